@@ -12,7 +12,7 @@ from perfpy.analysis.sort_keys import names as sort_keys
 from perfpy.capture import record_options
 from perfpy.cli.line.options import Choice
 from perfpy.cli.line.subcommands import CommandWithActions
-from perfpy.cli.report.request import call_graph_words
+from perfpy.cli.report.run import call_graph_words
 from perfpy.errors import UsageError
 from perfpy.views.script.fields import FIELDS
 

@@ -116,7 +116,7 @@ class Recording:
 
     @property
     def header(self) -> Mapping[str, Any]:
-        """The recorder's data about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.features)."""
+        """The recorder's data about the machine and itself: "hostname", "cmdline" ... (perfpy.perfdata.header)."""
         return self.data.features
 
     @property

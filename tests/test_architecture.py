@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from perfpy.cli.commands import COMMANDS
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders.perfdata import simple_recording
 from tests.builders.syntax import nodes_of, syntax_of
 
@@ -42,10 +42,9 @@ MAY_IMPORT = {
     "version": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
-    "data_frames": {"abi"},
     "workers": {"errors"},
     "kernel": FOUNDATION,
-    "perfdata": FOUNDATION | {"data_frames"},
+    "perfdata": FOUNDATION,
     "counts": FOUNDATION,
     "scheduling": FOUNDATION | {"perfdata"},
     "interpreters": FOUNDATION,
@@ -56,8 +55,7 @@ MAY_IMPORT = {
     "auxtrace": FOUNDATION | {"perfdata"},
     "disassembly": FOUNDATION | {"debuginfo", "symbols"},
     "probing": FOUNDATION | {"unwind", "debuginfo", "symbols"},
-    "analysis": FOUNDATION
-    | {"data_frames", "workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
+    "analysis": FOUNDATION | {"workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "capture": FOUNDATION | {"version", "counts", "events", "kernel", "interpreters", "scheduling", "perfdata", "unwind", "symbols"},
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},

@@ -20,7 +20,7 @@ import perfpy
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.examples import EXAMPLES
 from perfpy.cli.top_level import ALTERNATIVES, TOPICS
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:

@@ -134,14 +134,14 @@ def test_no_file_is_given_away():
     assert modules == {"untrusted/destinations.py"}, "there: a file that an option names keeps the owner that it has"
 
 
-# -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.paths ----------
+# -- paths: names of recordings, processes, ELF files and servers become paths in perfpy.untrusted.files ----------
 
 FOLDERS = re.compile(
     r"\.build-id|/root/?\{\}|/proc/\{\}/root|/tmp/perf-\{\}|/usr/lib/debug/?\{|/sys/module/\{|jitted-\{|\{\}/elf$|\{\}/kallsyms$|/var/tmp|\{\}/\.debug$"
 )
 PATH_MAKERS = {
     "capture/runtimes/cpython_startup/perfpy_trampolines.py": "runs in the profiled interpreter: its own number",
-    "untrusted/paths.py": "it is the door",
+    "untrusted/files.py": "it is the door",
     "untrusted/process_files.py": "/proc/PID/root: the link is read",
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
@@ -227,8 +227,7 @@ READERS = {
     "kernel/procfs.py": "/proc",
     "kernel/syscalls.py": "/proc",
     "kernel/ring.py": "/proc",
-    "kernel/sysfs.py": "/sys",
-    "kernel/tracefs.py": "tracefs",
+    "kernel/sysfs.py": "/sys and tracefs",
     "untrusted/folders.py": "folders",
 }
 OPENERS = (
@@ -292,7 +291,7 @@ BY_PATH_USERS = {
     "symbols/files/build_ids.py": "the cache; names of files outside of containers, which regular_fd opens",
     "cli/archive.py": "the cache",
     "symbols/live_tasks.py": "/proc/TID",
-    "symbols/mapped_names.py": "links of /proc/PID that are read, or lead to what is mapped",
+    "symbols/dso.py": "links of /proc/PID that are read, or lead to what is mapped",
     "capture/runtimes/attaching.py": "/proc/PID/exe is read; relative to the /tmp of a process, which the door opened",
     "capture/runtimes/known_runtimes.py": "what is beside the program of a process: read by open_regular; PATH",
     "capture/runtimes/session.py": "the current folder; the recording; logs of ours in the current folder",

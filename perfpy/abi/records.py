@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
+from perfpy.abi.flags import MISC_FORK_EXEC, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
 from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
 from perfpy.abi.light_types import NamedTuple
 
@@ -191,6 +191,14 @@ class Fork(NamedTuple):
     ptid: int
     time: int
     sample_id: SampleId | None = None
+
+
+def copies_parent(pid: int, ppid: int, misc: int) -> bool:
+    """Whether a FORK gives its process a copy of the parent's mappings.
+
+    Threads share them, and a FORK that perf synthesized for a running process is followed by the process's own mappings.
+    """
+    return pid != ppid and not misc & MISC_FORK_EXEC
 
 
 class Exit(NamedTuple):

@@ -16,7 +16,7 @@ from perfpy.abi import flags
 from perfpy.abi.columns import Growing, Ragged, distinct, rows_where, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_USER, BranchSample, SampleType
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
-from perfpy.perfdata.features import Feature, key_of
+from perfpy.perfdata.header import Feature, key_of
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:

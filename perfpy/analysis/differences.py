@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, T
 
 import numpy as np
 
+from perfpy.abi.columns import ConvertibleTable
 from perfpy.abi.framing import cut_comm
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.tables import insertion_order
-from perfpy.data_frames import ConvertibleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

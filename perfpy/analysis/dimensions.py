@@ -20,7 +20,7 @@ from perfpy.abi.records import Namespaces, Switch, SwitchCpuWide
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis.sample_view import combine_columns, row_fingerprints, state_of, waker_of
 from perfpy.errors import PerfError
-from perfpy.perfdata.features import Feature, key_of
+from perfpy.perfdata.header import Feature, key_of
 from perfpy.symbols.address_spaces import DeliveredValues
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import numpy as np
 
+from perfpy.abi.columns import ConvertibleTable
 from perfpy.analysis.differences import LEVEL
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.counts.comparison import student_cdf, student_quantile
-from perfpy.data_frames import ConvertibleTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

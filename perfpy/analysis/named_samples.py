@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from perfpy.abi.columns import ConvertibleSamples
 from perfpy.analysis.callchains import ChainTable, frames_of, user_callchains
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
-from perfpy.data_frames import ConvertibleSamples
 from perfpy.perfdata.records.batches import Batch
 from perfpy.perfdata.sample_columns import Samples
 

@@ -16,7 +16,7 @@ from perfpy.events.pmcu import USER_EVENTS, check_session
 from perfpy.kernel.ring import PAGE_SIZE, AuxArea
 from perfpy.kernel.syscalls import may_count_cpus
 from perfpy.kernel.sysfs import Sysfs
-from perfpy.perfdata.features import AuxtraceIndexEntry
+from perfpy.perfdata.header import AuxtraceIndexEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ from perfpy.capture.features import Environment
 from perfpy.capture.targets import ANY, comms
 from perfpy.counts.aggregation import Aggregation
 from perfpy.counts.tally import name_with_pmu
-from perfpy.perfdata.features import EventDesc, EventGroup, Feature, encode_feature
+from perfpy.perfdata.header import EventDesc, EventGroup, Feature, encode_feature
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.version import __version__
 

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, text
 from perfpy.abi.light_types import NamedTuple
-from perfpy.abi.records import holds_build_id
+from perfpy.abi.records import copies_parent, holds_build_id
 from perfpy.capture.synthesis import KERNEL
-from perfpy.symbols import mapped_names
+from perfpy.symbols.dso import KERNEL_NAME, is_kernel_map, is_kernel_name, other_root, paths_of
 from perfpy.symbols.files import build_ids as build_id_notes
 from perfpy.symbols.files.build_ids import BuildIdCache
-from perfpy.symbols.mapped_names import KERNEL_NAME, is_kernel_map, is_kernel_name
-from perfpy.symbols.task_states import copies_parent
 from perfpy.untrusted.process_files import open_identified
 from perfpy.untrusted.text import one_line
 
@@ -423,8 +421,8 @@ def paths(dsos: Iterable[HitDso], opened: ExitStack) -> dict[HitDso, str]:
             if opened_file is not None:
                 opened.callback(os.close, opened_file[0])
             moved[dso] = f"/proc/self/fd/{opened_file[0]}" if opened_file is not None else ""
-        elif not os.path.exists(dso.name) or mapped_names.other_root(dso.pid):
-            path = next(mapped_names.paths_of(dso.name, (dso.pid,)), "")
+        elif not os.path.exists(dso.name) or other_root(dso.pid):
+            path = next(paths_of(dso.name, (dso.pid,)), "")
             if path:
                 moved[dso] = path
     return moved

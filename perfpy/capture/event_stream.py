@@ -225,7 +225,7 @@ def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[
     tracepoints = [(event.name, event.tracepoint) for event in events if event.tracepoint]
     if not tracepoints:
         return {}
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Tracefs
     from perfpy.perfdata.event_format import parse_format
 
     tracefs = Tracefs()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.perfdata.features import (
+from perfpy.perfdata.header import (
     BpfProgram,
     BpfTypes,
     CacheLevel,

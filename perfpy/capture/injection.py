@@ -22,14 +22,14 @@ from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.unwinder import Rewriting, parts_of, recordable
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.features import Feature, encode_feature, key_of
+from perfpy.perfdata.header import Feature, encode_feature, key_of
 from perfpy.perfdata.skeleton import features_of
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.symbols import jitdump
+from perfpy.symbols.dso import KERNEL_NAME, is_anonymous, is_user_map, shown_name
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.symbols.jitdump import is_dump, new_folder, read_dump
-from perfpy.symbols.mapped_names import KERNEL_NAME, is_anonymous, is_user_map, shown_name
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.destinations import create_new
 from perfpy.unwind.callchains import has_user_stacks
 
@@ -118,9 +118,9 @@ class JitInjector:
         data = jitdump.image(load, dump.machine, dump.endian)
         try:
             self.folder = self.folder or new_folder(self._cache)
-            path = paths.below(self.folder, paths.jit_image_name(load.pid, load.code_index))
+            path = files.below(self.folder, files.jit_image_name(load.pid, load.code_index))
             if os.path.lexists(path):  # a repeated index; the mapped image stays
-                path = paths.below(self.folder, f"{self.functions}-{paths.jit_image_name(load.pid, load.code_index)}")
+                path = files.below(self.folder, f"{self.functions}-{files.jit_image_name(load.pid, load.code_index)}")
             with open(create_new(path), "wb") as file:
                 file.write(data)
         except OSError as error:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import MAP_PRIVATE, PROT_EXEC, ProcMapping
-from perfpy.symbols.mapped_names import is_move_target
+from perfpy.symbols.dso import is_move_target
 from perfpy.untrusted.process_files import open_identified
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from perfpy.capture.record_options import Callchain
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Tracefs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

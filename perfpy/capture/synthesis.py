@@ -46,7 +46,7 @@ from perfpy.abi.records import (
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.perfdata.bpf_programs import kernel_name, program_function_names
-from perfpy.symbols.mapped_names import is_move_target, seen_by
+from perfpy.symbols.dso import is_move_target, seen_by
 from perfpy.untrusted.files import read_regular, trusted_file_owners
 from perfpy.untrusted.folders import own
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from perfpy.kernel.loaded_bpf import BpfProgramInfo
     from perfpy.kernel.procfs import ProcFs, ProcMapping
     from perfpy.kernel.ring import Ring
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Tracefs
     from perfpy.perfdata.event_format import TracingData
 
 

@@ -16,7 +16,8 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import BadPerfDataError, PerfError, plural
-from perfpy.untrusted import expansion, paths
+from perfpy.untrusted import expansion
+from perfpy.untrusted import files as paths
 from perfpy.untrusted.expansion import ExpansionError
 from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.text import one_line

@@ -233,7 +233,7 @@ def sort_keys(options: DiffCommandOptions) -> str:
 
 def are_relative(options: DiffCommandOptions, config: Config) -> bool:
     """Whether percentages are of the filtered samples instead of all."""
-    from perfpy.cli.report.request import configured_percentage
+    from perfpy.cli.report.run import configured_percentage
 
     return (options.percentage or configured_percentage(config)) == "relative"
 
@@ -388,7 +388,7 @@ class DiffRun:
         return lines if plain else (_truncate(line, width()) for line in lines)
 
     def _text_options(self, *, plain: bool) -> DifferenceOptions:
-        from perfpy.cli.report.request import hidden_keys
+        from perfpy.cli.report.run import hidden_keys
         from perfpy.views.diff.text import DifferenceOptions
 
         options = self._options

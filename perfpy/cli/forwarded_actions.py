@@ -174,7 +174,7 @@ def record_arguments(
 
 def present_events(texts: Iterable[str]) -> list[str]:
     """Return the first of alternatives such as "a:x|a:y" that the kernel has, else the last. After "a:x|" none is returned."""
-    from perfpy.kernel.tracefs import Tracefs, mount_as_root
+    from perfpy.kernel.sysfs import Tracefs, mount_as_root
 
     tracefs = Tracefs(mount=mount_as_root)
     tracepoints: dict[str, set[str]] = {}

@@ -335,7 +335,7 @@ class SampleListing:
         write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
 
     def _write_each(self, run: ScriptRun) -> None:
-        from perfpy.untrusted.paths import component
+        from perfpy.untrusted.files import component
 
         for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
             # perf reads the file's size before it writes the last block of 4096 bytes.

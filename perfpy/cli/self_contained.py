@@ -17,9 +17,8 @@ from perfpy.capture.runtimes.rewriting import append_section
 from perfpy.errors import PerfError
 from perfpy.perfdata.kept_files import DEBUG_FILE, encode
 from perfpy.recording import Recording
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso import KERNEL_NAME, DsoKind
 from perfpy.symbols.files import build_ids, debug_files, elf, elf_symbols
-from perfpy.symbols.mapped_names import KERNEL_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_notes
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.probing.definitions import LONGEST, parse_shown
 from perfpy.probing.grammar import parse_request
 from perfpy.probing.program import open_program

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.symbols.files.debug_files import same_build_id
 from perfpy.symbols.files.elf import DAMAGE, EM_AARCH64, EM_X86_64, SHF_ALLOC, SHT_RELA, ElfFile, fields, reason_of
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.files import is_file
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ def _alternate_paths(sections: DebugSections, name: str, build_id: str) -> Itera
     yield from paths_below(sections.root, name) if name.startswith("/") else _beside(sections.file.path, name)
     yield from paths_below(sections.root, f"{_DEBUG_ROOT}/.dwz/{os.path.basename(name)}")
     try:
-        yield paths.debug_file(sections.root + _DEBUG_ROOT, build_id)
-    except paths.UnsafeNameError:
+        yield files.debug_file(sections.root + _DEBUG_ROOT, build_id)
+    except files.UnsafeNameError:
         return
 
 
@@ -194,8 +194,8 @@ def _beside(path: str, name: str) -> Iterator[str]:
 def paths_below(folder: str, name: str) -> list[str]:
     """Return the path of a name inside a folder, as a list; empty if the name leads out of the folder."""
     try:
-        return [paths.below(folder, name)]
-    except paths.UnsafeNameError:
+        return [files.below(folder, name)]
+    except files.UnsafeNameError:
         return []
 
 

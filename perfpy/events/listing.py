@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from perfpy.events.machine import Machine
     from perfpy.events.vendor import MetricDefinition
     from perfpy.kernel import Kernel
-    from perfpy.kernel.sysfs import Alias, Pmu
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
 
 
 _ENCODING_HELP: Final = "(see 'man perf-list' or 'man perf-record' on how to encode it)"

@@ -7,8 +7,7 @@ import os
 from perfpy.abi.flags import PerfType
 from perfpy.abi.light_types import cached_property
 from perfpy.errors import UsageError
-from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, read_text, split_number
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, Tracefs, mount_as_root, read_text, split_number
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

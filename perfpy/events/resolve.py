@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.events.grammar import Modifiers
-    from perfpy.kernel.sysfs import Alias, Pmu
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
 
 
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}

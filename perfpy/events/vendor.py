@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, split_number
 from perfpy.untrusted.expansion import expand
-from perfpy.untrusted.files import read_regular, trusted_file_owners
+from perfpy.untrusted.files import below, read_regular, trusted_file_owners
 from perfpy.untrusted.folders import own
-from perfpy.untrusted.paths import below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -29,11 +29,10 @@ from perfpy.fleet.portable_profile import (
     merged_data,
     merged_fields,
 )
-from perfpy.symbols.address_spaces import TaskTimeline
+from perfpy.symbols.address_spaces import TaskTimeline, name_of_unnamed
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
 from perfpy.symbols.loader import SymbolLoader
-from perfpy.symbols.task_states import name_of_unnamed
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:

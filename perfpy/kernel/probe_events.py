@@ -17,7 +17,7 @@ from perfpy.untrusted.process_files import began
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Tracefs
     from perfpy.untrusted.pinned_files import PinnedFile
 
 _ERROR: Final = re.compile(r"trace_[uk]?probe: error: (?P<reason>.*)\n  Command: (?P<command>.*)\n")

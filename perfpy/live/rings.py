@@ -21,8 +21,7 @@ from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.syscalls import may_measure_kernel, own_status
-from perfpy.kernel.sysfs import Sysfs
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Sysfs, Tracefs
 from perfpy.perfdata.events import FileEvent
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from perfpy.perfdata.features import BpfProgram, BpfTypes
+    from perfpy.perfdata.header import BpfProgram, BpfTypes
 
 
 _TAG_SIZE: Final = 8

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.perfdata.features import FieldReader, FieldWriter
+from perfpy.perfdata.header import FieldReader, FieldWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

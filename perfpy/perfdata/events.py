@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType
-from perfpy.perfdata.features import FEATURE_NAMES, Feature, decode_feature, key_of
+from perfpy.perfdata.header import FEATURE_NAMES, Feature, decode_feature, key_of
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import os
 from perfpy.abi.framing import as_number
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.events import Preamble
-from perfpy.perfdata.features import FEATURE_NAMES
-from perfpy.perfdata.header import SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table
+from perfpy.perfdata.header import FEATURE_NAMES, SECTION_SIZE, FileHeader, FileSection, PipeHeader, decode_attr_table
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

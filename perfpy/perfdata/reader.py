@@ -14,8 +14,7 @@ from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import cached_property
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.events import FileEvent, make_events
-from perfpy.perfdata.features import Feature, key_of
-from perfpy.perfdata.header import HEADER_SIZE, FileHeader, PipeHeader, decode_header
+from perfpy.perfdata.header import HEADER_SIZE, Feature, FileHeader, PipeHeader, decode_header, key_of
 from perfpy.perfdata.preamble import MAIN_FILE, main_file, read_preamble
 from perfpy.perfdata.source import ByteSource, Origin, open_source
 
@@ -52,7 +51,7 @@ class PerfData:
         header: FileHeader or PipeHeader.
         data: the section of its records.
         events: in the file's order.
-        features: name of the feature ("hostname", "build_id" ...) -> value (perfpy.perfdata.features).
+        features: name of the feature ("hostname", "build_id" ...) -> value (perfpy.perfdata.header).
         feature_sections: number -> section, unknown features included.
         attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
         warnings: one line for each skipped part; grows while the file is read.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.data_frames import ConvertibleSamples
+from perfpy.abi.columns import ConvertibleSamples
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

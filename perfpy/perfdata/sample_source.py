@@ -34,7 +34,7 @@ class SourceHeader(Protocol):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The header's features of the machine and the recorder, by name (perfpy.perfdata.features)."""
+        """The header's features of the machine and the recorder, by name (perfpy.perfdata.header)."""
 
     @property
     def tracing(self) -> Tracing | None:

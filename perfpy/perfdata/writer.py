@@ -19,8 +19,7 @@ from perfpy.abi.framing import with_header
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import FinishedRound, HeaderAttr, HeaderTracingData, encode
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.features import Feature
-from perfpy.perfdata.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, decode_header
+from perfpy.perfdata.header import HEADER_SIZE, SECTION_SIZE, AttrEntry, Feature, FileHeader, FileSection, PipeHeader, decode_header
 from perfpy.untrusted.destinations import create_named
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from perfpy.probing.definitions import KERNEL_GROUP, Definition, Planned, descri
 from perfpy.probing.grammar import glob_test, is_glob, parse_argument, without_parameters
 from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError, nearest
 from perfpy.symbols.files.elf import DAMAGE
-from perfpy.untrusted.files import read_regular
-from perfpy.untrusted.paths import UnsafeNameError, below
+from perfpy.untrusted.files import UnsafeNameError, below, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

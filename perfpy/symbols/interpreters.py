@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.untrusted.paths import PYTHON_IMAGE
+from perfpy.untrusted.files import PYTHON_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

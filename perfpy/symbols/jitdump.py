@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from perfpy.abi import records
 from perfpy.errors import PerfError
-from perfpy.symbols import mapped_names
-from perfpy.untrusted import folders, paths, process_files
+from perfpy.symbols import dso
+from perfpy.untrusted import files as paths
+from perfpy.untrusted import folders, process_files
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def read_dump(record: MapRecord, *, force: bool = False) -> JitDump:
     path = record.filename
     try:
         reader = 0 if force else record.pid
-        with open_regular(mapped_names.seen_by(record.pid, path), limit=LARGEST, follow=force, reader=reader) as file:
+        with open_regular(dso.seen_by(record.pid, path), limit=LARGEST, follow=force, reader=reader) as file:
             state = os.fstat(file.fileno())
             if not (force or state.st_uid in process_files.trusted_owners(record.pid) or is_mapped_by(record, state)):
                 raise PerfError(f"{path}: belongs to user {state.st_uid}, not to its process; give -f if you trust it")

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions, same_build_id
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElfError, read_module, reason_of
-from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.symbol_table import STB_GLOBAL, STB_LOCAL, STB_WEAK, STT_FUNC, STT_OBJECT, Symbols, SymbolTable
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ class KernelSymbols:
         if not kernel.build_id or same_build_id(build_ids.of_kernel().hex(), kernel.build_id):
             return _PROC_KALLSYMS
         try:
-            path = paths.build_id_path(self._options.build_id_cache, kernel.build_id, "kallsyms")
-        except paths.UnsafeNameError:
+            path = files.build_id_path(self._options.build_id_cache, kernel.build_id, "kallsyms")
+        except files.UnsafeNameError:
             return ""
         self.looked.append(path)
         return path if os.path.exists(path) else ""
@@ -176,21 +175,21 @@ class KernelSymbols:
             yield options.vmlinux
             return
         if kernel.build_id:
-            with contextlib.suppress(paths.UnsafeNameError):
-                yield paths.build_id_path(options.build_id_cache, kernel.build_id, "elf")
+            with contextlib.suppress(files.UnsafeNameError):
+                yield files.build_id_path(options.build_id_cache, kernel.build_id, "elf")
         if options.ignore_vmlinux:
             return
         for path in _VMLINUX:
             yield path if path.startswith("/") or not options.root else f"{options.root}/{path}"
         if options.os_release and not options.root:
-            with contextlib.suppress(paths.UnsafeNameError):
-                yield from (pattern.format(paths.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
+            with contextlib.suppress(files.UnsafeNameError):
+                yield from (pattern.format(files.component(options.os_release)) for pattern in _VMLINUX_OF_RELEASE)
 
     def _from_module_file(self, number: int, dso: Dso) -> None:
         """Load a module that kallsyms lacks from its .ko. Its mapping starts at .text."""
         try:
-            path = paths.below(self._options.root, dso.name)
-        except paths.UnsafeNameError:
+            path = files.below(self._options.root, dso.name)
+        except files.UnsafeNameError:
             return
         if not dso.name.startswith("/") or not os.path.isfile(path):
             return

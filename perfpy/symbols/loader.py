@@ -9,15 +9,15 @@ import numpy as np
 
 from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import Dso, DsoKind, perf_map_pid
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, elf_symbols, symbol_cache
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, read_mini_debug_info, reason_of
 from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.kernel_symbols import KernelSymbols
-from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
-from perfpy.untrusted import paths, process_files
+from perfpy.untrusted import files as paths
+from perfpy.untrusted import process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -294,12 +294,12 @@ class SymbolLoader:
 
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
         """Yield possible perf maps: (path, allowed owners, pid). Anyone can write to /tmp, but not to symfs."""
-        from perfpy.symbols import mapped_names
+        from perfpy.symbols.dso import perf_map_paths
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted_file_owners() if pid is None else process_files.trusted_owners(pid)
         with contextlib.suppress(paths.UnsafeNameError):
-            map_paths = [paths.below("", dso.name)] if pid is None else mapped_names.perf_map_paths(pid)
+            map_paths = [paths.below("", dso.name)] if pid is None else perf_map_paths(pid)
             yield from ((path, owners, pid or 0) for path in map_paths)
             if self._options.root:
                 yield paths.below(self._options.root, dso.name), None, 0

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.light_types import NamedTuple
-from perfpy.symbols.mapped_names import is_memory
+from perfpy.symbols.dso import is_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

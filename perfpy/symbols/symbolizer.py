@@ -14,11 +14,10 @@ from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.address_spaces import NO_SPACE, TaskTimeline
-from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.loader import SymbolLoader
-from perfpy.symbols.mapped_names import KERNEL_NAME
 from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
 

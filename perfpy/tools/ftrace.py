@@ -19,7 +19,7 @@ from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, List
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.output.terminal import print_lines, print_notes
 from perfpy.kernel.function_tracer import FUNCTION, GRAPH, FunctionTracer, function_names
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

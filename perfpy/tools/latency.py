@@ -19,7 +19,7 @@ from perfpy.cli.line.options import Choice, Flag, PerfCommand, Value, fail, opti
 from perfpy.cli.output.terminal import is_terminal, print_lines, print_notes, width
 from perfpy.errors import PerfError, plural
 from perfpy.probing.grammar import parse_request
-from perfpy.symbols.mapped_names import other_root
+from perfpy.symbols.dso import other_root
 from perfpy.untrusted.files import is_file, read_regular
 from perfpy.untrusted.folders import temporary_folder
 from perfpy.untrusted.pinned_files import pin

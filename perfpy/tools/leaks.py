@@ -33,7 +33,7 @@ from perfpy.kernel import bpf as bpf_loading
 from perfpy.kernel.bpf import BpfCode
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Sysfs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.untrusted.pinned_files import PinnedFile
 from perfpy.untrusted.process_files import open_identified
 from perfpy.untrusted.text import visible
@@ -325,7 +325,7 @@ class _WatchedProgram:
         from perfpy.capture.python_frames.current_stacks import stack_pointer
 
         python = self._python
-        inner = mapped_names.innermost_tid(self.pid, tid) or tid
+        inner = dso.innermost_tid(self.pid, tid) or tid
         pointer = stack_pointer(self._procfs, self.pid, tid) if python.needs_stack_pointer and tid != self.pid else 0
         if python.needs_stack_pointer and tid != self.pid and not pointer:
             return

@@ -48,7 +48,7 @@ class Folder:
             self.fd = -1
 
     def inner(self, *names: str, make: bool = True) -> Folder:
-        """Open a folder inside, one name for each level. The names come from untrusted.paths."""
+        """Open a folder inside, one name for each level. The names come from untrusted.files."""
         held, path = os.dup(self.fd), self.path
         for name in names:
             path = f"{path}/{name}"

@@ -24,7 +24,7 @@ import struct
 import sys
 from itertools import islice
 
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.files import (
     ForeignFileError,
     file_system_type,
@@ -78,7 +78,7 @@ def open_identified(name: str, identity: FileId, pids: Iterable[int]) -> tuple[i
         with contextlib.suppress(OSError, ValueError):  # ValueError: a NUL in a name
             fd = _open_below(mount, path) if mount else regular_fd(path)
             is_same = has_identity(fd, identity)
-            if is_same or (is_same is None and (uncertain is None or paths.split_process(path))):
+            if is_same or (is_same is None and (uncertain is None or files.split_process(path))):
                 if uncertain is not None:
                     os.close(uncertain[0])
                 uncertain = fd, path
@@ -177,18 +177,18 @@ def _possible_paths(name: str, identity: FileId, pids: Iterable[int]) -> Iterato
         return
     is_safe = True
     try:
-        yield paths.below("", name), ""
-    except paths.UnsafeNameError:  # a memfd's name, for example; the mapping still leads to the file
+        yield files.below("", name), ""
+    except files.UnsafeNameError:  # a memfd's name, for example; the mapping still leads to the file
         is_safe = False
     living = list(islice((pid for pid in sorted(pids) if os.path.exists(f"/proc/{pid}")), _MOST_PROCESSES))
     for pid in living if is_safe else ():
         if root_of(pid) != "":
-            yield paths.in_process(pid, name), ""
+            yield files.in_process(pid, name), ""
     for pid in living:
         if mapping := find_mapping(pid, identity):
             yield f"/proc/{pid}/map_files/{mapping}", ""
     for mount in _mounts(identity) if is_safe else ():
-        yield paths.below(mount, name), mount
+        yield files.below(mount, name), mount
 
 
 def _open_below(mount: str, path: str) -> int:

@@ -25,8 +25,7 @@ from perfpy.abi.flags import (
 )
 from perfpy.abi.framing import HEADER
 from perfpy.perfdata.events import default_name
-from perfpy.perfdata.features import FEATURE_NAMES, NAMED_DOMAINS, NEWER_FEATURES, Feature, key_of
-from perfpy.perfdata.header import FileHeader
+from perfpy.perfdata.header import FEATURE_NAMES, NAMED_DOMAINS, NEWER_FEATURES, Feature, FileHeader, key_of
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, Final, Protocol
 
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.features import (
+    from perfpy.perfdata.header import (
         AuxtraceIndexEntry,
         BpfTypes,
         CacheLevel,

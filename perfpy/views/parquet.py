@@ -21,8 +21,8 @@ from perfpy.analysis.named_samples import UNKNOWN
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.preamble import MARKER, VERSION
 from perfpy.perfdata.skeleton import damage_of_tables, damaged_table, make_skeleton, open_table
+from perfpy.untrusted.files import UnsafeNameError, component
 from perfpy.untrusted.folders import shared_folder
-from perfpy.untrusted.paths import UnsafeNameError, component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

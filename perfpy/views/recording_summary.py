@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType, names_of
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from perfpy.perfdata.records.batches import carries_readings, split_readings
-from perfpy.symbols.mapped_names import is_user_map, shown_name
-from perfpy.symbols.task_states import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, name_of_unnamed
+from perfpy.symbols.address_spaces import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, name_of_unnamed
+from perfpy.symbols.dso import is_user_map, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

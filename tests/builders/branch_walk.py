@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi import perf_records, records
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.specimens import every_kind
 

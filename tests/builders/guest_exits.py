@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Comm, SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

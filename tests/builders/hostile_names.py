@@ -13,7 +13,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import EventDesc, Feature, PmuMapping
+from perfpy.perfdata.header import EventDesc, Feature, PmuMapping
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.records import Comm, SampleId
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.records import Comm, Lost, SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import CpuCount, EventDesc, Feature
+from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.traced import TRACEPOINTS, format_text
 

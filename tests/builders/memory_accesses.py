@@ -13,7 +13,7 @@ from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import CpuCount, EventDesc, Feature, MemNode, MemTopology, NumaNode
+from perfpy.perfdata.header import CpuCount, EventDesc, Feature, MemNode, MemTopology, NumaNode
 from tests.builders.perfdata import PerfDataBuilder
 
 LOAD, STORE = 0x2, 0x4

@@ -16,8 +16,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.newer_records import NewerRecord
 from perfpy.abi.records import IdLayout, SampleId
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.perfdata.features import encode_feature
-from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader
+from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, encode_feature
 from perfpy.untrusted.expansion import zstd_library
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import struct
 from perfpy.abi.flags import SampleType
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
 from perfpy.abi.records import Aux, SampleId
-from perfpy.perfdata.features import Feature, PmuMapping
+from perfpy.perfdata.header import Feature, PmuMapping
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 PADDING_EVENT = 0xC000

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.events.machine import Machine
 from perfpy.events.vendor import EventFiles
-from perfpy.kernel.sysfs import Sysfs
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Sysfs, Tracefs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

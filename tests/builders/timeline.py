@@ -12,7 +12,7 @@ from perfpy.abi.framing import HEADER, pad_to_words
 from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.abi.task_columns import RawColumns, TaskRecords, decode_tasks
 from perfpy.symbols.address_spaces import TaskTimeline
-from perfpy.symbols.mapped_names import KERNEL_NAME
+from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:

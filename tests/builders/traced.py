@@ -11,7 +11,7 @@ import struct
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.records import Comm, Mmap2, SampleId, Switch
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 _COMMON = (

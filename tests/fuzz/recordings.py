@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import perf_records
 from perfpy.perfdata.event_format import TracingData, decode_tracing
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from perfpy.untrusted.expansion import zstd_library
 from tests.fuzz.mutation import EVIL, boundary, damaged, damaged_text, with_fields
 

@@ -19,7 +19,7 @@ from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.damage import recordings
 from tests.builders.kernel_events import recording_of_allocations, recording_of_locks, recording_of_work
 from tests.builders.many_threads import recording_of_switches

@@ -210,9 +210,9 @@ def _tell_when_opened(tell) -> None:
         tell("opened")
 
     reader.PerfData.__init__ = made  # type: ignore[method-assign]
-    from perfpy.symbols import mapped_names
+    from perfpy.symbols import dso
 
-    mapped_names.perf_map_paths = lambda pid: iter((f"perf-{pid}.map",))  # not those of this machine
+    dso.perf_map_paths = lambda pid: iter((f"perf-{pid}.map",))  # not those of this machine
 
 
 def _call(case: Case) -> int:

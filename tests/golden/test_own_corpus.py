@@ -14,7 +14,7 @@ import pytest
 
 from perfpy import cli
 from perfpy.cli.output.header import MachineNames
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from tests.builders import own_corpus as corpus
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.C
     time.tzset()
     monkeypatch.setattr(MachineNames, "_pmus", {4: "cpu"})
     monkeypatch.setattr(MachineNames, "_tracepoints", {})
-    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(corpus.HERE / "maps" / f"perf-{pid}.map")]))
+    monkeypatch.setattr(dso, "perf_map_paths", lambda pid: iter([str(corpus.HERE / "maps" / f"perf-{pid}.map")]))
 
     def run(row: corpus.Row, kind: str) -> tuple[int, bytes, bytes]:
         status = cli.run(corpus.command_line(row, kind))

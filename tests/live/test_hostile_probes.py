@@ -21,7 +21,7 @@ from perfpy.cli.temporary_probes import TemporaryProbes
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.tools.leaks import INTERVAL, _open_maps, find_allocators, probes
 from perfpy.tools.probe import adding
 from perfpy.untrusted import pinned_files

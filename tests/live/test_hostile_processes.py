@@ -20,7 +20,7 @@ from perfpy.capture.runtimes import attaching, cpython_attach
 from perfpy.capture.runtimes.cpython_attach import ScriptFolder
 from perfpy.capture.runtimes.store_names import PerfMaps
 from perfpy.errors import PerfError
-from perfpy.symbols import mapped_names, perf_map
+from perfpy.symbols import dso, perf_map
 from perfpy.symbols.jitdump import read_dump
 from perfpy.untrusted import process_files
 from tests.builders.other_users import GID, UID, child, needs_root
@@ -250,7 +250,7 @@ def test_a_jvm_is_attached_in_its_root_only(container: Path, tmp_path: Path, mon
         results.append(str(path))
         return real(path, *rest, **more)
 
-    monkeypatch.setattr(mapped_names, "catches", lambda pid, number: True)
+    monkeypatch.setattr(dso, "catches", lambda pid, number: True)
     monkeypatch.setattr(os, "open", noted)
     with child(container) as pid, pytest.raises(OSError, match=NOT_A_FOLDER):
         attaching.write_perf_map(pid)
@@ -280,7 +280,7 @@ def jvm() -> None:
 def test_a_jvm_of_another_user_in_a_container_is_attached_as_that_user(tmp_path: Path, open_folder: Path):
     with child(tmp_path, work=jvm) as pid:
         end = time.monotonic() + 5
-        while not mapped_names.catches(pid, signal.SIGQUIT) and time.monotonic() < end:
+        while not dso.catches(pid, signal.SIGQUIT) and time.monotonic() < end:
             time.sleep(0.01)
         attaching.write_perf_map(pid)
         assert [path.name for path in open_folder.iterdir()] == [f".java_pid{pid}"]

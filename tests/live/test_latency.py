@@ -14,7 +14,7 @@ import pytest
 
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from tests.builders.probed import compiled
 
 if TYPE_CHECKING:

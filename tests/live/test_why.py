@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from tests.builders import python_waits
 from tests.builders.planted_waits import CAUSES, build
 

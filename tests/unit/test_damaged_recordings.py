@@ -15,12 +15,12 @@ from perfpy.abi import records
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.errors import BadPerfDataError, UsageError
 from perfpy.events.vendor import _number, entries_of
-from perfpy.perfdata.features import PmuCaps
+from perfpy.perfdata.header import PmuCaps
 from perfpy.perfdata.reader import PerfData
 from perfpy.probing.requests import fetch_operand
 from perfpy.recording import Recording
 from perfpy.symbols.dso import perf_map_pid
-from perfpy.untrusted.paths import split_process
+from perfpy.untrusted.files import split_process
 from perfpy.views.dump.recording import write_dump
 from perfpy.views.report.text import thread_count_lines
 from perfpy.views.script.code import _widths

@@ -25,7 +25,7 @@ from perfpy.abi import perf_records, records
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.event_format import parse_format
-from perfpy.perfdata.features import Compression, EventGroup, Feature, decode_feature, encode_feature
+from perfpy.perfdata.header import Compression, EventGroup, Feature, decode_feature, encode_feature
 from perfpy.perfdata.print_format import PrintFormatLimitError, parse_print_fmt
 from perfpy.perfdata.reader import PerfData
 from perfpy.views.tracepoints.event_text import TraceText

@@ -12,7 +12,7 @@ from perfpy.abi import perf_records, records
 from perfpy.abi.attr import Reading
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, NATIVE_ENDIAN, ReadFormat, RecordType, SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import (
+from perfpy.perfdata.header import (
     BpfProgram,
     BpfTypes,
     ClockData,
@@ -29,11 +29,11 @@ from perfpy.perfdata.features import (
     MemNode,
     MemTopology,
     NumaNode,
+    PipeHeader,
     PmuMapping,
     SampleTime,
     SchedDomain,
 )
-from perfpy.perfdata.header import PipeHeader
 from perfpy.recording import Recording
 from perfpy.views.header_text import evlist_lines, header_lines
 from perfpy.views.recording_summary import record_count_lines, task_lines

@@ -12,7 +12,7 @@ from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording, Sample
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from tests.builders.elf import Elf

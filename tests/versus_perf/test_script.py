@@ -17,7 +17,7 @@ import pytest
 from perfpy.abi.flags import SampleType
 from perfpy.disassembly.x86_lengths import length
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders import branch_walk
 from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
 from tests.builders.prepared_start import PERFPY, run

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.features import EventGroup
+    from perfpy.perfdata.header import EventGroup
     from perfpy.perfdata.sample_source import SourceHeader
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 import numpy as np
 
 from perfpy.abi.attr import is_sampled_each_time, option_for_fewer
+from perfpy.abi.columns import ConvertibleTable
 from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import Cgroup, Lost, LostSamples
@@ -21,9 +22,8 @@ from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_cpu, is_time
 from perfpy.analysis.sort_key import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
-from perfpy.data_frames import ConvertibleTable
 from perfpy.errors import plural
-from perfpy.perfdata.features import Feature, key_of
+from perfpy.perfdata.header import Feature, key_of
 from perfpy.symbols.quality_notes import ChainEnds
 from perfpy.symbols.symbolizer import USER_LEVEL
 

@@ -23,7 +23,7 @@ from perfpy.interpreters.frames import decode_lines
 from perfpy.interpreters.objects import WORD, UnreadableMemoryError, read_word
 from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -137,7 +137,7 @@ def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
         stacks |= {tid: _thread(python, procfs, pid, tid, pointer) for tid, pointer in _remaining(python, stacks, missing)}
     threads = [stack for stack in stacks.values() if stack is not None]
     holder = _lock_holder(memory, python)
-    inner = {thread.tid: mapped_names.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
+    inner = {thread.tid: dso.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
     threads = [thread._replace(has_gil=holder != 0 and python.state_address(inner[thread.tid]) == holder) for thread in threads]
     return {
         "command": procfs.command_line(pid),
@@ -185,7 +185,7 @@ def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int])
 def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0) -> ThreadStack | None:
     """Return a thread's stack; None without Python frames. known_pointer: an address of its stack."""
     frames: ThreadFrames | None = None
-    inner = mapped_names.innermost_tid(pid, tid) or tid
+    inner = dso.innermost_tid(pid, tid) or tid
     for _ in range(_ATTEMPTS):
         pointer = known_pointer
         if python.needs_stack_pointer and tid != pid and not pointer and not (pointer := stack_pointer(procfs, pid, tid)):

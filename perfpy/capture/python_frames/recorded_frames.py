@@ -53,7 +53,7 @@ from perfpy.interpreters.frames import decode_lines
 from perfpy.interpreters.tasks import is_callback
 from perfpy.symbols import jitdump
 from perfpy.symbols.jitdump import CodeLine, Section, debug_sections, new_folder
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -464,10 +464,10 @@ class PythonFrames:
     def image_path(self) -> str:
         """The path of the image, in a new folder."""
         if not self._path:
-            cache = self._cache or paths.build_id_cache()
+            cache = self._cache or files.build_id_cache()
             jit = f"jit/{self._image_number}" if self._image_number else "jit"
-            folder = paths.below(cache, jit) if self._cache is None else new_folder(cache)
-            self._path = paths.below(folder, paths.PYTHON_IMAGE)
+            folder = files.below(cache, jit) if self._cache is None else new_folder(cache)
+            self._path = files.below(folder, files.PYTHON_IMAGE)
         return self._path
 
     @property

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.untrusted import process_files
 from perfpy.untrusted.process_root import ProcessRoot
 
@@ -58,7 +58,7 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
     if runtime.attach == JCMD:
         has_callers = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
-    if any(process_files.is_younger(path, pid) for path in mapped_names.perf_map_paths(pid)):
+    if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)):
         return ""
     return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}"
 
@@ -109,7 +109,7 @@ def write_perf_map(pid: int) -> None:
 
     All accesses to its /tmp have the rights of its user, and are relative to one descriptor of that folder.
     """
-    inner = mapped_names.innermost_pid(pid) or pid
+    inner = dso.innermost_pid(pid) or pid
     name = f".java_pid{inner}"
     with ProcessRoot(pid) as root, _open_folder(root) as folder:
         if not _has(folder, name):
@@ -162,7 +162,7 @@ def _connect(folder: int, name: str, owners: Collection[int]) -> socket.socket:
 
 def _wake(pid: int, root: ProcessRoot, folder: int, inner: int) -> None:
     """Make a JVM open its socket; a process that would die of the signal is left alone."""
-    if not mapped_names.catches(pid, signal.SIGQUIT):
+    if not dso.catches(pid, signal.SIGQUIT):
         raise OSError(errno.EAGAIN, "it does not listen yet")
     request = f".attach_pid{inner}"
     os.close(root.run(lambda _: os.open(request, _FLAGS, 0o600, dir_fd=folder)))

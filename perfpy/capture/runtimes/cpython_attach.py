@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.untrusted.files import is_file, open_regular_beneath
 from perfpy.untrusted.folders import trusted_program
 from perfpy.untrusted.process_root import ProcessRoot
@@ -167,7 +167,7 @@ def attach(pid: int, proc: ProcFs | None = None) -> Trampolines | None:
     if interpreter is None:
         return None
     if interpreter.version < _CAN_BE_ASKED:
-        if any(is_file(path) for path in mapped_names.perf_map_paths(pid)):
+        if any(is_file(path) for path in dso.perf_map_paths(pid)):
             return None  # it names them already
         raise NoNamesError(pid, _what_to_type(interpreter.version, ".".join(map(str, interpreter.version))))
     switch = Trampolines(pid, _program(pid, interpreter))

@@ -20,9 +20,9 @@ from perfpy.abi.records import NO_ID, IdLayout, code_mapping
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStructs
 from perfpy.kernel.procfs import ProcFs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
+from perfpy.symbols.dso import is_memory
 from perfpy.symbols.files import elf
-from perfpy.symbols.mapped_names import is_memory
 from perfpy.untrusted.text import one_line
 from perfpy.unwind.rules import OFFSET, FrameRules
 
@@ -346,7 +346,7 @@ def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
 def _exported_addresses(pid: int, library: tuple[int, str]) -> dict[str, int]:
     """Return the addresses of the variables that lead to the tables."""
     base, name = library
-    path = mapped_names.seen_by(pid, name)
+    path = dso.seen_by(pid, name)
     try:
         file = elf.ElfFile(path)
         section = file.section(".dynsym", elf.SHT_DYNSYM)

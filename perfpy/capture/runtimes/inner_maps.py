@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.light_types import NamedTuple
 from perfpy.kernel.procfs import children_of
-from perfpy.symbols.mapped_names import innermost_pid
-from perfpy.untrusted import paths, process_files
+from perfpy.symbols.dso import innermost_pid
+from perfpy.untrusted import files, process_files
 from perfpy.untrusted.files import open_regular_beneath, require_dense, trusted_file_owners
 from perfpy.untrusted.process_root import ProcessRoot, Rights, run_as
 
@@ -116,7 +116,7 @@ class InnerMaps:
 
     def _keep_map(self, pid: int, process: _InnerProcess) -> None:
         """Hold the map of a process that has ended: another process of its namespace may replace the file."""
-        folder, rights, name = process.folder, process.rights, os.path.basename(paths.perf_map(process.inner))
+        folder, rights, name = process.folder, process.rights, os.path.basename(files.perf_map(process.inner))
         if folder is None or rights is None or len(self._maps) >= _MOST:
             return
         with contextlib.suppress(OSError):

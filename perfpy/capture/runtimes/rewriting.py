@@ -23,13 +23,13 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
 from perfpy.capture.runtimes.known_runtimes import V8_LOG
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.features import Feature, encode_feature, key_of
-from perfpy.perfdata.header import SECTION_SIZE
+from perfpy.perfdata.header import SECTION_SIZE, Feature, encode_feature, key_of
 from perfpy.perfdata.kept_files import KEPT_FILES, encode
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, Packer, WrittenEvent
-from perfpy.symbols.mapped_names import is_memory
-from perfpy.untrusted import paths, process_files
+from perfpy.symbols.dso import is_memory
+from perfpy.untrusted import files as paths
+from perfpy.untrusted import process_files
 from perfpy.untrusted.destinations import FileDestination, UnfinishedFile, create_new, open_named
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from perfpy.capture.runtimes.rewriting import JittedCode, append_section, rewrit
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.reader import PerfData
-from perfpy.symbols import mapped_names
-from perfpy.symbols.mapped_names import is_memory, is_user_map
+from perfpy.symbols import dso
+from perfpy.symbols.dso import is_memory, is_user_map
 from perfpy.symbols.perf_map import LARGEST
-from perfpy.untrusted import paths, process_files
+from perfpy.untrusted import files, process_files
 from perfpy.untrusted.files import append_to_ours
 
 if TYPE_CHECKING:
@@ -144,12 +144,12 @@ class PerfMaps:
                 with contextlib.suppress(OSError):  # for perf, which does not read them from the recording
                     append_to_ours(path, lines)
             if written or lines:
-                yield paths.perf_map(pid), written + lines
+                yield files.perf_map(pid), written + lines
 
     def _read(self, pid: int) -> tuple[str, bytes]:
         if self._inner_maps is not None and (written := self._inner_maps.read(pid)):
             return "", written
-        for path in mapped_names.perf_map_paths(pid):
+        for path in dso.perf_map_paths(pid):
             try:
                 with process_files.open_process_file(path, pid, owners=process_files.trusted_owners(pid), limit=LARGEST) as file:
                     if os.fstat(file.fileno()).st_mtime >= self._began_at(pid) - _SLACK:

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
-from perfpy.symbols.mapped_names import is_move_target, seen_by
+from perfpy.symbols.dso import is_move_target, seen_by
 from perfpy.untrusted.process_files import root_of
 
 if TYPE_CHECKING:

@@ -325,7 +325,7 @@ class DataFile:
         self._tracing = b""
         tracepoints = [event.event.tracepoint for event in counters.events if event.event.tracepoint]
         if tracepoints:
-            from perfpy.kernel.tracefs import Tracefs  # only tracepoints need it
+            from perfpy.kernel.sysfs import Tracefs  # only tracepoints need it
 
             self._tracing = metadata.tracing_data(Tracefs(), tracepoints).encode()
         # As in perf, separate threads are recorded without data of the whole machine.

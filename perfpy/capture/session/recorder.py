@@ -483,7 +483,7 @@ def open_output(
 
         return open_folder(options, packer)
     if options.rewritten:
-        from perfpy.capture.session.unwound_recording import open_output as open_unwound  # as above
+        from perfpy.capture.session.unwound_output import open_output as open_unwound  # as above
 
         return open_unwound(options, packer, events, tell, waits, copier)
     return RecordOutput(options.output.path, packer)
@@ -501,7 +501,7 @@ def open_file(
     """Return the file to begin and end in the output."""
     if not options.rewritten:
         return DataFile(output, counters, options, procfs, workload=workload, packer=packer)
-    from perfpy.capture.session.unwound_recording import open_file as open_unwound  # as above
+    from perfpy.capture.session.unwound_output import open_file as open_unwound  # as above
 
     return open_unwound(output, counters, options, procfs, workload, packer, waits)
 

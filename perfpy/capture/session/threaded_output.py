@@ -23,7 +23,7 @@ from perfpy.capture.targets import online_cpus
 from perfpy.capture.thread_masks import thread_masks
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.kernel.cpus import Topology
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.perfdata.reader import KERNEL_FOLDER
 from perfpy.perfdata.writer import FileWriter, Packer, RecordFile
 from perfpy.untrusted.folders import new_folder

@@ -27,11 +27,11 @@ from perfpy.capture.python_frames.locating import RuntimeLocator, loaded_files
 from perfpy.capture.python_frames.threads import ReadNames
 from perfpy.capture.unwinding import process as messages
 from perfpy.capture.unwinding.process import OWN_COMMS
-from perfpy.capture.unwinding.spool_reading import SpoolReader
+from perfpy.capture.unwinding.serving import SpoolReader
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _KnownProcess:
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
         if tid not in self.inner_tids:
-            self.inner_tids[tid] = mapped_names.innermost_tid(self.pid, tid) or tid
+            self.inner_tids[tid] = dso.innermost_tid(self.pid, tid) or tid
         return self.inner_tids[tid]
 
 

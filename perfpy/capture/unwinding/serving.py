@@ -7,16 +7,19 @@ is known.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 from collections import deque
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from perfpy.abi import perf_records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.capture.unwinding import process
-from perfpy.capture.unwinding.spool_reading import SpoolReader
+from perfpy.capture.unwinding.process import MEMORY, PublishedExtents
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, UnwoundPiece
 from perfpy.perfdata.events import FileEvent
 from perfpy.perfdata.records.stream import Chunk, walk
@@ -26,7 +29,6 @@ from perfpy.untrusted.destinations import FileDestination
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.capture.off_cpu import WaitPlan
@@ -200,3 +202,39 @@ class Rescue:
             writer.finish(self.features)
         finally:
             writer.close()
+
+
+# The reading side of the spool.
+
+
+class SpoolReader:
+    """Reads the spool. Memory is mapped: contiguous bytes are used in place."""
+
+    def __init__(self, fds: tuple[int, int, int]) -> None:
+        self._fds = fds[:2]
+        self._open_piece = PublishedExtents(fds[2])
+        self._memory = np.zeros(0, np.uint8)
+
+    def bytes_of(self, extents: Sequence[Extent]) -> NDArray[np.uint8]:
+        """Return the bytes of extents; valid until the piece is released."""
+        if len(extents) == 1 and extents[0].store == MEMORY:
+            _, offset, size = extents[0]
+            if len(self._memory) < offset + size:
+                self._memory = np.frombuffer(mmap.mmap(self._fds[MEMORY], 0, prot=mmap.PROT_READ), np.uint8)
+            return self._memory[offset : offset + size]
+        data = np.empty(sum(extent.size for extent in extents), np.uint8)
+        end = 0
+        for store, offset, size in extents:
+            view = data[end : end + size].data
+            copied = 0
+            while copied < size:
+                count = os.preadv(self._fds[store], [view[copied:]], offset + copied)
+                if not count:
+                    raise ValueError("the spool is shorter than its extents")
+                copied += count
+            end += size
+        return data
+
+    def open_piece(self) -> list[Extent]:
+        """Return the piece that the recorder had not sent when it ended."""
+        return self._open_piece.extents()

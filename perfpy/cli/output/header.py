@@ -60,7 +60,7 @@ class MachineNames:
     @cached_property
     def _tracepoints(self) -> dict[int, str] | None:
         """Names by id, for the ids in the recording; None if tracefs is unreadable."""
-        from perfpy.kernel.tracefs import Tracefs
+        from perfpy.kernel.sysfs import Tracefs
 
         ids = {event.attr.config for event in self._data.events if event.attr.type == PerfType.TRACEPOINT}
         names: dict[int, str] = {}

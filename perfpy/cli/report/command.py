@@ -10,7 +10,6 @@ import os
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
-from perfpy.perfdata.preamble import recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
 
@@ -43,8 +42,11 @@ def _names_several(options: ReportCommandOptions) -> bool:
     is_url = "://" in options.input and not os.path.exists(options.input)
     if len(options.in_order("input")) > 1 or is_url or options.cluster:
         return True
-    if not os.path.isfile(options.input) and len(recordings_in(options.input)) > 1:
-        return True
+    if not os.path.isfile(options.input):
+        from perfpy.perfdata.preamble import recordings_in  # --help does not read recordings
+
+        if len(recordings_in(options.input)) > 1:
+            return True
     is_pattern = any(letter in options.input for letter in "*?[") and not os.path.exists(options.input)
     return is_pattern or (os.path.isdir(options.input) and any(name.endswith(".data") for name in os.listdir(options.input)))
 
@@ -60,7 +62,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
         from perfpy.cli.line.opening import prepare_numpy
 
         prepare_numpy()
-        from perfpy.cli.report.request import check  # loads numpy
+        from perfpy.cli.report.run import check  # loads numpy
 
         check(options.call_graph)  # before any output
     if options.separator == ".":

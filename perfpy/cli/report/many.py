@@ -17,8 +17,7 @@ from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, warn_of_failed_recordings
-from perfpy.cli.report.request import ReportRequest
-from perfpy.cli.report.run import BY_FUNCTION, refuse_row_options, write_folded
+from perfpy.cli.report.run import BY_FUNCTION, ReportRequest, refuse_row_options, write_folded
 from perfpy.fleet.cluster import SentSettings, cluster_address
 from perfpy.symbols.quality_notes import note
 from perfpy.views.report.text import HEADER_HINT, report_lines

@@ -237,7 +237,7 @@ def machine_lines(*, controlled: bool) -> Iterator[str]:
 
 def mounted_lines() -> Iterator[str]:
     """Yield a line for each tracefs that was mounted to find tracepoints."""
-    from perfpy.kernel.tracefs import mounted_here
+    from perfpy.kernel.sysfs import mounted_here
 
     for path in mounted_here:
         yield f"mounted tracefs on {path}"

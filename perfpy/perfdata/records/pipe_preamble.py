@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -10,8 +11,7 @@ from perfpy.abi import perf_records
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER, HeaderBuildId
 from perfpy.perfdata.events import Preamble
-from perfpy.perfdata.features import Feature, early_features, key_of
-from perfpy.perfdata.header import PIPE_HEADER_SIZE, FileSection, PipeHeader
+from perfpy.perfdata.header import PIPE_HEADER_SIZE, Feature, FileSection, PipeHeader, key_of
 from perfpy.perfdata.records.stream import RecordStream
 
 if TYPE_CHECKING:
@@ -102,3 +102,42 @@ class PipePreamble:
 
 def _ignore_warning(_text: str) -> None:
     """Ignore warnings about the end mark."""
+
+
+# Feature records of pipes from perf 3.x. The perf 3.x of Google's machines and of ChromeOS wrote the features of a pipe in front of its
+# events, in record types that perf gave other meanings later: 69 was the host's name, and is ID_INDEX now. perf stops at these files.
+
+_FIRST: Final = 69  # the type of the host's name; the others follow in the order of their features
+_HEADER_SIZE: Final = HEADER["<"].size
+_FEATURES: Final = {_FIRST + number - Feature.HOSTNAME: number for number in range(Feature.HOSTNAME, Feature.NUMA_TOPOLOGY + 1)} | {
+    81: Feature.PMU_MAPPINGS
+}
+
+
+def early_features(source: ByteSource, begin: int, endian: str) -> tuple[list[tuple[int, bytes]], int]:
+    """Return (number, section) of each feature, and the offset of the next record; nothing and `begin` for today's records."""
+    features: list[tuple[int, bytes]] = []
+    if _is_host_name(_record(source, begin, endian), endian):
+        while (record := _record(source, begin, endian)) and (kind := HEADER[endian].unpack_from(record)[0]) in _FEATURES:
+            features.append((int(_FEATURES[kind]), record[_HEADER_SIZE:]))
+            begin += len(record)
+    return features, begin
+
+
+def _record(source: ByteSource, offset: int, endian: str) -> bytes:
+    """Return the record at an offset; b"" if it is truncated."""
+    header = source.read(offset, _HEADER_SIZE)
+    if len(header) < _HEADER_SIZE:
+        return b""
+    _, _, size = HEADER[endian].unpack(header)
+    record = source.read(offset, size)
+    return record if _HEADER_SIZE <= size == len(record) else b""
+
+
+def _is_host_name(record: bytes, endian: str) -> bool:
+    """Whether the record is { u32 length; char name[length]; } of type 69: no ID_INDEX has a count that fits, or comes first in a pipe."""
+    if len(record) < _HEADER_SIZE + 4 or HEADER[endian].unpack_from(record)[0] != _FIRST:
+        return False
+    (length,) = struct.unpack_from(f"{endian}I", record, _HEADER_SIZE)
+    name = record[_HEADER_SIZE + 4 :]
+    return bool(length == len(name) and name[:1] != b"\0" and name.endswith(b"\0"))

@@ -16,7 +16,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.untrusted import folders, paths
+from perfpy.untrusted import files, folders
 from perfpy.untrusted.files import regular_fd, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class BuildIdCache:
     """The cache in `folder` ("": perf's default)."""
 
     def __init__(self, folder: str = "") -> None:
-        self.folder = folder or paths.build_id_cache()
+        self.folder = folder or files.build_id_cache()
 
     def add(self, entries: Iterable[HeaderBuildId], elsewhere: Mapping[bytes, str] | None = None) -> list[str]:
         """Add the files of a recording's build-id table. Files that cannot be read or written are skipped.
@@ -55,7 +55,7 @@ class BuildIdCache:
                     self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.build_id, ""))
             except folders.ForeignFolderError as error:
                 return [*refused, f"{error.filename}: {error.strerror}; nothing more is kept in the build-id cache"]
-            except paths.UnsafeNameError as error:
+            except files.UnsafeNameError as error:
                 refused.append(f"{error}; not kept in the build-id cache")
             except OSError:
                 continue
@@ -71,8 +71,8 @@ class BuildIdCache:
         self._put(name, build_id, lambda folder: _write_checked(folder, file, build_id, pieces))
 
     def _put(self, name: str, build_id: str, fill: Callable[[folders.Folder], None]) -> None:
-        home = paths.home_parts(name, build_id)
-        *index, last = paths.index_parts(build_id)
+        home = files.home_parts(name, build_id)
+        *index, last = files.index_parts(build_id)
         with folders.own(self.folder) as cache:
             with cache.inner(*home) as folder:
                 fill(folder)
@@ -88,7 +88,7 @@ class BuildIdCache:
         root = os.path.realpath(self.folder)
         entries = []
         for build_id in self._index_ids():
-            home = os.path.realpath(paths.build_id_path(self.folder, build_id))
+            home = os.path.realpath(files.build_id_path(self.folder, build_id))
             if os.path.isdir(home) and home.startswith(root + "/"):
                 path = os.path.dirname(home)[len(root) :]
                 entries.append((build_id, path[1:] if path.startswith("/[") else path))
@@ -96,11 +96,11 @@ class BuildIdCache:
 
     def _index_ids(self) -> Iterator[str]:
         """Yield the build-ids of the index. Other names there are not the cache's."""
-        index = os.path.join(self.folder, paths.INDEX)
+        index = os.path.join(self.folder, files.INDEX)
         for prefix in _list_folder(index):
             for suffix in _list_folder(os.path.join(index, prefix)):
-                with contextlib.suppress(paths.UnsafeNameError):
-                    yield paths.build_id_hex(prefix + suffix)
+                with contextlib.suppress(files.UnsafeNameError):
+                    yield files.build_id_hex(prefix + suffix)
 
     def valid_entries(self) -> list[tuple[str, str]]:
         """Return the entries whose path still has that build, as perf lists them. The others serve old recordings."""
@@ -109,23 +109,23 @@ class BuildIdCache:
     def holds(self, build_id: str) -> bool:
         """Whether a build is cached."""
         try:
-            return os.path.exists(paths.build_id_path(self.folder, build_id))
-        except paths.UnsafeNameError:
+            return os.path.exists(files.build_id_path(self.folder, build_id))
+        except files.UnsafeNameError:
             return False
 
     def remove(self, build_id: str) -> bool:
         """Remove one build; return whether it was cached. Raises OSError if others can write to the cache."""
-        *index, last = paths.index_parts(build_id)
-        if not os.path.islink(paths.build_id_path(self.folder, build_id)):
+        *index, last = files.index_parts(build_id)
+        if not os.path.islink(files.build_id_path(self.folder, build_id)):
             return False
         with folders.own(self.folder, make=False) as cache:
             with cache.inner(*index, make=False) as links:
                 target = os.readlink(last, dir_fd=links.fd)
                 os.unlink(last, dir_fd=links.fd)
-            with contextlib.suppress(OSError, paths.UnsafeNameError):
+            with contextlib.suppress(OSError, files.UnsafeNameError):
                 import shutil  # most importers only read
 
-                *above, home = paths.parts(target.removeprefix("../../"))
+                *above, home = files.parts(target.removeprefix("../../"))
                 with cache.inner(*above, make=False) as folder:
                     shutil.rmtree(home, dir_fd=folder.fd)
         return True
@@ -154,7 +154,7 @@ def _write_build(folder: folders.Folder, name: str, build_id: str, resolved: str
         _write(folder, "vdso", iter([vdso_image()]))
     else:
         _link(resolved or os.path.realpath(name), folder, "elf", build_id)
-        debug = paths.debug_file(_DEBUG_FILES, build_id)
+        debug = files.debug_file(_DEBUG_FILES, build_id)
         if os.path.exists(debug):
             _link(os.path.realpath(debug), folder, "debug", build_id)
 
@@ -258,8 +258,8 @@ def of_kernel(path: str = _KERNEL_NOTES) -> bytes:
 def of_module(name: str, root: str = "/sys/module") -> bytes:
     """Return the build-id of a loaded module."""
     try:
-        return _notes_of(paths.module_notes(name, root))
-    except paths.UnsafeNameError:  # module names may come from a recording
+        return _notes_of(files.module_notes(name, root))
+    except files.UnsafeNameError:  # module names may come from a recording
         return b""
 
 

@@ -19,7 +19,7 @@ from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_ids
 from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
-from perfpy.untrusted import paths
+from perfpy.untrusted import files as paths
 from perfpy.untrusted.files import is_file, regular_fd, state_of
 from perfpy.untrusted.process_files import is_modified, is_recorded
 
@@ -384,7 +384,7 @@ def last_resorts(dso: Dso, options: SymbolOptions) -> Iterator[tuple[str, str]]:
     """Yield paths for files that are not at their recorded path: deleted ones and those in containers."""
     if options.root or dso.kind is not DsoKind.FILE or not dso.name.startswith("/"):
         return
-    from perfpy.symbols.mapped_names import DELETED, paths_of
+    from perfpy.symbols.dso import DELETED, paths_of
 
     if dso.name.endswith(DELETED) and dso.build_id:  # replaced by the same build, as package upgrades do
         yield _AT_PATH, dso.name.removesuffix(DELETED)

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from perfpy.untrusted import folders, paths
+from perfpy.untrusted import files, folders
 from perfpy.untrusted.terminal import control
 from perfpy.untrusted.text import visible
 
@@ -56,15 +56,15 @@ class Client:
         if not build_id or not self.servers:
             return ""
         try:
-            folder = paths.below(cache_folder(), paths.build_id_hex(build_id))
+            folder = files.below(cache_folder(), files.build_id_hex(build_id))
             folders.require_own(folder)
-        except paths.UnsafeNameError:
+        except files.UnsafeNameError:
             return ""
         except OSError as error:  # the folder is not writable, or others can change it
             print(f"Warning: {error.filename}: {error.strerror}; no debuginfod server is asked", file=sys.stderr)
             self.servers = []
             return ""
-        path = paths.below(folder, kind)
+        path = files.below(folder, kind)
         cached_path = _find_cached(path)
         return self._ask(f"buildid/{build_id}/{kind}", path) if cached_path is None else cached_path
 

@@ -54,7 +54,7 @@ def _sort_keys(options: MemReportOptions) -> Iterator[str]:
 
 def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
     """Print the accesses that the options of report leave, for `perfpy mem report ARGUMENTS`."""
-    from perfpy.cli.report.request import ReportRequest
+    from perfpy.cli.report.run import ReportRequest
     from perfpy.tools.mem.accesses import AccessColumns, access_lines
 
     parser = load_command("report").parser([*report_arguments(options.replace(sort_keys="", separator="")), *arguments])

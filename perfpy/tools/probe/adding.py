@@ -20,7 +20,7 @@ from perfpy.cli.output.terminal import print_notes
 from perfpy.cli.temporary_probes import EndingSignals, remove_orphans
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.kernel.probe_events import ProbeEvents
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.probing.definitions import parse_shown, unused_name
 from perfpy.probing.grammar import parse_request
 from perfpy.probing.problems import ProbeError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.options import PerfCommand, fail
 from perfpy.errors import PerfError
 from perfpy.kernel.probe_events import ProbeEvents
-from perfpy.kernel.tracefs import Tracefs, mount_as_root
+from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.probing.grammar import glob_test
 from perfpy.tools.probe.adding import ProbeCommandOptions, add, print_definitions
 from perfpy.untrusted.files import is_file

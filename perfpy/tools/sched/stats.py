@@ -21,7 +21,7 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.features import CpuDomains, DomainInfo, Feature, SchedDomain, encode_feature, key_of
+from perfpy.perfdata.header import CpuDomains, DomainInfo, Feature, SchedDomain, encode_feature, key_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.untrusted.text import one_line

@@ -25,13 +25,13 @@ from perfpy.analysis.sort_key import HOST, innermost_container
 from perfpy.capture.counter import Counter
 from perfpy.capture.runtimes.attaching import ask, is_java, lacks, runtime_of_process
 from perfpy.capture.runtimes.known_runtimes import PYTHON
+from perfpy.capture.session.unwound_output import ReaderProcess
 from perfpy.capture.unwinding.process import Spool, has_stacks
-from perfpy.capture.unwinding.reader_process import ReaderProcess
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
 from perfpy.errors import KernelRefusedError
 from perfpy.symbols.dso import DsoKind, perf_map_pid
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from perfpy.untrusted.files import read_regular, state_of, trusted_file_owners
 from perfpy.untrusted.text import visible
 
@@ -67,7 +67,7 @@ class RunningContainers:
     def __init__(self, root: str = "/", home: str | None = None) -> None:
         self._root = root
         home = os.path.expanduser("~") if home is None else home
-        self._storages = (paths.below(root, f"var/lib/{_STORAGE}"), paths.below(home, f".local/share/{_STORAGE}"))
+        self._storages = (files.below(root, f"var/lib/{_STORAGE}"), files.below(home, f".local/share/{_STORAGE}"))
         self._texts: dict[str, tuple[str, float]] = {}  # path of a cgroup -> text, when it is looked up again
         self._stored: dict[str, tuple[tuple[int, int], dict[str, str]]] = {}  # storage -> its state, id -> name
 
@@ -98,11 +98,11 @@ class RunningContainers:
         return ""
 
     def _in_docker(self, full_id: str) -> str:
-        name = _read(paths.below(self._root, _DOCKER.format(id=full_id))).get("Name")
+        name = _read(files.below(self._root, _DOCKER.format(id=full_id))).get("Name")
         return name.removeprefix("/") if isinstance(name, str) else ""
 
     def _in_containerd(self, full_id: str) -> str:
-        annotations = _read(paths.below(self._root, _CONTAINERD.format(id=full_id))).get("annotations")
+        annotations = _read(files.below(self._root, _CONTAINERD.format(id=full_id))).get("annotations")
         if not isinstance(annotations, dict):
             return ""
         parts = [annotations.get(_KUBERNETES + name) for name in _KUBERNETES_PARTS]
@@ -183,7 +183,7 @@ class LiveJitNames:
             self._failures += failures
             self._due[pid] = float("inf") if failures else time.monotonic() + _PAUSE
             if not failures:
-                symbols.forget({paths.perf_map(pid)})
+                symbols.forget({files.perf_map(pid)})
 
     def see(self, symbolizer: Symbolizer) -> None:
         """Request the maps of JVMs whose code has frames without a name."""
@@ -233,7 +233,7 @@ _SPOOL: Final = 128 << 20  # bytes of memory: twice the records that may wait
 class LivePython:
     """Converts the records of ring buffers. Close it before the rings.
 
-    Another process reads the frames (perfpy.capture.unwinding.reader_process), because a page of a hostile program can block its reader
+    Another process reads the frames (perfpy.capture.session.unwound_output), because a page of a hostile program can block its reader
     for ever. Samples with registers and stack copies go in; samples with callchains of native and Python frames come out.
 
     One thread may convert while another one calls look(), close_piece() and release_pieces().

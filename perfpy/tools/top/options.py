@@ -296,7 +296,7 @@ class TopRequest:
         from perfpy.analysis.filters import SampleFilter
         from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions, RowOptions
         from perfpy.analysis.sort_key import Mode
-        from perfpy.cli.report.request import configured_percentage, hidden_keys
+        from perfpy.cli.report.run import configured_percentage, hidden_keys
 
         options = self._options
         is_requested = options.callchains or options.call_graph is not None or bool(options.children)
@@ -406,7 +406,7 @@ def _user_name(user: str) -> str:
 
 def _split_call_graph(text: str) -> tuple[str, dict[str, Any]]:
     """Split --call-graph into the mode of recording ("" if not given) and the parts of a CallGraph."""
-    from perfpy.cli.report.request import call_graph_parts
+    from perfpy.cli.report.run import call_graph_parts
 
     words = text.split(",")
     mode = words.pop(0) if words[0] in ("fp", "dwarf", "lbr") else ""

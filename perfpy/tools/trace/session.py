@@ -13,7 +13,7 @@ from perfpy.abi.flags import RecordType
 from perfpy.capture.counter import Counter
 from perfpy.capture.synthesis import Synthesis, id_layout
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Tracefs
 from perfpy.live.window import LiveSymbols, LiveWindow
 from perfpy.perfdata.event_format import Tracing, decode_tracing, parse_format
 from perfpy.perfdata.records.delivery import RawRecords

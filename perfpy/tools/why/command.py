@@ -22,7 +22,7 @@ from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Tracefs
 from perfpy.untrusted.folders import temporary_folder
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.analysis.differences import LEVEL, Amount, changed_rows, has_grown_or_shrunk, totals
-from perfpy.untrusted.paths import PYTHON_IMAGE
+from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import readable
 from perfpy.views.verdict.comparisons import change_verdict

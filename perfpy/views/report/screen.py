@@ -27,7 +27,7 @@ from perfpy.analysis.sort_key import Mode
 from perfpy.analysis.verdict.evidence import Statements
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME, sampled_functions
 from perfpy.errors import plural
-from perfpy.untrusted.paths import PYTHON_IMAGE
+from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path, source_file
 from perfpy.views.report.screen_table import (

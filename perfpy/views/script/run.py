@@ -15,7 +15,7 @@ from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
 from perfpy.abi.light_types import dataclass, field
 from perfpy.analysis.filters import SampleFilter
 from perfpy.perfdata.records.batches import carries_readings, split_readings
-from perfpy.symbols.mapped_names import is_kernel_map, is_kernel_name
+from perfpy.symbols.dso import is_kernel_map, is_kernel_name
 from perfpy.untrusted.destinations import FileDestination, whole_file
 from perfpy.untrusted.text import one_line
 from perfpy.views.script.fields import OutputFields, kind_of

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 SPIN, INNER, MIDDLE, OUTER, PAGES = 0x400176, 0x4001B7, 0x4001C6, 0x40020C, 0x401740  # in work, of x86-64

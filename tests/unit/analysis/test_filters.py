@@ -16,7 +16,7 @@ from perfpy.analysis.filters import AddressRanges, EventSwitch, RecordedTimes, S
 from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 from perfpy.analysis.stacks import StackOptions
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.features import Feature, SampleTime
+from perfpy.perfdata.header import Feature, SampleTime
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.script.fields import OutputFields

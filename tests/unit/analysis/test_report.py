@@ -23,7 +23,7 @@ from perfpy.analysis.report.tables import tree_order
 from perfpy.analysis.sort_key import Mode
 from perfpy.cli import run
 from perfpy.errors import UsageError
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.recording import Recording
 from perfpy.symbols.quality_notes import ChainEnds
 from tests.builders import own_corpus

@@ -24,7 +24,7 @@ from perfpy.analysis.dimensions import branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView, TaskStates, combine_columns, row_fingerprints
 from perfpy.capture.off_cpu import TIME_ATTR
 from perfpy.errors import PerfError
-from perfpy.perfdata.features import EventDesc, Feature, encode_feature
+from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.symbols.interning import IdTable
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 

@@ -21,7 +21,7 @@ from perfpy.analysis.sort_key import KeyStyle, KeyTexts, MachineTexts, TaskComms
 from perfpy.errors import PerfError
 from perfpy.perfdata.event_format import parse_format
 from perfpy.perfdata.events import FileEvent
-from perfpy.perfdata.features import CpuCount, Feature
+from perfpy.perfdata.header import CpuCount, Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer

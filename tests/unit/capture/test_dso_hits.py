@@ -15,7 +15,7 @@ from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, with_header
 from perfpy.abi.records import NO_ID, Fork, Mmap, Mmap2, encode
 from perfpy.capture import dso_hits
 from perfpy.capture.dso_hits import DsoHits, HitDso
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso as mapped_names
 from perfpy.symbols.files import build_ids
 from perfpy.symbols.files.build_ids import BuildIdCache
 from tests.builders.elf import Elf

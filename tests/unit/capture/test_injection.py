@@ -20,7 +20,7 @@ from perfpy.analysis.callchains import user_callchains
 from perfpy.capture.injection import BuildIdMapper, CallchainConverter, JitInjector, inject, require_monotonic_times
 from perfpy.cli import run
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from tests.builders import own_corpus

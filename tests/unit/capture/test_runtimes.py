@@ -17,10 +17,10 @@ from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes import inner_maps
 from perfpy.capture.runtimes.inner_maps import InnerMaps
 from perfpy.capture.runtimes.store_names import Kept, store_names
-from perfpy.perfdata.features import Compression, Feature, encode_feature
+from perfpy.perfdata.header import Compression, Feature, encode_feature
 from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.recording import Recording
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.untrusted import process_files
 from tests.builders.jitdump import PID, header, load
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def maps(monkeypatch: pytest.MonkeyPatch) -> InnerMaps:
     """Looks at this process's descendants; their pid inside is 1."""
-    monkeypatch.setattr(inner_maps, "innermost_pid", lambda pid: 999_999_999 if mapped_names.innermost_pid(pid) else 0)
+    monkeypatch.setattr(inner_maps, "innermost_pid", lambda pid: 999_999_999 if dso.innermost_pid(pid) else 0)
     return InnerMaps([])
 
 
@@ -164,7 +164,7 @@ def names(path: str) -> list[str]:
 def kept_perf_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the process's perf map, instead of /tmp."""
     path = tmp_path / "perf-77.map"
-    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
+    monkeypatch.setattr(dso, "perf_map_paths", lambda pid: iter([str(tmp_path / f"perf-{pid}.map")]))
     monkeypatch.setattr(process_files, "began", lambda pid: None)
     return path
 

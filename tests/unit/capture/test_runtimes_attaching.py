@@ -26,7 +26,7 @@ from perfpy.capture.runtimes.cpython_attach import STARTUP, ScriptFolder
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
 from perfpy.capture.runtimes.session import environment_for
 from perfpy.kernel.procfs import ProcFs
-from perfpy.symbols import mapped_names
+from perfpy.symbols import dso
 from perfpy.untrusted import process_files
 from tests.builders.pythons import WITHOUT_TRAMPOLINES, interpreter, run
 
@@ -124,8 +124,8 @@ class Root:
 def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     process = Jvm(tmp_path)
     monkeypatch.setattr(java_attach, "ProcessRoot", lambda pid: Root(tmp_path))
-    monkeypatch.setattr(mapped_names, "innermost_pid", lambda pid: pid)
-    monkeypatch.setattr(mapped_names, "catches", lambda pid, number: True)
+    monkeypatch.setattr(dso, "innermost_pid", lambda pid: pid)
+    monkeypatch.setattr(dso, "catches", lambda pid, number: True)
     monkeypatch.setattr(process_files, "trusted_owners", lambda pid: {os.geteuid()})
     monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
     monkeypatch.setattr(os, "kill", process.signalled)
@@ -147,7 +147,7 @@ def test_one_that_does_not_is_woken_first(jvm: Jvm):
 
 
 def test_a_jvm_that_the_signal_would_kill_gets_none(jvm: Jvm, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(mapped_names, "catches", lambda pid, number: False)
+    monkeypatch.setattr(dso, "catches", lambda pid, number: False)
     with pytest.raises(OSError, match="does not listen"):
         write_perf_map(PID)
     assert (jvm.signals, os.listdir(jvm.folder)) == ([], [])

@@ -14,7 +14,7 @@ from perfpy.capture.synthesis import Synthesis, id_layout, kernel_extent
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text
-from perfpy.perfdata.features import CacheLevel, Feature, MemNode, MemTopology, NumaNode, PmuMapping
+from perfpy.perfdata.header import CacheLevel, Feature, MemNode, MemTopology, NumaNode, PmuMapping
 from tests.builders.bpf_programs import types
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)

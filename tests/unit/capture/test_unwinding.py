@@ -29,7 +29,7 @@ from perfpy.errors import OutputFailedError
 from perfpy.interpreters import frames as code_objects
 from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs, TaskStatus
-from perfpy.perfdata.features import Feature, encode_feature
+from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FINISHED_ROUND, FileWriter, WrittenEvent
 from perfpy.scheduling.intervals import INTERVAL, Intervals

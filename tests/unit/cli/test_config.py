@@ -242,7 +242,7 @@ def test_without_samples_there_is_no_page(room: Path, capsys: pytest.CaptureFixt
 def tracepoints(monkeypatch):
     """Set the tracepoints of the kernel, by system."""
     events_of: dict[str, list[str]] = {}
-    monkeypatch.setattr("perfpy.kernel.tracefs.Tracefs.events", lambda _self, system: events_of.get(system, []))
+    monkeypatch.setattr("perfpy.kernel.sysfs.Tracefs.events", lambda _self, system: events_of.get(system, []))
     return events_of
 
 

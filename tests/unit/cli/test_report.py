@@ -17,7 +17,7 @@ from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.command import command
 from perfpy.cli.report.many import ManyRecordingOptions
 from perfpy.cli.report.options import ReportCommandOptions
-from perfpy.cli.report.request import call_graph
+from perfpy.cli.report.run import call_graph
 from perfpy.recording import Recording
 from tests.builders.annotated import recording as annotated_recording
 from tests.builders.annotated import spin_with_lines

@@ -11,7 +11,7 @@ from perfpy.abi.perf_records import AuxtraceInfo
 from perfpy.cli.commands import load_command
 from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:

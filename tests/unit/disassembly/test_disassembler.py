@@ -19,7 +19,7 @@ from perfpy.disassembly.disassembler import NOT_CODE, AsmLine, CodeStyle, instru
 from perfpy.disassembly.function_code import FunctionCode
 from perfpy.disassembly.source_lines import with_source
 from perfpy.disassembly.x86_lengths import always_elsewhere, length
-from perfpy.perfdata.features import BpfProgram, Feature
+from perfpy.perfdata.header import BpfProgram, Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.elf import ElfFile

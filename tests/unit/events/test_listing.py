@@ -12,7 +12,7 @@ from perfpy.errors import KernelRefusedError
 from perfpy.events.listing import Checker, EventInfo, Selector, forgiving, known_reason, marker_names
 from perfpy.events.machine import Machine
 from perfpy.events.vendor import MetricDefinition
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Tracefs
 from perfpy.views.list_text import GROUPS, METRICS, JsonList, NameList, TextList, wrap
 from tests.builders import sysfs_tree
 

@@ -320,7 +320,7 @@ def test_tracepoints_that_may_not_be_read_are_distinguished_from_absent_ones(tmp
 
 
 def test_the_error_without_tracefs_has_the_mount_command(tmp_path: Path) -> None:
-    from perfpy.kernel.tracefs import Tracefs
+    from perfpy.kernel.sysfs import Tracefs
 
     machine = Machine(software_only(tmp_path).machine().sysfs, Tracefs([str(tmp_path / "nowhere")]))
     with pytest.raises(KernelRefusedError, match="not mounted"):

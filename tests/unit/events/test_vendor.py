@@ -24,8 +24,7 @@ from perfpy.events import parse_events, vendor
 from perfpy.events.grammar import parse_terms
 from perfpy.events.machine import Machine
 from perfpy.events.vendor import EventFiles, VendorTable, file_name, own_folder, table_of
-from perfpy.kernel.sysfs import Pmu, Sysfs
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Pmu, Sysfs, Tracefs
 from tests.builders import sysfs_tree
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from perfpy.analysis.stacks import StackOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
 from perfpy.fleet.merging import MergedProfile, add_local_symbols, merge_profiles
 from perfpy.fleet.recordings import Recordings
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.text import TextOptions, report_lines

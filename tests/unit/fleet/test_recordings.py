@@ -22,7 +22,7 @@ from perfpy.fleet.group_difference import with_recordings
 from perfpy.fleet.merging import merge_profiles
 from perfpy.fleet.portable_profile import MergedValues, OwnWords, replace_numbers
 from perfpy.fleet.recordings import Recordings, find_recordings
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.recording import Recording
 from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines

@@ -13,7 +13,7 @@ from perfpy.kernel import bpf as bpf_loading
 from perfpy.kernel.bpf import BpfRing, record_bounds
 from perfpy.kernel.loaded_bpf import BpfProgramInfo, _program, loaded_programs, loaded_types
 from perfpy.perfdata.bpf_programs import BpfFunction, bpf_functions, btf_function_names
-from perfpy.perfdata.features import BpfProgram
+from perfpy.perfdata.header import BpfProgram
 from tests.builders import bpf_programs
 
 PAGE = mmap.PAGESIZE

@@ -12,7 +12,7 @@ import pytest
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.kernel.function_tracer import FUNCTION, GRAPH, FunctionTracer, function_names
 from perfpy.kernel.probe_events import ProbeEvents
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Tracefs
 
 if TYPE_CHECKING:
     from pathlib import Path

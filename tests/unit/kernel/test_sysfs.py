@@ -14,8 +14,7 @@ from perfpy.events import listing, parse_events
 from perfpy.kernel import sysfs as hwmon
 from perfpy.kernel.cpus import cpu_identity, nominal_frequency
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.sysfs import Format, Sysfs, parse_format, split_number
-from perfpy.kernel.tracefs import Tracefs
+from perfpy.kernel.sysfs import Format, Sysfs, Tracefs, parse_format, split_number
 from perfpy.untrusted.process_files import TOO_LONG
 from tests.builders import sysfs_tree
 from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake

@@ -11,21 +11,27 @@ import pytest
 from perfpy.abi import perf_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.framing import HeaderBuildId, with_header
-from perfpy.perfdata.features import (
+from perfpy.perfdata.header import (
     FEATURE_NAMES,
+    MAGIC_V1,
+    AttrEntry,
     CpuCount,
     CpuLocation,
     CpuTopology,
     Feature,
+    FileHeader,
+    FileSection,
     NumaNode,
+    PipeHeader,
     PmuMapping,
+    decode_attr_table,
     decode_feature,
-    early_features,
+    decode_header,
     encode_feature,
     key_of,
 )
-from perfpy.perfdata.header import MAGIC_V1, AttrEntry, FileHeader, FileSection, PipeHeader, decode_attr_table, decode_header
 from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.records.pipe_preamble import early_features
 from perfpy.perfdata.source import open_source
 from tests.builders.perfdata import simple_recording
 from tests.builders.specimens import FEATURES

@@ -21,7 +21,7 @@ from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.report.report import make_report
 from perfpy.analysis.stacks import StackOptions, make_stacks
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.features import EventDesc, EventGroup, Feature
+from perfpy.perfdata.header import EventDesc, EventGroup, Feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.delivery import delivery_order
 from perfpy.perfdata.sample_source import SampleSource, SourceHeader

@@ -20,7 +20,7 @@ from perfpy.abi.framing import with_header
 from perfpy.abi.records import SampleId
 from perfpy.cli import run
 from perfpy.perfdata.events import FileEvent
-from perfpy.perfdata.features import EventDesc, Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.delivery import UNKNOWN_EVENT, EqualTimes, EventTable, RawRecord, Rounds
 from perfpy.perfdata.records.scans import DeferredCallchains

@@ -16,8 +16,7 @@ from perfpy.abi.records import NO_ID, Comm, encode
 from perfpy.capture.record_options import compression_of_unwound
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata import kept_files
-from perfpy.perfdata.features import Feature, encode_feature
-from perfpy.perfdata.header import FileHeader, FileSection, PipeHeader, decode_attr_table, decode_header
+from perfpy.perfdata.header import Feature, FileHeader, FileSection, PipeHeader, decode_attr_table, decode_header, encode_feature
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.stream import zstd_decompressor
 from perfpy.perfdata.writer import FINISHED_ROUND, FileWriter, Packer, PipeWriter, WrittenEvent

@@ -9,14 +9,14 @@ import pytest
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC
-from perfpy.abi.records import Comm, Exit, Fork, Mmap2, SampleId
+from perfpy.abi.records import Comm, Exit, Fork, Mmap2, SampleId, copies_parent
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.events import FileEvent
 from perfpy.perfdata.records.side_band import SideRecord
 from perfpy.symbols import live_tasks
+from perfpy.symbols.address_spaces import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms
 from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.live_tasks import LiveTasks
-from perfpy.symbols.task_states import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms, copies_parent
 from perfpy.views.recording_summary import tasks_of
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 from tests.builders.timeline import comm, fork, mmap, timeline

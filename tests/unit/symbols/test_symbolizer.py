@@ -24,7 +24,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debuginfod import Client
 from perfpy.symbols.files.elf import ElfFile
 from perfpy.symbols.symbolizer import Symbolizer
-from perfpy.untrusted import paths
+from perfpy.untrusted import files
 from tests.builders import elf as b
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
@@ -197,7 +197,7 @@ def test_a_file_in_the_build_id_cache_needs_no_original(root: Path):
 
 
 def test_the_build_id_cache_can_be_named(root: Path, tmp_path: Path):
-    put(tmp_path, paths.build_id_path("/cache", ID, "elf"), program("f", build_id=ID).build())
+    put(tmp_path, files.build_id_path("/cache", ID, "elf"), program("f", build_id=ID).build())
     options = SymbolOptions(symfs=str(root), buildid_dir=str(tmp_path / "cache"))
     assert frames(mapped(build_id=ID), (1, 0x401004, 1), options=options)[0].symbol == "f"
 
@@ -405,7 +405,7 @@ def test_a_perf_map_names_memory_without_a_file(tmp_path: Path):
 
 def test_a_perf_map_of_another_user_is_passed_over_unless_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "map").write_bytes(b"7000 40 forged\n")
-    monkeypatch.setattr("perfpy.symbols.mapped_names.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
+    monkeypatch.setattr("perfpy.symbols.dso.perf_map_paths", lambda pid: iter([str(tmp_path / "map")]))
     monkeypatch.setattr("perfpy.untrusted.process_files.trusted_owners", lambda pid: {12345})
     source = timeline((0, comm(4242, "node")), (0, mmap(4242, 0x7000, 0x1000, "//anon")))
     forced = Symbolizer(source, SymbolOptions(force=True, cache=False))
@@ -422,7 +422,7 @@ def test_a_deleted_program_is_read_from_the_process_that_still_runs(root: Path):
     source = timeline((0, mmap(os.getpid(), 0x401000, 0x1000, path, pgoff=0x1000)))
     symbolizer = Symbolizer(source, SymbolOptions())
     frames(symbolizer, (os.getpid(), 0x401004, 1))
-    from perfpy.symbols.mapped_names import paths_of
+    from perfpy.symbols.dso import paths_of
 
     assert f"/proc/{os.getpid()}/exe" in list(paths_of(path, {os.getpid()}))
     assert list(paths_of("/no/such/file", {os.getpid()})) == []

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.perfdata.kept_files import KeptFiles, encode
-from perfpy.symbols import mapped_names, perf_map
+from perfpy.symbols import dso as dso_module
+from perfpy.symbols import perf_map
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable, first_occurrences, first_rows, number_values
@@ -169,7 +170,7 @@ PROGRAM = "/nowhere/jitted-4242-1.so"
 
 def of_map(path: Path, monkeypatch: pytest.MonkeyPatch, options: SymbolOptions) -> Symbolizer:
     """With a perf map that was read once."""
-    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(path)]))
+    monkeypatch.setattr(dso_module, "perf_map_paths", lambda pid: iter([str(path)]))
     path.write_bytes(b"7000 10 first\n")
     symbolizer = Symbolizer(timeline((0, comm(PID, "node")), (0, mmap(PID, CODE, 0x1000, "//anon"))), options)
     assert names(symbolizer) == ["first", "-"]
@@ -201,7 +202,7 @@ def test_functions_of_all_maps_together_are_bounded(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(perf_map, "MOST_FUNCTIONS", 3)
     for pid in (1, 2, 3):
         (tmp_path / str(pid)).write_bytes(b"7000 10 first\n7010 10 second\n")
-    monkeypatch.setattr(mapped_names, "perf_map_paths", lambda pid: iter([str(tmp_path / str(pid))]))
+    monkeypatch.setattr(dso_module, "perf_map_paths", lambda pid: iter([str(tmp_path / str(pid))]))
     source = timeline(*((0, record) for pid in (1, 2, 3) for record in (comm(pid, "node"), mmap(pid, CODE, 0x1000, "//anon"))))
     symbolizer = Symbolizer(source, SymbolOptions())
     assert [len(symbolizer.symbols_of(number, np.array([CODE], np.uint64))[0]) for number in range(3)] == [2, 1, 0]

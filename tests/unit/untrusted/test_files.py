@@ -17,6 +17,7 @@ from perfpy.untrusted import files
 from perfpy.untrusted.files import (
     ForeignFileError,
     NotRegularFileError,
+    in_process,
     open_judged,
     open_regular,
     read_named,
@@ -26,7 +27,6 @@ from perfpy.untrusted.files import (
     stream_fd,
     trusted_file_owners,
 )
-from perfpy.untrusted.paths import in_process
 from tests.builders.elf import Elf
 from tests.builders.opened_files import watch_opens
 from tests.builders.other_users import child

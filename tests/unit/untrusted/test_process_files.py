@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.runtimes.attaching import is_java
-from perfpy.symbols.mapped_names import innermost_pid
-from perfpy.untrusted import paths, process_files, process_root
-from perfpy.untrusted.files import regular_fd
-from perfpy.untrusted.paths import in_process
+from perfpy.symbols.dso import innermost_pid
+from perfpy.untrusted import files, process_files, process_root
+from perfpy.untrusted.files import in_process, regular_fd
 from perfpy.untrusted.process_files import (
     find_mapping,
     has_identity,
@@ -330,8 +329,8 @@ def test_the_own_root_is_opened_like_any_other(tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     with open(regular_fd(in_process(os.getpid(), str(tmp_path / "file")))) as file:
         assert file.read() == "mine"
-    assert paths.split_process(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
-    assert paths.split_process(f"/proc/self/root{tmp_path}") is None
+    assert files.split_process(f"/proc/{os.getpid()}/root{tmp_path}/file") == (os.getpid(), f"{tmp_path}/file")
+    assert files.split_process(f"/proc/self/root{tmp_path}") is None
 
 
 def test_an_ended_process_raises():

@@ -13,7 +13,7 @@ from perfpy.abi import perf_records, records
 from perfpy.abi.flags import ReadFormat
 from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
 from perfpy.views.dump.aux_data import ARM_SPE, HISI_PTT, INTEL_BTS, INTEL_PT, aux_texts, info_text, piece_texts
 from perfpy.views.dump.recording import coresight_text, is_read_to_the_end, write_dump

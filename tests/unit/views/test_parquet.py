@@ -12,7 +12,7 @@ import perfpy
 from perfpy import cli
 from perfpy.abi.flags import SampleType
 from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
-from perfpy.perfdata.features import Feature
+from perfpy.perfdata.header import Feature
 from tests.builders import own_corpus
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.traced import traced_recording

@@ -18,7 +18,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Lost, Mmap, Mmap2, SampleId
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
-from perfpy.perfdata.features import EventDesc, Feature, encode_feature
+from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.screen import HottestPath, ScreenOptions, Stretch, begins_with_wait, hottest_by, show_report

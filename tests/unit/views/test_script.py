@@ -29,7 +29,7 @@ from perfpy.abi.records import SampleId
 from perfpy.analysis.filters import AddressRanges, SampleFilter
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.events import FileEvent
-from perfpy.perfdata.features import EventGroup, Feature
+from perfpy.perfdata.header import EventGroup, Feature
 from perfpy.perfdata.records.batches import split_readings
 from perfpy.perfdata.records.delivery import Span, spans_of
 from perfpy.recording import Recording

@@ -11,7 +11,7 @@ from perfpy.abi.records import Comm, Mmap2
 from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, Share, category, sampled_functions
-from perfpy.perfdata.features import EventDesc, Feature, encode_feature
+from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.dso import Dso, DsoKind
 from tests.builders.elf import Elf

@@ -326,8 +326,8 @@ def test_read_bytes_equal_the_rings_content(tmp_path):
 
 _LOAD = """
 import os, sys
-from perfpy.capture.session import unwound_recording
-unwound_recording._load_shared_modules()
+from perfpy.capture.session import unwound_output
+unwound_output._load_shared_modules()
 print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"), "numpy" in sys.modules)
 """
 

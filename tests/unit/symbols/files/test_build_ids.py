@@ -19,7 +19,7 @@ from perfpy.symbols.dso import Dso, DsoKind, DsoTable
 from perfpy.symbols.files import build_ids, debug_files
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.symbols.files.debug_files import DsoFiles, SharedFiles, SymbolOptions, find_debug_module
-from perfpy.untrusted import paths
+from perfpy.untrusted import files as paths
 from tests.builders.elf import ALLOC, EXEC, Elf
 from tests.builders.other_users import UID, needs_root
 

@@ -298,7 +298,7 @@ def missing_part(name: str) -> str:
 def test_dotted_names_in_docstrings_and_pages_exist() -> None:
     patterns = "perfpy/**/*.py", "perfpy/*.md", "man/topics/*.md", "*.md", ".github/*.md"
     pages = [path for pattern in patterns for path in CHECKOUT.glob(pattern)]
-    assert len(pages) > 500
+    assert len(pages) > 400
     wrong = [
         f"{path.relative_to(CHECKOUT)}: {name}"
         for path in pages

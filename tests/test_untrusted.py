@@ -72,8 +72,7 @@ CHANGES = {
 }
 METHODS = {"write_bytes", "write_text", "unlink", "mkdir", "symlink_to", "hardlink_to", "rename", "rmdir", "touch"}  # of pathlib
 WRITERS = {
-    "untrusted/folders.py": "temporary folders of ours, without following links: a fixed prefix and random letters",
-    "untrusted/destinations.py": "it is the door: a new file in a folder of ours alone",
+    "untrusted/destinations.py": "it is the door: new files in folders of ours alone, without following links",
     "kernel/probe_events.py": "the kernel's uprobe_events and kprobe_events",
     "tools/sched/stats.py": "the kernel's switch for its statistics, by a fixed name",
     "cli/view.py": "a new temporary file",
@@ -146,7 +145,7 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
-    "untrusted/folders.py": "names of the temporary folder with a fixed prefix, opened without following links",
+    "untrusted/destinations.py": "names of the temporary folder with a fixed prefix, opened without following links",
     "perfdata/skeleton.py": "a new temporary folder, and fixed names",
     "perfdata/preamble.py": "a folder that the user names; fixed names, and those that listdir gave; a fixed name",
     "views/parquet_reader.py": "a folder that the user names; fixed names, and a part of the name of a file that is there",
@@ -200,7 +199,7 @@ READERS = {
     "kernel/cpus.py": "/proc/cpuinfo and /sys",
     "capture/runtimes/cpython_startup/perfpy_trampolines.py": "runs in the profiled interpreter: /proc, and a new file",
     "untrusted/files.py": "it is the door",
-    "untrusted/destinations.py": "it is the door; links of /proc/self/fd, and of /dev/fd",
+    "untrusted/destinations.py": "it is the door; folders; links of /proc/self/fd, and of /dev/fd",
     "untrusted/process_root.py": "it is the door",
     "symbols/files/build_ids.py": "/sys and /proc/self; a descriptor, and /proc/kallsyms",
     "symbols/kernel_symbols.py": "/proc",
@@ -213,8 +212,7 @@ READERS = {
     "capture/unwinding/process.py": "/dev/null; a nameless file of its own",
     "analysis/aggregate/overflow.py": "a nameless file of its own; /proc, and /sys",
     "capture/runtimes/cpython_attach.py": "in a new folder of ours, by its descriptor",
-    "capture/synthesis.py": "tracefs",
-    "capture/features.py": "/proc and /sys",
+    "capture/synthesis.py": "/proc, /sys and tracefs",
     "capture/measurement.py": "/sys",
     "live/priority.py": "/proc/loadavg",
     "capture/targets.py": "/sys",
@@ -228,7 +226,6 @@ READERS = {
     "kernel/syscalls.py": "/proc",
     "kernel/ring.py": "/proc",
     "kernel/sysfs.py": "/sys and tracefs",
-    "untrusted/folders.py": "folders",
 }
 OPENERS = (
     *("open", "os.open", "io.open", "io.FileIO", "gzip.open", "lzma.open", "bz2.open", "tokenize.open", "codecs.open"),

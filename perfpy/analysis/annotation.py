@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.options import ColumnOptions

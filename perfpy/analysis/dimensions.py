@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import MISC_GUEST_USER, MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, RecordType
 from perfpy.abi.light_types import NamedTuple
-from perfpy.abi.python_addresses import FIRST_ADDRESS, MAPPED_SIZE, GilState
+from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, GilState
 from perfpy.abi.records import Namespaces, Switch, SwitchCpuWide
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis.sample_view import combine_columns, row_fingerprints, state_of, waker_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sort_key import KeyColumn, by_number, by_text, byte_width
 

@@ -16,8 +16,8 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
 from perfpy.abi.flags import MISC_KERNEL, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.abi.records import Read
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.errors import PerfError
 from perfpy.symbols.interning import IdTable
 
@@ -292,7 +292,7 @@ def _running(data: SampleSource, off: FileEvent) -> dict[int, int]:
     return running_times
 
 
-# The reasons of waits in off-CPU samples (perfpy.abi.waits), as numbers for the sort keys state and waker.
+# The reasons of waits in off-CPU samples (perfpy.abi.perfpy_encodings), as numbers for the sort keys state and waker.
 
 
 NOTE_SHIFT: Final = 32

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.python_addresses import GilState
-from perfpy.abi.waits import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD, GilState
 from perfpy.analysis import location_sort_keys as locations
 from perfpy.analysis import location_sort_keys as payloads
 from perfpy.analysis.locations import ranks

@@ -23,7 +23,7 @@ from perfpy.abi.perf_records import (
     UserRecord,
     encode,
 )
-from perfpy.capture.features import Environment
+from perfpy.capture.synthesis import Environment
 from perfpy.capture.targets import ANY, comms
 from perfpy.counts.aggregation import Aggregation
 from perfpy.counts.tally import name_with_pmu
@@ -34,7 +34,8 @@ from perfpy.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.capture.counters import Counting, OpenEvent
+    from perfpy.capture.counter import OpenEvent
+    from perfpy.capture.counters import Counting
     from perfpy.capture.measurement import Plan
     from perfpy.counts.aggregation import CounterCell
     from perfpy.perfdata.writer import RecordWriter

@@ -17,7 +17,7 @@ from perfpy.untrusted.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.untrusted.folders import Folder
+    from perfpy.untrusted.destinations import Folder
 
 
 KALLSYMS: Final = "kallsyms"

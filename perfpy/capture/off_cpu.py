@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.abi.sample_layout import user_registers
-from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.capture.record_options import Callchain
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError
@@ -30,7 +30,7 @@ from perfpy.kernel.sysfs import Tracefs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
     from perfpy.kernel import Kernel

@@ -10,8 +10,7 @@ from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import IdIndexEntry
-from perfpy.capture.counter import Counter
-from perfpy.capture.counters import Opener, events_to_open
+from perfpy.capture.counter import Counter, Opener, events_to_open
 from perfpy.capture.sample_attrs import is_aux
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError, plural
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.capture.aux_area import AuxOutput
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
     from perfpy.kernel.procfs import ProcFs

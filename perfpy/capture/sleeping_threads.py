@@ -20,8 +20,8 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_SWITCH_OUT, RecordType, SampleType
+from perfpy.abi.perfpy_encodings import DEAD, STATE_BITS
 from perfpy.abi.sample_layout import REGISTERS
-from perfpy.abi.waits import DEAD, STATE_BITS
 from perfpy.capture.process_memory import ProcessMemory
 
 if TYPE_CHECKING:

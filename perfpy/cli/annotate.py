@@ -23,8 +23,7 @@ from perfpy.cli.line.option_groups import (
 )
 from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import colour_start, console, print_lines, print_notes, wants_plain
+from perfpy.cli.output.terminal import TaskProgress, colour_start, console, print_lines, print_notes, wants_plain
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 
@@ -178,7 +177,7 @@ class AnnotateRun:
         return 0
 
     def _annotation(self) -> Annotation:
-        with progress_line("reading samples") as progress:
+        with TaskProgress("reading samples") as progress:
             return self._recording.annotate(options=self._report_options(), symbols=self._symbols(), progress=progress)
 
     def _finds_function(self) -> bool:
@@ -254,7 +253,7 @@ class AnnotateRun:
         return 0
 
     def _source_files(self) -> list[SourceShares]:
-        with progress_line("reading samples"):
+        with TaskProgress("reading samples"):
             return self._recording.source_files(sample_filter=self._filter(), symbols=self._symbols())
 
     def _lines(self, annotation: Annotation) -> Iterator[str]:

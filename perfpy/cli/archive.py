@@ -115,7 +115,7 @@ def _only_archive() -> str:
 
 
 def _unpack(name: str, cache: BuildIdCache) -> int:
-    from perfpy.untrusted.folders import ForeignFolderError
+    from perfpy.untrusted.destinations import ForeignFolderError
 
     try:
         with open_regular(name) as file:

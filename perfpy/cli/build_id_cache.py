@@ -10,7 +10,7 @@ from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError
-from perfpy.untrusted.folders import ForeignFolderError
+from perfpy.untrusted.destinations import ForeignFolderError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

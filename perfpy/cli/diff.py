@@ -29,8 +29,7 @@ from perfpy.cli.line.option_groups import (
 )
 from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, Listed, PerfCommand, Value, fail, option, percent, words
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
+from perfpy.cli.output.terminal import TaskProgress, console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.preamble import main_file, recordings_in
 
@@ -521,7 +520,7 @@ class GroupDiffRun:
         from perfpy.fleet.recordings import Recordings, find_recordings
 
         options = self._options
-        with progress_line("reading recordings") as progress:
+        with TaskProgress("reading recordings") as progress:
             groups = [
                 Recordings(
                     find_recordings(names),

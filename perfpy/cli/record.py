@@ -61,7 +61,7 @@ from perfpy.kernel.ring import PAGE_SIZE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.capture.session.recorder import Recorder
     from perfpy.cli.line.perfconfig import Config
 

@@ -20,8 +20,8 @@ from perfpy.disassembly.source_lines import with_source
 from perfpy.symbols.files.elf import MACHINES
 from perfpy.symbols.files.elf_symbols import mapping_symbols, symbol_sections
 from perfpy.symbols.symbol_table import STT_FUNC
+from perfpy.untrusted.destinations import trusted_program
 from perfpy.untrusted.files import regular_fd, split_process
-from perfpy.untrusted.folders import trusted_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

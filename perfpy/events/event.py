@@ -1,7 +1,7 @@
 """Event: one counter to open; EventTerms: its terms about sampling.
 
 perfpy.events.resolve makes events. The measuring half derives the attr for counting or sampling from `Event.attr`, and keeps the result of
-opening elsewhere (perfpy.capture.counters). Names of the terms: perf-record(1), "event attributes".
+opening elsewhere (perfpy.capture.counter). Names of the terms: perf-record(1), "event attributes".
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.errors import UsageError
 from perfpy.kernel.sysfs import Alias, split_number
+from perfpy.untrusted.destinations import own
 from perfpy.untrusted.expansion import expand
 from perfpy.untrusted.files import below, read_regular, trusted_file_owners
-from perfpy.untrusted.folders import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

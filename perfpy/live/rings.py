@@ -8,11 +8,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.capture.features import Environment, event_groups
 from perfpy.capture.record_options import complete_python_options
 from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_dummy, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for, roomy_pages
-from perfpy.capture.synthesis import tracing_data
+from perfpy.capture.synthesis import Environment, event_groups, tracing_data
 from perfpy.capture.targets import ANY, resolve
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.errors import KernelRefusedError, UsageError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.waits import DEAD
+from perfpy.abi.perfpy_encodings import DEAD
 from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, WOKEN, Transitions
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ INTERVAL: Final = np.dtype(
         ("cpu", "i4"),  # the CPU that the thread left
         ("end", "u8"),  # when it came back, nanoseconds
         ("duration", "u8"),  # nanoseconds
-        ("state", "u8"),  # the letter of its state, as in /proc/PID/stat (perfpy.abi.waits)
+        ("state", "u8"),  # the letter of its state, as in /proc/PID/stat (perfpy.abi.perfpy_encodings)
         ("waker", "u8"),  # the thread that woke it; 0: unknown
-        ("note", "u8"),  # WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT (perfpy.abi.waits); 0: unknown
+        ("note", "u8"),  # WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT (perfpy.abi.perfpy_encodings); 0: unknown
         ("stack", "i8"),  # index of its callchain in Intervals.stacks; -1: none
     ]
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, NATIVE_ENDIAN, RecordType
-from perfpy.abi.waits import READY, STATE_BITS, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import READY, STATE_BITS, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ TRANSITION: Final = np.dtype(
         (
             "detail",
             "u8",
-        ),  # of STACK and OUT the letter of the state; of WOKEN: waker's tid | note << NOTE_SHIFT (perfpy.abi.waits)
+        ),  # of STACK and OUT the letter of the state; of WOKEN: waker's tid | note << NOTE_SHIFT (perfpy.abi.perfpy_encodings)
         ("stack", "i8"),  # index of its callchain in Transitions.stacks; -1: none
     ]
 )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from perfpy.abi import records
 from perfpy.errors import PerfError
 from perfpy.symbols import dso
+from perfpy.untrusted import destinations, process_files
 from perfpy.untrusted import files as paths
-from perfpy.untrusted import folders, process_files
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
@@ -277,8 +277,8 @@ def is_mapped_by(record: MapRecord, state: os.stat_result) -> bool:
 def new_folder(cache: str) -> str:
     """Create a folder that only this user can write to, where perf puts images of JIT-compiled code."""
     folder = paths.below(cache, "jit")
-    folders.require_own(cache)
-    folders.require_own(folder)
+    destinations.require_own(cache)
+    destinations.require_own(folder)
     return tempfile.mkdtemp(dir=os.path.abspath(folder), prefix="perfpy-")
 
 

@@ -20,8 +20,8 @@ from perfpy.cli.output.terminal import is_terminal, print_lines, print_notes, wi
 from perfpy.errors import PerfError, plural
 from perfpy.probing.grammar import parse_request
 from perfpy.symbols.dso import other_root
+from perfpy.untrusted.destinations import temporary_folder
 from perfpy.untrusted.files import is_file, read_regular
-from perfpy.untrusted.folders import temporary_folder
 from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import one_line, visible
 

@@ -20,8 +20,8 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Final
 
+from perfpy.untrusted.destinations import trusted_program
 from perfpy.untrusted.files import in_process, regular_fd, split_process
-from perfpy.untrusted.folders import trusted_program
 from perfpy.untrusted.process_root import ProcessRoot
 
 if TYPE_CHECKING:

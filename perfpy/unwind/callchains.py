@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
-from perfpy.unwind.architectures import architecture
+from perfpy.unwind.rules import architecture
 from perfpy.unwind.stepper import Stepper, UserStacks
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 

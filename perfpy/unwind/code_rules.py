@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.symbols.dso import DsoKind, perf_map_pid
 from perfpy.symbols.files.debug_files import KEPT
 from perfpy.unwind.call_frames import CallFrames
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfpy.symbols.files.debug_files import DsoFiles
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.architectures import Architecture
+    from perfpy.unwind.rules import Architecture
 
 
 _WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)

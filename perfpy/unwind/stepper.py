@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.architectures import Architecture
-    from perfpy.unwind.rules import FrameRules
+    from perfpy.unwind.rules import Architecture, FrameRules
 
     Frames = NDArray[np.int32]
     Values = NDArray[np.uint64]

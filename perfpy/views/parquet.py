@@ -21,8 +21,8 @@ from perfpy.analysis.named_samples import UNKNOWN
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.preamble import MARKER, VERSION
 from perfpy.perfdata.skeleton import damage_of_tables, damaged_table, make_skeleton, open_table
+from perfpy.untrusted.destinations import shared_folder
 from perfpy.untrusted.files import UnsafeNameError, component
-from perfpy.untrusted.folders import shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.untrusted.folders import Folder
+    from perfpy.untrusted.destinations import Folder
     from perfpy.views.recorded import Recorded
 
     Keys = NDArray[np.int64]

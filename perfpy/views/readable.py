@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.callchains import whole_chains_of
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.demangling.short_names import shorten_name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
-from perfpy.abi.python_addresses import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
+from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.records import SampleId
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.recorded_frames import IMAGE_OFFSET, PlacedFunction, PythonFunctions

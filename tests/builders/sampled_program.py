@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, SampleId
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr

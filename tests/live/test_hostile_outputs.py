@@ -23,7 +23,8 @@ from perfpy.errors import BadPerfDataError, OutputFailedError
 from perfpy.perfdata.kept_files import KEPT_FILES
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
-from perfpy.untrusted import destinations, folders
+from perfpy.untrusted import destinations
+from perfpy.untrusted import destinations as folders
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 

@@ -15,7 +15,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.waiting import BUSY, WAITS, build, told
 

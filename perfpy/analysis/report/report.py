@@ -631,7 +631,7 @@ def chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> 
         return ""
     if not of_stacks:
         return ends.of_frame_pointers()
-    from perfpy.unwind.architectures import architecture  # few recordings have stacks
+    from perfpy.unwind.rules import architecture  # few recordings have stacks
 
     numbers = {dso.name: number for number, dso in enumerate(symbolizer.dsos)}
     missing = [name for name in ends.files if symbolizer.files(numbers[name]).runtime is None]

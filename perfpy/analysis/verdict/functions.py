@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.report.report import ReportSamples
 from perfpy.symbols.dso import DsoKind

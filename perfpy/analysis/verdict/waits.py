@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.waits import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.functions import INTERPRETER
@@ -194,7 +194,7 @@ class Waits:
 
 # Find the threads that end waits, and what they do meanwhile.
 #
-# The samples of time off the CPU have the thread that ended the wait (perfpy.abi.waits).
+# The samples of time off the CPU have the thread that ended the wait (perfpy.abi.perfpy_encodings).
 
 
 RUNNING: Final = -1  #: in place of a wait's reason

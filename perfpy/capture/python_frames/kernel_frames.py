@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType
-from perfpy.abi.python_addresses import GilState
+from perfpy.abi.perfpy_encodings import GilState
 from perfpy.interpreters.frames import MOST_FRAMES
 from perfpy.interpreters.layouts import NONE
 from perfpy.kernel import bpf as bpf_loading

@@ -22,7 +22,7 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
-from perfpy.abi.python_addresses import FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
+from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
 from perfpy.abi.records import IdLayout, code_mapping
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.python_addresses import AWAITED_BY, BLOCKED_LOOP
+from perfpy.abi.perfpy_encodings import AWAITED_BY, BLOCKED_LOOP
 from perfpy.abi.records import Comm, SampleId
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.interpreters.tasks import is_callback, is_turn

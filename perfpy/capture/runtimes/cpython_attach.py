@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.errors import PerfError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
+from perfpy.untrusted.destinations import trusted_program
 from perfpy.untrusted.files import is_file, open_regular_beneath
-from perfpy.untrusted.folders import trusted_program
 from perfpy.untrusted.process_root import ProcessRoot
 from perfpy.untrusted.text import visible
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
     from perfpy.capture.session.cost_limit import CostLimit

@@ -17,7 +17,7 @@ from perfpy.capture.sample_attrs import is_dummy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.capture.sample_counters import SampleCounters
 
 

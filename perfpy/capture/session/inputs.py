@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from perfpy.capture.control import Control
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.capture.record_options import SwitchOutput
     from perfpy.capture.targets import Workload
     from perfpy.kernel import Kernel

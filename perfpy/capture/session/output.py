@@ -20,9 +20,8 @@ from perfpy.abi.flags import ATTR_SIZE_VER7, CONTEXT_MAX, CONTEXT_USER, RecordTy
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import words_before
 from perfpy.capture import synthesis as metadata
-from perfpy.capture.features import RecordedFeatures
 from perfpy.capture.record_options import STANDARD_OUTPUT, SYNTH_CGROUP, SYNTH_MMAP, SYNTH_TASK
-from perfpy.capture.synthesis import Synthesis, id_layout
+from perfpy.capture.synthesis import RecordedFeatures, Synthesis, id_layout
 from perfpy.capture.targets import ANY
 from perfpy.errors import OutputFailedError
 from perfpy.kernel.loaded_bpf import loaded_programs, loaded_types

@@ -14,11 +14,11 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
-from perfpy.capture.features import FOLDER_VERSION
 from perfpy.capture.kernel_copy import copy_kernel
 from perfpy.capture.session.closing import OwnSamples, patience
 from perfpy.capture.session.inputs import FIRST_PATIENCE
 from perfpy.capture.session.output import OutputPart, RecordOutput, RoundStarts, find_destination, rotate
+from perfpy.capture.synthesis import FOLDER_VERSION
 from perfpy.capture.targets import online_cpus
 from perfpy.capture.thread_masks import thread_masks
 from perfpy.errors import OutputFailedError, UsageError
@@ -26,7 +26,7 @@ from perfpy.kernel.cpus import Topology
 from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.perfdata.reader import KERNEL_FOLDER
 from perfpy.perfdata.writer import FileWriter, Packer, RecordFile
-from perfpy.untrusted.folders import new_folder
+from perfpy.untrusted.destinations import new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_KERNEL, MISC_USER, RecordType
-from perfpy.abi.waits import IS_WAIT
+from perfpy.abi.perfpy_encodings import IS_WAIT
 from perfpy.scheduling.intervals import IntervalPairing, Intervals
 from perfpy.scheduling.transitions import (
     Transitions,
@@ -172,7 +172,7 @@ def _chosen_rows(chunk: Chunk, times: NDArray[np.uint64], chosen: NDArray[np.boo
 
 # Write Intervals off the CPU as SAMPLE records of the event `offcpu-time`, and the time on the CPU as READ records. Waits shorter than
 # the threshold are added up if thread, stack, state and waker are equal. Layout: perfpy.abi.sample_decoding, with the fields of
-# perfpy.capture.off_cpu.TIME_ATTR; the weight: perfpy.abi.waits. As in perf, a sample's address is where the thread left user
+# perfpy.capture.off_cpu.TIME_ATTR; the weight: perfpy.abi.perfpy_encodings. As in perf, a sample's address is where the thread left user
 # space, though its callchain includes the kernel's part: kernel addresses of waits are the same few functions for all threads. READ
 # records of the same event have the time that each thread was on a CPU, in nanoseconds. With them a report can compute the time that its
 # samples stand for, whatever event was sampled. perf reads such records with `report -T`. Layout: { header; u32 pid, tid; u64 value, id,

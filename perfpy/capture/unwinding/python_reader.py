@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.python_addresses import GilState
+from perfpy.abi.perfpy_encodings import GilState
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, ReadUpTo, Refused, encode_message

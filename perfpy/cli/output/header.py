@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from perfpy.errors import plural
 from perfpy.untrusted.text import lines as one_line_each
@@ -15,7 +16,7 @@ from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO, Final
 
     from perfpy.cli.output.screen_console import ScreenConsole
@@ -157,3 +158,41 @@ def _merge_equal(warnings: Sequence[RecordingProblem]) -> Iterator[tuple[str, st
         paths_of_text.setdefault(text, []).append(path)
     for text, paths in paths_of_text.items():
         yield paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more", text
+
+
+# A progress line on stderr for tasks that take longer than a second; none if stderr is no terminal.
+
+
+_PATIENCE: Final = 1.0
+_INTERVAL: Final = 0.2
+
+
+class TaskProgress:
+    """A line on stderr about a task. The context is a function to call with the completed share (0 to 1); None without a terminal."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._next = time.monotonic() + _PATIENCE
+        self._width = 0
+
+    def __enter__(self) -> Callable[[float], None] | None:
+        return self._show if is_screen(sys.stderr) else None
+
+    def __exit__(self, *error: object) -> None:
+        from perfpy.untrusted.terminal import control
+
+        if self._width:
+            control(sys.stderr, f"\r{' ' * self._width}\r")
+            sys.stderr.flush()
+
+    def _show(self, share: float) -> None:
+        from perfpy.untrusted.terminal import control
+
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _INTERVAL
+        text = f"{self._task}: {share:4.0%}"
+        self._width = len(text)
+        control(sys.stderr, f"\r{text}")
+        sys.stderr.flush()

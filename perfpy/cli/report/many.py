@@ -15,8 +15,7 @@ from perfpy.cli.line.opening import prepare_numpy
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.output_files import write_bytes, write_text
-from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import colour_start, print_lines, print_notes, warn_of_failed_recordings
+from perfpy.cli.output.terminal import TaskProgress, colour_start, print_lines, print_notes, warn_of_failed_recordings
 from perfpy.cli.report.run import BY_FUNCTION, ReportRequest, refuse_row_options, write_folded
 from perfpy.fleet.cluster import SentSettings, cluster_address
 from perfpy.symbols.quality_notes import note
@@ -49,7 +48,7 @@ class ManyRun:
         prepare_numpy()
         if excluded := ", ".join(self._options.given(*_SINGLE_ONLY)):
             fail(f"{excluded}: for single recordings only; many have tables, JSON, flame graphs, folded stacks, pprof and speedscope")
-        with progress_line("reading recordings") as progress:
+        with TaskProgress("reading recordings") as progress:
             recordings = _open(self._options, progress)
             if self._options.exports:
                 self._export(recordings)

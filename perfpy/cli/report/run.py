@@ -27,8 +27,8 @@ from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.cli.line.option_groups import inline_of, symbol_options_of
 from perfpy.cli.line.options import fail
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.output.progress import progress_line
 from perfpy.cli.output.terminal import (
+    TaskProgress,
     colour_start,
     console,
     fit_notes,
@@ -112,7 +112,7 @@ class ReportRun:
             return self._report_blocks()
         options = self._report_options()
         text_options = self._request.text_options()
-        with progress_line("reading samples") as progress:
+        with TaskProgress("reading samples") as progress:
             symbols = self._request.symbol_options(plain=self._plain, screen=self._is_screen)
             report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._options.jobs)
         self._introduce(report, options)

@@ -225,7 +225,7 @@ _RULE = "-" * 60
 
 def machine_lines(*, controlled: bool) -> Iterator[str]:
     """Yield the CPU's identification, and whether --control is active."""
-    from perfpy.capture.features import Environment
+    from perfpy.capture.synthesis import Environment
 
     yield from mounted_lines()
     cpu = Environment().cpu_id(os.uname().machine)

@@ -15,7 +15,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_USER_DEFERRED, PerfType, RecordType, SampleType, SoftwareId
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.errors import plural
 from perfpy.perfdata.records.batches import Batch, RecordIndex, RecordIndexer, SampleDecoder, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.records.delivery import DeliveryKeys, EventTable, KeyedSamples, OrderedChunk, Span, spans_of

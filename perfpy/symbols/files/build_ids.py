@@ -16,7 +16,7 @@ import os
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.untrusted import files, folders
+from perfpy.untrusted import destinations, files
 from perfpy.untrusted.files import regular_fd, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class BuildIdCache:
             try:
                 with contextlib.suppress(FileNotFoundError):
                     self.keep(entry.filename, entry.build_id.hex(), (elsewhere or {}).get(entry.build_id, ""))
-            except folders.ForeignFolderError as error:
+            except destinations.ForeignFolderError as error:
                 return [*refused, f"{error.filename}: {error.strerror}; nothing more is kept in the build-id cache"]
             except files.UnsafeNameError as error:
                 refused.append(f"{error}; not kept in the build-id cache")
@@ -70,10 +70,10 @@ class BuildIdCache:
         """Add a file of a build (elf, debug ...) from its bytes unless it is cached. Raises OSError, UnsafeNameError."""
         self._put(name, build_id, lambda folder: _write_checked(folder, file, build_id, pieces))
 
-    def _put(self, name: str, build_id: str, fill: Callable[[folders.Folder], None]) -> None:
+    def _put(self, name: str, build_id: str, fill: Callable[[destinations.Folder], None]) -> None:
         home = files.home_parts(name, build_id)
         *index, last = files.index_parts(build_id)
-        with folders.own(self.folder) as cache:
+        with destinations.own(self.folder) as cache:
             with cache.inner(*home) as folder:
                 fill(folder)
             if self.holds(build_id):
@@ -118,7 +118,7 @@ class BuildIdCache:
         *index, last = files.index_parts(build_id)
         if not os.path.islink(files.build_id_path(self.folder, build_id)):
             return False
-        with folders.own(self.folder, make=False) as cache:
+        with destinations.own(self.folder, make=False) as cache:
             with cache.inner(*index, make=False) as links:
                 target = os.readlink(last, dir_fd=links.fd)
                 os.unlink(last, dir_fd=links.fd)
@@ -144,7 +144,7 @@ def _list_folder(folder: str) -> list[str]:
         return []
 
 
-def _write_build(folder: folders.Folder, name: str, build_id: str, resolved: str) -> None:
+def _write_build(folder: destinations.Folder, name: str, build_id: str, resolved: str) -> None:
     """Write the files of one build to its folder."""
     if name == _KERNEL:
         fd = os.open(_KALLSYMS, os.O_RDONLY | os.O_CLOEXEC)
@@ -159,7 +159,7 @@ def _write_build(folder: folders.Folder, name: str, build_id: str, resolved: str
             _link(os.path.realpath(debug), folder, "debug", build_id)
 
 
-def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None:
+def _link(source: str, folder: destinations.Folder, name: str, build_id: str) -> None:
     """Hard-link the opened file. Copy it across file systems, and if another user could change it later."""
     fd = regular_fd(source)
     with open(fd, "rb"):
@@ -177,11 +177,11 @@ def _link(source: str, folder: folders.Folder, name: str, build_id: str) -> None
             _copy(fd, folder, name)
 
 
-def _copy(fd: int, folder: folders.Folder, name: str) -> None:
+def _copy(fd: int, folder: destinations.Folder, name: str) -> None:
     _write(folder, name, iter(lambda: os.read(fd, _COPY_SIZE), b""))
 
 
-def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
+def _write(folder: destinations.Folder, name: str, pieces: Iterator[bytes]) -> None:
     """Write a new file, or remove it again if writing fails. An existing file is of the same build and stays."""
     try:
         fd = folder.create(name)
@@ -195,7 +195,7 @@ def _write(folder: folders.Folder, name: str, pieces: Iterator[bytes]) -> None:
         raise
 
 
-def _write_checked(folder: folders.Folder, name: str, build_id: str, pieces: Iterator[bytes]) -> None:
+def _write_checked(folder: destinations.Folder, name: str, build_id: str, pieces: Iterator[bytes]) -> None:
     """Write a new file and check its build-id. Raises FileNotFoundError if it differs."""
     if folder.has(name):
         return

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from perfpy.untrusted import files, folders
+from perfpy.untrusted import destinations, files
 from perfpy.untrusted.terminal import control
 from perfpy.untrusted.text import visible
 
@@ -57,7 +57,7 @@ class Client:
             return ""
         try:
             folder = files.below(cache_folder(), files.build_id_hex(build_id))
-            folders.require_own(folder)
+            destinations.require_own(folder)
         except files.UnsafeNameError:
             return ""
         except OSError as error:  # the folder is not writable, or others can change it
@@ -114,7 +114,7 @@ def _download(url: str, path: str) -> bool:
 
 def _store(path: str, pieces: Iterable[bytes]) -> None:
     """Write a file of the cache. Raises OSError."""
-    with folders.own(os.path.dirname(path)) as folder:
+    with destinations.own(os.path.dirname(path)) as folder:
         folder.put(os.path.basename(path), pieces)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from perfpy.symbols.files import elf_symbols
 from perfpy.symbols.files.debug_files import crc_of_content
 from perfpy.symbols.symbol_table import Symbols
+from perfpy.untrusted.destinations import own
 from perfpy.untrusted.files import open_regular, state_of, trusted_file_owners
-from perfpy.untrusted.folders import own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

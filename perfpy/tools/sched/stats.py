@@ -14,8 +14,8 @@ from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import NATIVE_ENDIAN, PerfType, RecordType, SoftwareId
 from perfpy.abi.newer_records import SCHEDSTAT_DOMAIN_COUNTS, SCHEDSTAT_LONG_COUNTS, SchedstatCpu, SchedstatDomain
 from perfpy.abi.perf_records import encode
-from perfpy.capture.features import Environment
 from perfpy.capture.session.output import find_destination, new_recording
+from perfpy.capture.synthesis import Environment
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.opening import open_recording
 from perfpy.cli.line.options import fail

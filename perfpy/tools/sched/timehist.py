@@ -10,7 +10,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import SampleType
-from perfpy.abi.waits import STATE_BITS
+from perfpy.abi.perfpy_encodings import STATE_BITS
 from perfpy.cli.line.option_groups import kernel_symbolizer
 from perfpy.cli.line.options import fail
 from perfpy.cli.output.terminal import print_lines

@@ -17,9 +17,8 @@ from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import ReportOptions, plan_report
 from perfpy.analysis.report.report import key_style, make_report, planned_scan, recording_text, report_of
 from perfpy.analysis.sort_key import TraceData
-from perfpy.capture.features import RecordedFeatures
 from perfpy.capture.off_cpu import TIME_ATTR
-from perfpy.capture.synthesis import Synthesis, id_layout
+from perfpy.capture.synthesis import RecordedFeatures, Synthesis, id_layout
 from perfpy.capture.unwinding.off_cpu_samples import PieceWaits, records, sum_short_waits
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.disassembly.function_code import NoCodeError

@@ -21,7 +21,7 @@ from perfpy.perfdata.records.stream import Chunk, walk
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from perfpy.capture.features import RecordedFeatures
+    from perfpy.capture.synthesis import RecordedFeatures
     from perfpy.live.rings import LiveRings
     from perfpy.perfdata.records.delivery import RawRecords
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import waits as reasons

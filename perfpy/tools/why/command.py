@@ -23,7 +23,7 @@ from perfpy.cli.record import command as record_command
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
-from perfpy.untrusted.folders import temporary_folder
+from perfpy.untrusted.destinations import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerprints
 from perfpy.symbols.interning import IdTable
 from perfpy.untrusted.text import one_line, one_line_bytes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import combine_columns
 from perfpy.analysis.verdict.functions import KERNEL
 from perfpy.symbols.interning import IdTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.attr import is_sampled_each_time
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.report.report import margin
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND

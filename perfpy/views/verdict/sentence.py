@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.python_addresses import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 

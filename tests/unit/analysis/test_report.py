@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_USER, BranchSample, PerfType, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Lost, SampleId
-from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.call_trees import ClassedFrames, Pruning, grow, minimum_period
 from perfpy.analysis.report.entries import Walkers

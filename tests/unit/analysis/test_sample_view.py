@@ -16,9 +16,9 @@ import perfpy
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Columns, Ragged, Slices
 from perfpy.abi.flags import CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Mmap2, Read
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.analysis import sample_view
 from perfpy.analysis.dimensions import branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView, TaskStates, combine_columns, row_fingerprints

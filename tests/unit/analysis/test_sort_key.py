@@ -9,7 +9,7 @@ import pytest
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT
-from perfpy.abi.python_addresses import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
+from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, GilState, mapping_of
 from perfpy.abi.records import Exit, Namespaces, SampleId, Switch, SwitchCpuWide
 from perfpy.analysis import event_sort_keys, location_sort_keys, sort_keys
 from perfpy.analysis.dimensions import gil_states

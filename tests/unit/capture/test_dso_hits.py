@@ -15,7 +15,6 @@ from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId, with_header
 from perfpy.abi.records import NO_ID, Fork, Mmap, Mmap2, encode
 from perfpy.capture import dso_hits
 from perfpy.capture.dso_hits import DsoHits, HitDso
-from perfpy.symbols import dso as mapped_names
 from perfpy.symbols.files import build_ids
 from perfpy.symbols.files.build_ids import BuildIdCache
 from tests.builders.elf import Elf
@@ -241,7 +240,7 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
     held = tmp_path / "held"
     held.write_bytes(IMAGE)
     name = "/no/such/prog (deleted)"
-    monkeypatch.setattr(mapped_names, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
+    monkeypatch.setattr(dso_hits, "paths_of", lambda path, pids: iter([str(held)] if (path, pids) == (name, (77,)) else []))
     dsos = [
         HitDso(name, is_kernel=False, pid=77),
         HitDso("/no/such/other", is_kernel=False, pid=77),
@@ -260,8 +259,8 @@ def test_files_that_are_not_at_their_path_are_taken_from_their_process(tmp_path,
 def test_a_file_of_a_container_is_not_taken_for_ours_of_the_same_name(program, tmp_path, monkeypatch):
     theirs = tmp_path / "theirs"
     theirs.write_bytes(IMAGE)
-    monkeypatch.setattr(mapped_names, "other_root", lambda pid: pid == 77)
-    monkeypatch.setattr(mapped_names, "paths_of", lambda path, pids: iter([str(theirs)]))
+    monkeypatch.setattr(dso_hits, "other_root", lambda pid: pid == 77)
+    monkeypatch.setattr(dso_hits, "paths_of", lambda path, pids: iter([str(theirs)]))
     dsos = [HitDso(program, is_kernel=False, pid=77), HitDso(program, is_kernel=False, pid=78)]
     with ExitStack() as opened:
         assert dso_hits.paths(dsos, opened) == {dsos[0]: str(theirs)}

@@ -17,7 +17,7 @@ from perfpy.disassembly import function_code
 from perfpy.errors import PerfError, UsageError
 from perfpy.recording import Recording
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.untrusted.folders import own
+from perfpy.untrusted.destinations import own
 from tests.builders.options import record_options
 from tests.builders.perfdata import PerfDataBuilder
 

@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
-from perfpy.abi.waits import OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.capture import off_cpu
 from perfpy.capture.off_cpu import RawField, SwitchLimit, WaitPlan, add_wait_events
 from perfpy.capture.record_options import Callchain, RecordOptions, SideBandOptions

@@ -25,7 +25,7 @@ from tests.builders.options import record_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.capture.counters import OpenEvent
+    from perfpy.capture.counter import OpenEvent
 
 
 def event(name: str, config: int = SoftwareId.CPU_CLOCK, kind: int = PerfType.SOFTWARE, precise: int = 0, **more: Any) -> Event:

@@ -9,8 +9,7 @@ import pytest
 
 from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
 from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
-from perfpy.capture.features import Environment
-from perfpy.capture.synthesis import Synthesis, id_layout, kernel_extent
+from perfpy.capture.synthesis import Environment, Synthesis, id_layout, kernel_extent
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text

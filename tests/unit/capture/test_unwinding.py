@@ -13,10 +13,10 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.perfpy_encodings import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.abi.records import NO_ID, Comm, encode
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.abi.waits import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.capture.off_cpu import TIME_ATTR
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.python_frames.kernel_frames import SampleInTime

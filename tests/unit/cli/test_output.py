@@ -10,8 +10,7 @@ import pytest
 
 from perfpy.cli.output import terminal
 from perfpy.cli.output.header import event_lines
-from perfpy.cli.output.progress import progress_line
-from perfpy.cli.output.terminal import fit_notes
+from perfpy.cli.output.terminal import TaskProgress, fit_notes
 from perfpy.cli.stat.options import Progress
 from perfpy.kernel import sysfs
 from tests.builders.perfdata import usual_attr
@@ -87,7 +86,7 @@ def test_lines_are_written_over_only_where_that_can_be_seen(terminal_type, seen,
     progress.show(1, 3)
     progress.clear()
     assert ("run 2 of 3" in screen.getvalue()) == seen
-    with progress_line("reading") as show:
+    with TaskProgress("reading") as show:
         assert (show is not None) == seen
 
 

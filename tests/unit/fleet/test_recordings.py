@@ -12,7 +12,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import SampleType
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.sort_key import MachineTexts
 from perfpy.capture.off_cpu import TIME_ATTR

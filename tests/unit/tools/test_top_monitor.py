@@ -20,8 +20,8 @@ from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, PerfType, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.abi.records import Lost, Mmap2
-from perfpy.abi.waits import OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.sort_key import Mode
 from perfpy.capture.off_cpu import WaitPlan

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from perfpy.symbols import perf_map
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.unwind.architectures import architecture
 from perfpy.unwind.arm_tables import ArmTables, rules_of
 from perfpy.unwind.code_rules import in_trampolines, of_trampoline
 from perfpy.unwind.expressions import evaluate
-from perfpy.unwind.rules import OFFSET, FrameRules
+from perfpy.unwind.rules import OFFSET, FrameRules, architecture
 from tests.builders import elf as b
 from tests.builders.call_frames import sleb, uleb
 from tests.builders.elf import Elf

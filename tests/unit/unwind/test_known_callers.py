@@ -12,8 +12,8 @@ import pytest
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.unwind import stepper
-from perfpy.unwind.architectures import architecture
 from perfpy.unwind.known_callers import UNKNOWN, CallerWords, ChainState, KnownCallers, StackMemory
+from perfpy.unwind.rules import architecture
 from perfpy.unwind.stepper import Stepper, Unwound, UserStacks
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf

@@ -11,7 +11,7 @@ import pytest
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
-from perfpy.unwind.architectures import architecture
+from perfpy.unwind.rules import architecture
 from perfpy.unwind.stepper import Stepper, Unwound, UserStacks
 from tests.builders import call_frames as cfi
 from tests.builders.elf import I386, X86_64, Elf

@@ -15,8 +15,8 @@ from rich.console import Console
 
 import perfpy
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Lost, Mmap, Mmap2, SampleId
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Mmap2
-from perfpy.abi.waits import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, Share, category, sampled_functions
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature

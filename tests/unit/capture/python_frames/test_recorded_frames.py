@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.python_addresses import FIRST_ADDRESS
+from perfpy.abi.perfpy_encodings import FIRST_ADDRESS
 from perfpy.capture.python_frames import recorded_frames
 from perfpy.capture.python_frames import recorded_frames as functions_module
 from perfpy.capture.python_frames.answers import (

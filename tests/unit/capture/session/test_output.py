@@ -14,7 +14,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, PerfType, RecordType, SampleType
 from perfpy.abi.records import NO_ID, IdLayout, Mmap2
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.capture.counters import OpenEvent
+from perfpy.capture.counter import OpenEvent
 from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.record_options import RecordOptions, SamplingOptions, SwitchOutput
 from perfpy.capture.session.closing import OwnSamples

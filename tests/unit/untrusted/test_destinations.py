@@ -20,9 +20,20 @@ import pytest
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.errors import OutputFailedError
 from perfpy.perfdata.writer import FileWriter
-from perfpy.untrusted import destinations, folders
-from perfpy.untrusted.destinations import FileDestination, create_named, inherited_descriptor, open_named
-from perfpy.untrusted.folders import ForeignFolderError, new_folder, own, shared_folder, temporary_folder, trusted_program
+from perfpy.untrusted import destinations
+from perfpy.untrusted import destinations as folders
+from perfpy.untrusted.destinations import (
+    FileDestination,
+    ForeignFolderError,
+    create_named,
+    inherited_descriptor,
+    new_folder,
+    open_named,
+    own,
+    shared_folder,
+    temporary_folder,
+    trusted_program,
+)
 from tests.builders.other_users import GID, UID, needs_root
 
 if TYPE_CHECKING:
@@ -66,7 +77,7 @@ def test_a_folder_below_a_writable_one_is_refused(tmp_path: Path):
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("perfpy.untrusted.folders.os.geteuid", lambda: 12345)
+    monkeypatch.setattr("perfpy.untrusted.destinations.os.geteuid", lambda: 12345)
     with pytest.raises(ForeignFolderError, match=r"belongs to user|below a folder of user"):
         folders.own(str(tmp_path))
 
@@ -163,7 +174,7 @@ def test_a_program_is_trusted_unless_others_can_write_to_its_folder(tmp_path: Pa
 
 KILLED = """
 import os, sys
-from perfpy.untrusted.folders import temporary_folder
+from perfpy.untrusted.destinations import temporary_folder
 with temporary_folder("perfpy-test-") as folder:
     open(f"{folder}/perf.data", "w").close()
     print(folder, flush=True)

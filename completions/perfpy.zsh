@@ -26,7 +26,7 @@ _perfpy() {
         'record:run a program and record its profile into perf.data'
         'top:show what runs now, as a live profile'
         'trace:print system calls as they happen, or from a recording'
-        'stacks:print what the threads of a Python program do now'
+        'stacks:print what the threads of a process do or wait for now'
         'leaks:show which Python lines allocate memory and keep it'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'

@@ -35,7 +35,7 @@ COMMANDS = {
     "record": Entry("perfpy.cli.record", "run a program and record its profile into perf.data"),
     "top": Entry("perfpy.tools.top.command", "show what runs now, as a live profile"),
     "trace": Entry("perfpy.tools.trace.command", "print system calls as they happen, or from a recording"),
-    "stacks": Entry("perfpy.tools.stacks", "print what the threads of a Python program do now", raises=True),
+    "stacks": Entry("perfpy.tools.stacks", "print what the threads of a process do or wait for now", raises=True),
     "leaks": Entry("perfpy.tools.leaks", "show which Python lines allocate memory and keep it", raises=True),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile in the browser"),

@@ -6,10 +6,13 @@ import os
 import shlex
 import shutil
 import sys
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.commands import load_command
 from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
+from perfpy.kernel.procfs import ProcFs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _SECONDS: Final = 10  # of recording a running process
+_MOMENT: Final = 0.3  # seconds without a running thread after which a process is taken to wait
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 _MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
@@ -102,10 +106,36 @@ def record_and_report_processes(pids: Sequence[int]) -> int:
     """Record running processes for ten seconds, or until Ctrl-C, then report them; print both commands, and return the exit status."""
     from perfpy.capture.runtimes.attaching import runtime_of_process
 
+    print_stacks_if_idle(pids)
     stacks = stack_option(runtime_of_process(pids[0]))
     names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
     print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
     return _record_and_report(stacks, ["-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
+
+
+def print_stacks_if_idle(pids: Sequence[int]) -> None:
+    """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
+    before = _run_times(pids)
+    time.sleep(_MOMENT)
+    if before and before == _run_times(pids):
+        print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(map(str, pids))}", file=sys.stderr)
+        sys.stderr.flush()
+        with suppress(PerfError):  # the recording comes all the same
+            load_command("stacks").run("stacks", [*map(str, pids)])
+            print(flush=True)
+
+
+def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
+    """Return the nanoseconds on a CPU, waiting for one, and the number of runs of each thread; nothing if one runs now."""
+    procfs = ProcFs()
+    times = {}
+    for pid in pids:
+        for tid in procfs.threads(pid):
+            state = procfs.read(f"{pid}/task/{tid}/stat", 4096).rpartition(b")")[2].split()[:1]
+            if state == [b"R"]:
+                return {}
+            times[tid] = procfs.read(f"{pid}/task/{tid}/schedstat", 4096)
+    return times
 
 
 def _record_and_report(stacks: str, target: Sequence[str]) -> int:

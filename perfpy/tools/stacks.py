@@ -1,19 +1,32 @@
-"""`perfpy stacks -p PID`: print what the threads of Python programs do at this moment, also while they wait."""
+"""`perfpy stacks PID`: print what the threads of a process do at this moment, also while they wait: functions, lines, locks, sockets.
+
+Python functions are read from the interpreter's memory. The stacks of other threads come from a recording of a tenth of a second, which has
+the stacks of threads that sleep as well (perfpy.capture.sleeping_threads). The process is not stopped.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+import tempfile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.commands import load_command
+from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.errors import PerfError, plural
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from perfpy.capture.python_frames.current_stacks import ProcessStacks, ThreadStack
+    from perfpy.capture.wait_targets import WaitTarget
 
 
 _MOST_PIDS: Final = 1 << 31
+_SECONDS: Final = "0.1"  # of recording
+_STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
+#: functions that no program wrote: the outermost of each thread
+_STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
 
 
 class StacksCommandOptions(CommandOptions):
@@ -21,18 +34,59 @@ class StacksCommandOptions(CommandOptions):
 
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     json: bool = option("--json", Flag(), "print one JSON object")
+    words: tuple[str, ...] = words("[PID ...]")
+
+
+class NativeFrame(NamedTuple):
+    """A function of a stack, its file and line (0: unknown), or else the shared object."""
+
+    function: str
+    file: str
+    line: int
+    dso: str
+
+
+class CurrentThread(NamedTuple):
+    """A thread and what it does.
+
+    Attributes:
+        tid: its number.
+        comm: the kernel's name.
+        state: what the kernel says of it.
+        target: what it waits for.
+        lock: the name of the mutex that it waits for; "" if it is unknown.
+        python: its Python stack; None without one.
+        frames: its native stack, innermost first; empty if it is unknown, or has Python functions.
+    """
+
+    tid: int
+    comm: str
+    state: str
+    target: WaitTarget
+    lock: str
+    python: ThreadStack | None
+    frames: Sequence[NativeFrame]
+
+
+class CurrentProcess(NamedTuple):
+    """A process: its command line, the version of its CPython ("" without), its threads, and why stacks are missing."""
+
+    pid: int
+    command: str
+    version: str
+    threads: list[CurrentThread]
+    missing: str
 
 
 def run(options: StacksCommandOptions) -> None:
-    """Print the Python stacks of processes."""
-    pids = options.pid.split(",")
-    if not options.pid:
-        fail("no process given; use -p PID")
-    if not all(pid.isdecimal() and 0 < int(pid) < _MOST_PIDS for pid in pids):
-        fail(f"-p {visible(options.pid)}: expected process ids, separated by commas")
-    from perfpy.capture.python_frames.current_stacks import process_stacks  # --help needs no numpy
-
-    processes = [process_stacks(int(pid)) for pid in pids]
+    """Print the stacks of processes."""
+    given = [pid for text in (options.pid, *options.words) if text for pid in text.split(",")]
+    if not given:
+        fail("no process given; perfpy stacks PID prints the stacks of a process")
+    for pid in given:
+        if not (pid.isdecimal() and 0 < int(pid) < _MOST_PIDS):
+            fail(f"{visible(pid)}: expected process ids, separated by commas")
+    processes = [read_process(int(pid)) for pid in given]
     if options.json:
         import json  # rarely needed
 
@@ -41,30 +95,199 @@ def run(options: StacksCommandOptions) -> None:
     for number, process in enumerate(processes):
         if number:
             print()
-        for line in _lines(process):
+        for line in process_lines(process):
             print(line)
 
 
-def _lines(process: ProcessStacks) -> Iterator[str]:
-    yield f"Process {process.pid}: {visible(process.command)}  (Python {process.version})"
+def read_process(pid: int) -> CurrentProcess:
+    """Read the stacks of all threads of a process. Raises PerfError if none can be read."""
+    from perfpy.capture.python_frames.current_stacks import process_stacks  # --help needs no numpy
+    from perfpy.capture.sleeping_threads import sleepers
+    from perfpy.capture.wait_targets import WaitTarget, WaitTargets
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.symbols.dso import innermost_tid
+
+    procfs = ProcFs()
+    if not (tids := procfs.threads(pid)):
+        raise PerfError(f"no process {pid}")
+    python: ProcessStacks | None = None
+    missing = ""
+    try:
+        python = process_stacks(pid, procfs)
+    except PerfError as error:
+        missing = str(error)
+    of_python = {thread.tid: thread for thread in python.threads} if python else {}
+    native: dict[int, list[NativeFrame]] = {}
+    locks: dict[int, str] = {}
+    targets_of = WaitTargets(pid, {tid: innermost_tid(pid, tid) or tid for tid in tids})
+    sleeping = {thread.tid: thread for thread in sleepers(tids, procfs, 0)}
+    targets = {tid: targets_of.of(thread) for tid, thread in sleeping.items()}
+    if others := [tid for tid in tids if tid not in of_python]:
+        try:
+            native, locks = _recorded_stacks(pid, others, {tid: target.lock for tid, target in targets.items()})
+            missing = ""
+        except PerfError as error:
+            if python is None:
+                raise
+            missing = f"{len(others)} more {plural(len(others), 'thread')} without Python functions: {error}"
+    threads = []
+    for tid in tids:
+        status = procfs.status(tid)
+        if status is not None:
+            state = _STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else "running"
+            target = targets.get(tid, WaitTarget())
+            threads.append(
+                CurrentThread(tid, status.comm, state, target, locks.get(target.lock, ""), of_python.get(tid), native.get(tid, ()))
+            )
+    return CurrentProcess(pid, procfs.command_line(pid), python.version if python else "", threads, missing)
+
+
+def _recorded_stacks(pid: int, tids: Collection[int], locks: dict[int, int]) -> tuple[dict[int, list[NativeFrame]], dict[int, str]]:
+    """Record a process for a moment; return the last stack of each thread, and the names of locks by address.
+
+    Args:
+        pid: the process.
+        tids: the threads whose stacks are wanted.
+        locks: thread -> the address of the mutex that it waits for; 0: none.
+    """
+    import numpy as np
+
+    from perfpy.analysis.callchains import frames_of
+    from perfpy.analysis.locations import SourceTexts
+    from perfpy.analysis.named_samples import function_names
+    from perfpy.capture.runtimes.attaching import runtime_of_process
+    from perfpy.capture.runtimes.known_runtimes import PYTHON
+    from perfpy.recording import Recording
+    from perfpy.symbols.variables import name_locks
+
+    is_native = runtime_of_process(pid) in (None, PYTHON)
+    with tempfile.TemporaryDirectory(prefix="perfpy-stacks-") as folder:
+        path = f"{folder}/perf.data"
+        stacks_of = "--unwind" if is_native else "--jit"
+        load_command("record").run("record", ["-q", "-N", stacks_of, "--off-cpu", "-o", path, "-p", str(pid), "--", "sleep", _SECONDS])
+        with Recording(path) as recording:
+            _, symbolizer = recording.naming()
+            chains: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
+            for batch in recording.data.batches({"pid", "tid", "time", "callchain"}):
+                columns = batch.columns
+                key = recording.data.settled_keys(batch)
+                frames, counts = frames_of(columns["callchain"].gather(), columns["pid"], key, symbolizer)
+                rows = zip(columns["tid"].tolist(), np.split(frames, np.cumsum(counts)[:-1]), strict=True)
+                chains |= {tid: chain for tid, chain in rows if tid in tids and len(chain)}
+            symbolizer.resolve()
+            names = name_locks({locks[tid]: chain for tid, chain in chains.items() if locks.get(tid)}, symbolizer)
+            stacks = {}
+            texts = SourceTexts(symbolizer)
+            for tid, chain in chains.items():
+                of_kernel = np.array([dso >= 0 and symbolizer.dsos[dso].kernel for dso in symbolizer.frames.dso[chain].tolist()], bool)
+                user = chain[~of_kernel]
+                user, _ = symbolizer.expand(user, np.array([len(user)]))
+                symbolizer.resolve()
+                dsos = [symbolizer.dsos[dso].short_name if dso >= 0 else "" for dso in symbolizer.frames.dso[user].tolist()]
+                source_lines = texts.code(user.astype(np.int64), np.arange(len(user)) > 0)
+                parts = zip(function_names(symbolizer, user), source_lines, dsos, strict=True)
+                stacks[tid] = [NativeFrame(name, *(source_line or ("", 0)), dso) for name, source_line, dso in parts]
+    return stacks, names
+
+
+# The text: a heading for each thread, and its functions, innermost first.
+
+
+def process_lines(process: CurrentProcess) -> Iterator[str]:
+    """Yield the text of a process."""
+    yield f"Process {process.pid}: {visible(process.command)}" + (f"  (Python {process.version})" if process.version else "")
+    yield from _deadlocks(process.threads)
     for thread in process.threads:
         yield ""
         yield _heading(thread)
-        yield from (f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})" for frame in thread.frames)
-    if process.others:
-        yield f"\n{process.others} more thread{'s' if process.others > 1 else ''} without Python functions"
+        if thread.python:
+            yield from (f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})" for frame in thread.python.frames)
+        else:
+            yield from map(_native_line, _own_part(thread.frames))
+    if process.missing:
+        yield f"\n{process.missing}"
 
 
-def _heading(thread: ThreadStack) -> str:
-    wait = f" in {visible(thread.wait)}" if thread.wait and thread.state != "running" else ""
-    lock = ", holds the GIL" if thread.has_gil else ""
-    doubt = " (it ran during the reading: its stack may be of two moments)" if not thread.is_certain else ""
-    return f"Thread {thread.tid} ({visible(thread.name or thread.comm)}): {thread.state}{wait}{lock}{doubt}"
+def _heading(thread: CurrentThread) -> str:
+    python = thread.python
+    name = (python.name if python else "") or thread.comm
+    wait = f" in {waiting_text(thread)}" if waiting_text(thread) and thread.state != "running" else ""
+    lock = ", holds the GIL" if python and python.has_gil else ""
+    doubt = " (it ran during the reading: its stack may be of two moments)" if python and not python.is_certain else ""
+    return f"Thread {thread.tid} ({visible(name)}): {thread.state}{wait}{lock}{doubt}"
 
 
-def _values(process: ProcessStacks) -> dict[str, object]:
-    threads = [{**thread._asdict(), "frames": [frame._asdict() for frame in thread.frames]} for thread in process.threads]
-    return {**process._asdict(), "threads": threads}
+def waiting_text(thread: CurrentThread) -> str:
+    """Return what a thread waits for: its system call with what that concerns, or the kernel's function; "" if neither is known."""
+    target = thread.target
+    if target.thread:
+        return f"{target.call}() for the end of thread {target.thread}"
+    if target.lock:
+        held = f", held by thread {target.holder}" if target.holder else ""
+        return f"{target.call}() for the mutex {visible(thread.lock) or f'at {target.lock:#x}'}{held}"
+    if target.call:
+        return f"{target.call}()" + (f" on {visible(target.of)}" if target.of else "")
+    return visible(thread.python.wait) if thread.python else ""
+
+
+def _deadlocks(threads: Sequence[CurrentThread]) -> Iterator[str]:
+    """Yield a line for each circle of threads that wait for each other's mutexes."""
+    of_tid = {thread.tid: thread for thread in threads}
+    told: set[int] = set()
+    for first in of_tid:
+        circle: list[int] = []
+        tid = first
+        while tid in of_tid and tid not in circle and tid not in told and of_tid[tid].target.holder:
+            circle.append(tid)
+            tid = of_tid[tid].target.holder
+        if tid in circle:
+            circle = circle[circle.index(tid) :]
+            told.update(circle)
+            parts = [f"thread {one} waits for {_lock_name(of_tid[one])}, which thread {of_tid[one].target.holder} holds" for one in circle]
+            yield f"\nDeadlock: {'; '.join(parts)}."
+
+
+def _lock_name(thread: CurrentThread) -> str:
+    return visible(thread.lock) or f"the mutex at {thread.target.lock:#x}"
+
+
+def _own_part(frames: Sequence[NativeFrame]) -> Sequence[NativeFrame]:
+    """Drop the outermost functions, which start every thread."""
+    end = len(frames)
+    while end > 1 and frames[end - 1].function.partition("@")[0] in _STARTS:
+        end -= 1
+    return frames[:end]
+
+
+def _native_line(frame: NativeFrame) -> str:
+    origin = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file else frame.dso
+    return f"    {visible(frame.function)}" + (f" ({visible(origin)})" if origin else "")
+
+
+def _values(process: CurrentProcess) -> dict[str, object]:
+    return {
+        "pid": process.pid,
+        "command": process.command,
+        "version": process.version,
+        "threads": [_thread_values(thread) for thread in process.threads],
+        "others": sum(not thread.python and not thread.frames for thread in process.threads),
+    }
+
+
+def _thread_values(thread: CurrentThread) -> dict[str, object]:
+    python = thread.python
+    frames = [frame._asdict() for frame in (python.frames if python else thread.frames)]
+    return {
+        "tid": thread.tid,
+        "comm": thread.comm,
+        "name": python.name if python else "",
+        "state": thread.state,
+        "wait": python.wait if python else "",
+        "has_gil": bool(python and python.has_gil),
+        "is_certain": python.is_certain if python else True,
+        "waits_for": {**thread.target._asdict(), "lock_name": thread.lock},
+        "frames": frames,
+    }
 
 
 command = PerfCommand(StacksCommandOptions, run)

@@ -1,9 +1,13 @@
-"""perfpy stacks: the functions and lines of all threads of a running Python program, also while they wait."""
+"""perfpy stacks: the functions and lines of all threads of a running program, also while they wait, and what they wait for."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -87,16 +91,103 @@ def test_the_text_has_a_line_for_each_frame(program: subprocess.Popen[bytes]) ->
     assert "program.py:8)\n" in result.stdout
 
 
-def test_processes_without_cpython_are_refused(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as process:
-        result = stacks("-p", str(process.pid))
-        process.kill()
-    assert (result.returncode, result.stdout) == (255, "")
-    assert "(sleep) does not run CPython" in result.stderr
-    assert "no process 2147483647" in stacks("-p", "2147483647").stderr
+DEADLOCK = r"""
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER, journal = PTHREAD_MUTEX_INITIALIZER;
+__attribute__((noinline)) void transfer(void) { pthread_mutex_lock(&accounts); usleep(100000); pthread_mutex_lock(&journal); }
+__attribute__((noinline)) void audit(void) { pthread_mutex_lock(&journal); usleep(100000); pthread_mutex_lock(&accounts); }
+static void *first(void *unused) { transfer(); return unused; }
+static void *second(void *unused) { audit(); return unused; }
+int main(void)
+{
+    pthread_t one, two;
+    pthread_create(&one, 0, first, 0);
+    pthread_create(&two, 0, second, 0);
+    write(1, "x", 1);
+    pthread_join(one, 0);
+}
+"""
+RECEIVES = """
+import os, socket
+def fetch(connection): connection.recv(1)
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+os.write(1, b"x")
+fetch(client)
+"""
 
 
-@pytest.mark.parametrize("words", [[], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-p", "0"], ["-p", "99999999999"]])
+@contextlib.contextmanager
+def hung(command: list[str]) -> Iterator[int]:
+    """A program that does nothing any more, half a second after its first output."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.read(1)
+            time.sleep(0.5)
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def deadlock(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("deadlock")
+    (folder / "deadlock.c").write_text(DEADLOCK)
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", "deadlock", "deadlock.c"], cwd=folder, check=True)
+    return str(folder / "deadlock")
+
+
+NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc") or os.uname().machine != "x86_64", reason="needs gcc on x86-64")
+
+
+@NEEDS_GCC
+def test_a_deadlock_is_named_with_its_mutexes(deadlock: str) -> None:
+    with hung([deadlock]) as pid:
+        result = stacks(str(pid), "--json")
+        text = stacks(str(pid)).stdout
+    (process,) = json.loads(result.stdout)["processes"]
+    of_function = {frame["function"]: thread for thread in process["threads"] for frame in thread["frames"]}
+    transfer, audit = of_function["transfer"], of_function["audit"]
+    assert transfer["waits_for"]["lock_name"] == "journal"
+    assert audit["waits_for"]["lock_name"] == "accounts"
+    assert transfer["waits_for"]["holder"] == audit["tid"]
+    assert audit["waits_for"]["holder"] == transfer["tid"]
+    assert of_function["main"]["waits_for"]["thread"] == transfer["tid"]
+    (line,) = [line for line in text.splitlines() if line.startswith("Deadlock: ")]
+    assert f"thread {audit['tid']} waits for accounts, which thread {transfer['tid']} holds" in line
+
+
+def test_a_socket_is_named_by_its_address() -> None:
+    with hung([sys.executable, "-c", RECEIVES]) as pid:
+        result = stacks(str(pid))
+    (heading,) = [line for line in result.stdout.splitlines() if line.startswith("Thread ")]
+    assert re.search(r"sleeping in recvfrom\(\) on 127\.0\.0\.1:\d+$", heading)
+
+
+@NEEDS_GCC
+def test_the_first_command_says_at_once_where_a_process_hangs(deadlock: str, tmp_path: Path) -> None:
+    with hung([deadlock]) as pid:
+        command = [sys.executable, "-m", "perfpy", str(pid)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as perfpy:
+            assert perfpy.stderr is not None
+            messages = [perfpy.stderr.readline() for _ in range(3)]
+            time.sleep(1.5)
+            perfpy.send_signal(signal.SIGINT)
+            output, _ = perfpy.communicate(timeout=60)
+    assert messages[0].startswith("nothing ran in the last 0.3 s"), messages
+    assert messages[2].startswith("perfpy record --unwind --off-cpu"), messages
+    assert output.startswith(f"Process {pid}: {deadlock}\n\nDeadlock: ")
+    assert "offcpu-time" in output
+
+
+def test_missing_processes_are_refused() -> None:
+    result = stacks("-p", "2147483647")
+    assert (result.returncode, result.stderr) == (255, "perfpy stacks: no process 2147483647\n")
+
+
+@pytest.mark.parametrize("words", [[], ["x"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-p", "0"], ["-p", "99999999999"]])
 def test_wrong_processes_are_refused(words: list[str]) -> None:
     result = stacks(*words)
     assert result.returncode == 129
@@ -111,4 +202,4 @@ def test_without_permission_the_remedy_is_reported(program: subprocess.Popen[byt
     if "No module named" in process.stderr or "Permission denied" in process.stderr:
         pytest.skip("other users may not read this installation")
     assert process.returncode == 255
-    assert "may not be read" in process.stderr
+    assert "belongs to another user; run as its user" in process.stderr

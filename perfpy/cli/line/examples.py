@@ -134,8 +134,8 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         ),
     ),
     "stacks": (
-        _example("show where a Python program hangs", "perfpy stacks -p 1234"),
-        _example("read the stacks in a program", "perfpy stacks -p 1234 --json | jq '.processes[0].threads'"),
+        _example("show where a program hangs", "perfpy stacks 1234"),
+        _example("read the stacks in a program", "perfpy stacks 1234 --json | jq '.processes[0].threads'"),
     ),
     "leaks": (
         _example("find the lines that make a running Python program grow", "perfpy leaks -p 1234 -d 30"),

@@ -15,18 +15,14 @@ from perfpy.analysis.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.debuginfo.debug_info import lines_of
-from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.files.elf import SHT_DYNSYM, SHT_SYMTAB
-from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.tools.why.segments import BLOCKED, READY, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
 from perfpy.tools.why.tasks import PAGE_FAULT, ROW_LOCK, RUNNING, STOPPED, WITH_FUTEX, first_arguments, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
-    from perfpy.symbols.files.elf import ElfFile
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.tools.why.tasks import WhyEvents
 
@@ -448,76 +444,6 @@ def _function_of_module(call: _PythonCall) -> str:
 def is_python(name: str) -> bool:
     """Return whether a name is one of a Python function."""
     return name.startswith(PYTHON_MARK)
-
-
-_MOST: Final = 1000  # locks that are named
-_LONGEST_NAME: Final = 256  # bytes of a name
-_TYPE: Final = 0xF  # of a symbol's info
-_ADDRESS: Final = (1 << 64) - 1
-
-
-def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -> dict[int, str]:
-    """Return the names of locks that have one.
-
-    A lock lies in the data of a file whose code is in the callchain of the wait. The place of that code tells where the file is loaded,
-    and the file's symbol table has the variables. Locks on the heap have no name.
-
-    Args:
-        waits: the address of each lock -> the frames of a callchain that waits for it.
-        symbolizer: of the recording.
-    """
-    names = {}
-    tables: dict[int, _Variables | None] = {}
-    for lock, frames in list(waits.items())[:_MOST]:
-        for frame in frames.tolist():
-            number = int(symbolizer.frames.dso[frame])
-            if number < 0 or symbolizer.dsos[number].kind is not DsoKind.FILE:
-                continue
-            if number not in tables:
-                files = symbolizer.files(number)
-                tables[number] = _Variables(files.runtime, files.symbols) if files.runtime and files.symbols else None
-            table = tables[number]
-            name = table.name(lock, int(symbolizer.frames.ip[frame]), int(symbolizer.frames.address[frame])) if table else ""
-            if name:
-                names[lock] = name
-                break
-    return names
-
-
-class _Variables:
-    """The variables of a file."""
-
-    def __init__(self, runtime: ElfFile, symbols: ElfFile) -> None:
-        self._segments = [tuple(int(segment[name]) for name in ("vaddr", "memsz", "filesz", "offset")) for segment in runtime.segments]
-        section = symbols.section(".symtab", SHT_SYMTAB) or symbols.section(".dynsym", SHT_DYNSYM)
-        table = symbols.symbols(section) if section else None
-        self._strings = symbols.strings(section) if section else b""
-        chosen = None if table is None else table[(table["info"] & _TYPE) == STT_OBJECT]
-        self._table = None if chosen is None else chosen[np.argsort(chosen["value"], kind="stable")]
-
-    def name(self, lock: int, ip: int, offset: int) -> str:
-        """Return the variable at an address; "" for none.
-
-        Args:
-            lock: the address in the process.
-            ip, offset: an address of the file's code in the process, and the same in the file.
-        """
-        if self._table is None or not len(self._table):
-            return ""
-        for vaddr, _, filesz, begin in self._segments:
-            if begin <= offset < begin + filesz:
-                file_address = (lock - ip + offset - begin + vaddr) & _ADDRESS
-                break
-        else:
-            return ""
-        row = int(np.searchsorted(self._table["value"], np.uint64(file_address), side="right")) - 1
-        if row < 0:
-            return ""
-        value, size = int(self._table["value"][row]), int(self._table["size"][row])
-        if not value <= file_address < value + max(size, 1):
-            return ""
-        begin = int(self._table["name"][row])
-        return bytes(self._strings[begin : begin + _LONGEST_NAME]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
 
 def chains_of_locks(lock: NDArray[np.uint64], chain: NDArray[np.int64], chains: list[NDArray[np.int32]]) -> dict[int, NDArray[np.int32]]:

@@ -12,7 +12,8 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import waits as reasons
 from perfpy.errors import UsageError
-from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities, name_locks
+from perfpy.symbols.variables import name_locks
+from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities
 from perfpy.tools.why.causes import CauseGroups, CauseTree
 from perfpy.tools.why.segments import BLOCKED, SegmentIndex
 from perfpy.tools.why.tasks import (

@@ -1,0 +1,161 @@
+"""What sleeping threads wait for, as text: the system call, the file, pipe or socket of its descriptor, the holder of a mutex.
+
+Sources: proc_pid_syscall(5), proc_pid_fd(5), proc_pid_fdinfo(5), proc_net(5); struct pollfd in poll(2); the first words of a mutex of the
+GNU C library, struct __pthread_mutex_s: { int lock; unsigned count; int owner; ... }.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import struct
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.system_calls import arguments_of, names_by_number
+from perfpy.capture.process_memory import ProcessMemory
+from perfpy.kernel.procfs import ProcFs, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from perfpy.capture.sleeping_threads import Sleeper
+
+
+_WHOLE: Final = 9  # words of /proc/PID/syscall: the number, six arguments, stack pointer, program counter
+_SHOWN: Final = 3  # descriptors of a call that waits for several
+_MOST_POLLED: Final = 1024
+_LONGEST_TABLE: Final = 4 << 20  # bytes of a table of sockets
+_POLL: Final = struct.Struct("=ihh")
+_MUTEX: Final = struct.Struct("=iIi")
+_EPOLL: Final = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
+_POLLS: Final = ("poll", "ppoll")
+_SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
+_LISTENS: Final = "0A"  # the state of a TCP socket
+_FUTEX_COMMANDS: Final = 0x7F  # without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
+_FUTEX_LOCKS: Final = (6, 13)  # FUTEX_LOCK_PI, FUTEX_LOCK_PI2
+_CONTENDED: Final = 2  # the value of a mutex of the C library with waiting threads
+
+
+class WaitTarget(NamedTuple):
+    """What a thread waits for.
+
+    Attributes:
+        call: the system call; "" outside of calls, or if that is not readable.
+        of: its descriptors, for people; "" for none.
+        thread: the thread whose end is waited for; 0: none.
+        lock: the address of a mutex; 0: none.
+        holder: the thread that holds the mutex; 0: unknown.
+    """
+
+    call: str = ""
+    of: str = ""
+    thread: int = 0
+    lock: int = 0
+    holder: int = 0
+
+
+class WaitTargets:
+    """Finds what threads of one process wait for.
+
+    Args:
+        pid: the process.
+        inner_tids: thread -> its number in the process's own pid namespace.
+    """
+
+    def __init__(self, pid: int, inner_tids: dict[int, int], machine: str = "") -> None:
+        self._pid = pid
+        self._tids = {inner: tid for tid, inner in inner_tids.items()}
+        self._calls = names_by_number(machine or os.uname().machine)
+        self._sockets: dict[str, str] | None = None
+
+    def of(self, thread: Sleeper) -> WaitTarget:
+        """Return what a thread waits for."""
+        words = thread.words
+        if len(words) != _WHOLE or words[0] not in self._calls:
+            return WaitTarget()
+        name, arguments = self._calls[words[0]], words[1:7]
+        if name == "futex":
+            return self._futex(arguments)
+        if name in _POLLS:
+            return WaitTarget(name, self._texts(self._polled(arguments[0], arguments[1])))
+        if name in _EPOLL:
+            return WaitTarget(name, self._texts(self._watched(arguments[0])))
+        kinds = arguments_of(name) or ()
+        return WaitTarget(name, self.descriptor(arguments[0]) if kinds and kinds[0].kind == "fd" else "")
+
+    def _futex(self, arguments: tuple[int, ...]) -> WaitTarget:
+        """The C library waits for a thread's end until its number becomes 0, and for a mutex until its value is no longer 2."""
+        address, command, value = arguments[0], arguments[1] & _FUTEX_COMMANDS, arguments[2]
+        if value in self._tids:
+            return WaitTarget("futex", thread=self._tids[value])
+        if command not in _FUTEX_LOCKS and value != _CONTENDED:
+            return WaitTarget("futex")
+        data = self._memory(address, _MUTEX.size)
+        owner = _MUTEX.unpack(data)[2] if len(data) == _MUTEX.size else 0
+        return WaitTarget("futex", lock=address, holder=self._tids.get(owner, 0))
+
+    def _polled(self, address: int, count: int) -> list[int]:
+        """Return the descriptors in an array of struct pollfd."""
+        data = self._memory(address, _POLL.size * min(count, _MOST_POLLED))
+        return [fd for fd, _, _ in _POLL.iter_unpack(data[: len(data) // _POLL.size * _POLL.size]) if fd >= 0]
+
+    def _memory(self, address: int, most: int) -> bytes:
+        try:
+            memory = ProcessMemory(self._pid)
+        except OSError:  # of another user
+            return b""
+        try:
+            return memory.some(address, most)
+        finally:
+            memory.close()
+
+    def _watched(self, descriptor: int) -> list[int]:
+        """Return the descriptors that an epoll instance watches."""
+        text = ProcFs().read(f"{self._pid}/fdinfo/{descriptor}", 1 << 20)
+        return [int(number) for number in re.findall(rb"^tfd: +(\d+)", text, re.MULTILINE)]
+
+    def _texts(self, descriptors: Collection[int]) -> str:
+        texts = list(dict.fromkeys(filter(None, map(self.descriptor, descriptors))))
+        more = [f"{len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+        return ", ".join([*texts[:_SHOWN], *more])
+
+    def descriptor(self, number: int) -> str:
+        """Return what a descriptor leads to: a path, "pipe", the addresses of a socket; "" if it is not readable."""
+        target = target_of(self._pid, number & 0xFFFFFFFF)
+        if match := _SOCKET.fullmatch(target):
+            if self._sockets is None:
+                self._sockets = sockets_of(self._pid)
+            return self._sockets.get(match[1], "a socket")
+        if target.startswith("pipe:"):
+            return "a pipe"
+        return target.removeprefix("anon_inode:").strip("[]") if target.startswith("anon_inode:") else target
+
+
+def sockets_of(pid: int, procfs: ProcFs | None = None) -> dict[str, str]:
+    """Return inode -> addresses of the sockets of a process's network, for people."""
+    sockets = {}
+    for name in ("tcp", "tcp6", "udp", "udp6", "unix"):
+        lines = (procfs or ProcFs()).read(f"{pid}/net/{name}", _LONGEST_TABLE).decode("utf-8", "surrogateescape").splitlines()[1:]
+        for fields in map(str.split, lines):
+            if name == "unix" and len(fields) > 6:
+                sockets[fields[6]] = " ".join(fields[7:]) or "a unix socket"
+            elif len(fields) > 9 and name != "unix":
+                local, remote = _address(fields[1]), _address(fields[2])
+                is_listening = name.startswith("tcp") and fields[3] == _LISTENS
+                sockets[fields[9]] = f"{local} (listening)" if is_listening else local if remote.endswith(":0") else remote
+    return sockets
+
+
+def _address(text: str) -> str:
+    """Return ADDRESS:PORT of a table's hexadecimal numbers, of which each word of the address is in the machine's byte order."""
+    digits, _, port = text.partition(":")
+    try:
+        words = [int(digits[begin : begin + 8], 16).to_bytes(4, sys.byteorder) for begin in range(0, len(digits), 8)]
+        address = ipaddress.ip_address(b"".join(words))
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        shown = str(mapped or address)
+        return f"[{shown}]:{int(port, 16)}" if ":" in shown else f"{shown}:{int(port, 16)}"
+    except ValueError:
+        return ""

@@ -1,0 +1,110 @@
+"""What sleeping threads wait for, in the words of this process's own descriptors and memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.system_calls import numbers_by_name
+from perfpy.capture.sleeping_threads import Sleeper
+from perfpy.capture.wait_targets import WaitTarget, WaitTargets, sockets_of
+from perfpy.kernel.procfs import ProcFs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MACHINE = "x86_64"
+OWN = os.getpid()
+HEADING = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def targets() -> WaitTargets:
+    return WaitTargets(OWN, {OWN: OWN, OWN + 1: 7, OWN + 2: 8}, MACHINE)
+
+
+def waiting(call: str, *arguments: int) -> WaitTarget:
+    """What a thread of this process would wait for in a call."""
+    words = (numbers_by_name(MACHINE)[call], *arguments, *[0] * (6 - len(arguments)), 0x7F00, 0x5500)
+    return targets().of(Sleeper(OWN, OWN, "S", 0, words, (), b""))
+
+
+@pytest.mark.parametrize("words", [(), (-1, 0x7F00, 0x5500), (99999, *[0] * 8)])
+def test_without_a_known_call_nothing_is_said(words):
+    assert targets().of(Sleeper(OWN, OWN, "S", 0, words, (), b"")) == WaitTarget()
+
+
+def test_descriptors_are_named(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    begin, end = os.pipe()
+    try:
+        assert waiting("read", descriptor) == WaitTarget("read", str(path))
+        assert waiting("read", begin) == WaitTarget("read", "a pipe")
+        assert waiting("clock_nanosleep", begin) == WaitTarget("clock_nanosleep")
+        assert waiting("read", 1 << 20) == WaitTarget("read")
+    finally:
+        for one in (descriptor, begin, end):
+            os.close(one)
+
+
+def test_sockets_have_the_address_of_the_other_side():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address, port = server.getsockname()
+        with socket.create_connection((address, port)) as client:
+            assert waiting("recvfrom", client.fileno()).of == f"127.0.0.1:{port}"
+            assert waiting("accept4", server.fileno()).of == f"127.0.0.1:{port} (listening)"
+
+
+def test_polls_name_their_first_descriptors():
+    pipes = [os.pipe() for _ in range(2)]
+    with socket.create_server(("127.0.0.1", 0)) as server, select.epoll() as epoll:
+        port = server.getsockname()[1]
+        fds = [server.fileno(), pipes[0][0], -1, pipes[1][0]]
+        array = ctypes.create_string_buffer(b"".join(struct.pack("=ihh", fd, 1, 0) for fd in fds))
+        expected = f"127.0.0.1:{port} (listening), a pipe"
+        assert waiting("poll", ctypes.addressof(array), len(fds)).of == expected
+        epoll.register(server.fileno())
+        epoll.register(pipes[0][0])
+        assert sorted(waiting("epoll_wait", epoll.fileno()).of.split(", ")) == sorted(expected.split(", "))
+    for one in (end for pipe in pipes for end in pipe):
+        os.close(one)
+
+
+def test_a_mutex_has_its_holder():
+    mutex = ctypes.create_string_buffer(struct.pack("=iIi", 2, 1, 7))
+    address = ctypes.addressof(mutex)
+    assert waiting("futex", address, 0x80, 2) == WaitTarget("futex", lock=address, holder=OWN + 1)
+    assert waiting("futex", address, 0x80, 0) == WaitTarget("futex")
+    assert waiting("futex", address, 0x109, 8) == WaitTarget("futex", thread=OWN + 2)
+    assert waiting("futex", 8, 0x80, 2) == WaitTarget("futex", lock=8)
+
+
+def test_addresses_of_every_table(tmp_path: Path):
+    folder = tmp_path / "1/net"
+    folder.mkdir(parents=True)
+    row = "   0: {} {} {} 00000000:00000000 00:00000000 00000000     0        0 {} 1\n"
+    ipv6 = "B80D01200000000000000000010000A0"
+    mapped = "0000000000000000FFFF00000100007F"
+    (folder / "tcp").write_text(HEADING + row.format("0100007F:0050", "0200000A:1538", "01", "11") + row.format("x:1", "y:2", "01", "12"))
+    (folder / "tcp6").write_text(
+        HEADING + row.format(f"{ipv6}:0050", f"{'0' * 32}:0000", "0A", "21") + row.format(f"{mapped}:0050", f"{mapped}:0051", "01", "22")
+    )
+    (folder / "udp").write_text(HEADING + row.format("0100007F:0035", "00000000:0000", "07", "31") + "short\n")
+    (folder / "unix").write_text("Num RefCount\n0: 2 0 0 1 1 41 /run/a socket\n0: 2 0 0 1 1 42\n")
+    sockets = sockets_of(1, ProcFs(str(tmp_path)))
+    assert sockets == {
+        "11": "10.0.0.2:5432",
+        "12": "",
+        "21": "[2001:db8::a000:1]:80 (listening)",
+        "22": "127.0.0.1:81",
+        "31": "127.0.0.1:53",
+        "41": "/run/a socket",
+        "42": "a unix socket",
+    }

@@ -70,6 +70,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l topdown -f -d 'compu
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l td-level -x -d 'set the level of --topdown'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-only -f -d 'print only ratios and metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l hide-zero-events -f -d 'hide events with a count of zero'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l hybrid-merge -f -d 'add the counts of all kinds of cores'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l all-kernel -f -d 'count only kernel code'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l all-user -f -d 'count only code in user space'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l summary -f -d 'with -I  print the totals at the end'

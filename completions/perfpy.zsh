@@ -135,6 +135,7 @@ _perfpy() {
                 '*--td-level=[set the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \
                 '*--hide-zero-events[hide events with a count of zero]' \
+                '*--hybrid-merge[add the counts of all kinds of cores]' \
                 '*--all-kernel[count only kernel code]' \
                 '*--all-user[count only code in user space]' \
                 '*--summary[with -I  print the totals at the end]' \

@@ -5,6 +5,7 @@
       EventSyntaxError           an event string that cannot be parsed: text, column
       UnknownEventError          a well-formed event that does not exist here: name, near matches
       KernelRefusedError         a failed system call: errno, event, cause, remedy
+      NothingCountedError        no event counts on the requested CPUs; 1
       NotScheduledError          a pinned counter that could not be on the PMU
       BadPerfDataError           a perf.data that cannot be read (further): path, offset, reason
       WorkloadFailedError        the program to measure could not be started: command, reason
@@ -111,6 +112,12 @@ class KernelRefusedError(PerfError):
         if remedy:
             line += f"; {remedy}"
         super().__init__(line)
+
+
+class NothingCountedError(PerfError):
+    """No event counts on the requested CPUs."""
+
+    exit_code = 1
 
 
 class NotScheduledError(PerfError):

@@ -447,6 +447,7 @@ class OpenEvent(CountedEvent):
     def __init__(self, event: Event, leader: OpenEvent | None = None) -> None:
         super().__init__(event.name, event.attr, unit=event.unit, scale=event.scale, pmu=event.pmu, tool=event.tool)
         self.per_pkg, self.snapshot, self.cpus, self.cgroup = event.per_pkg, event.snapshot, event.cpus, event.cgroup
+        self.generic, self.is_named = event.generic, event.is_named
         self.event = event
         self.leader = leader or self
         self.weak = event.weak
@@ -487,6 +488,7 @@ def events_to_open(events: Iterable[Event]) -> list[OpenEvent]:
     opened: dict[Event, OpenEvent] = {}
     for event in events:
         opened[event] = OpenEvent(event, None if event.led_by is None else opened[event.led_by])
+        opened[event].added_to = None if event.added_to is None else opened.get(event.added_to)
     return list(opened.values())
 
 

@@ -7,14 +7,25 @@ import select
 import time
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.cpu_list import cpu_list_text, parse_cpu_list
+from perfpy.abi.flags import PerfType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.counters import ANY, Counting, CountingOptions, Differences
-from perfpy.capture.targets import Target, Workload
-from perfpy.counts.aggregation import Aggregation, CountRow, Grouping, aggregate, mean, one_cell_a_package, relative_error, standard_error
+from perfpy.capture.targets import Target, Workload, online_cpus, parse_cpus
+from perfpy.counts.aggregation import (
+    Aggregation,
+    CountRow,
+    Grouping,
+    add_boxes,
+    aggregate,
+    mean,
+    one_cell_a_package,
+    relative_error,
+    standard_error,
+)
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import UsageError
-from perfpy.events.event import Event, generic_event, natural_unit
+from perfpy.events.event import RETIREMENT_LATENCY, Event, generic_event, natural_unit
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -326,7 +337,9 @@ class Measurement:
         for event, cells in readings.items():
             own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
             rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
-        return rows
+        if plan.grouping.mode is Aggregation.NONE:
+            return rows
+        return add_boxes(rows)
 
     def _result(self, rows: dict[CountedEvent, list[CountRow]], elapsed: Sequence[int]) -> Tally:
         plan = self._plan
@@ -363,7 +376,7 @@ class Measurement:
 
             metrics = of_counterparts(plan.metrics, {opened.event: opened for opened in self._counting.events})
         return Tally(
-            self._counting.events,
+            [event for event in self._counting.events if event in rows],
             rows,
             plan.grouping,
             wall_ns=wall_ns,
@@ -479,6 +492,7 @@ def choose_events(
     event_files: str = "",
     cores: str = "",
     only: str = "",
+    adds_cores: bool = False,
 ) -> tuple[list[Event], list[str]]:
     """Return the events to count, and warnings.
 
@@ -487,6 +501,7 @@ def choose_events(
         event_files: a folder with more named events, or "".
         cores: the core type on which generic events are counted, or "".
         only: the PMU to use if an event matches several, or "".
+        adds_cores: whether counts of several kinds of cores are added.
     """
     if null_run:
         return [], []
@@ -496,7 +511,10 @@ def choose_events(
     from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *(name for names in _DETAILS[:detailed] for name in names)]
-    parsed = parse_events(texts, filters=filters, machine=this_machine(event_files, cores=cores, only=only), counting=True)
+    machine = this_machine(event_files, cores=cores, only=only)
+    parsed = parse_events(texts, filters, machine, counting=True, adds_cores=adds_cores)
+    if any(event.tool == RETIREMENT_LATENCY for event in parsed):
+        return parsed, [*parsed.warnings, "the modifier R needs Intel's timed PEBS, which perfpy does not sample; its latencies are 0"]
     return parsed, parsed.warnings
 
 
@@ -518,7 +536,28 @@ def _generic_event(name: str) -> Event:
     return Event(name, attr, unit=unit, scale=scale)
 
 
-def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
+def on_requested_cpus(events: Sequence[Event], target: Target, requested: str) -> tuple[list[Event], list[str]]:
+    """Return the events that some CPU of `target` can count, and perf's warning for each event that a CPU of -C cannot count.
+
+    A core PMU of a hybrid machine counts on one kind of core, an uncore PMU on one CPU of a package. Members of a group that lost its
+    leader count alone.
+    """
+    cpus, asked = online_cpus(), parse_cpus(requested)
+    warnings, kept = [], []
+    for event in events:
+        counting = cpus if event.cpus is None or event.requires_cpu else event.cpus
+        if not event.tool and not set(asked) <= set(counting):
+            pmu = event.pmu or ("software" if event.attr.type == PerfType.SOFTWARE else "cpu")
+            warnings.append(
+                f"WARNING: A requested CPU in '{requested}' is not supported by PMU '{pmu}' (CPUs {cpu_list_text(counting)}) "
+                f"for event '{event.text_name or event.name}'"
+            )
+        if event.tool or set(target.cpus) & set(cpus if event.cpus is None else event.cpus):
+            kept.append(event if event.is_leader or event.led_by in kept else event._replace(led_by=None))
+    return kept, warnings
+
+
+def grouping_of(target: Target, mode: Aggregation, *, cache_level: int | None = None) -> Grouping:
     """Return how counts are added. Raises UsageError if the target does not fit."""
     if mode is Aggregation.THREAD:
         from perfpy.capture.targets import comms
@@ -530,13 +569,12 @@ def grouping_of(events: Sequence[Event], target: Target, mode: Aggregation, *, c
         return Grouping.everything()
     if target.has_tasks:
         raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
-    cpus = {cpu for event in events for cpu in event.cpus or ()} | set(target.cpus)
     if mode is Aggregation.NONE:
-        return Grouping.by_cpu(sorted(cpus))
+        return Grouping.by_cpu(sorted(target.cpus))
     from perfpy.kernel.cpus import Topology
 
     topology = Topology()
-    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in sorted(cpus)})
+    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in sorted(target.cpus)})
 
 
 def packages_of(events: Sequence[Event]) -> Callable[[int], int]:

@@ -77,16 +77,24 @@ class Target(NamedTuple):
         return self.kind not in ("cpu", "system")
 
 
-def resolve(options: TargetOptions = _COMMAND, *, every_thread: bool = False, procfs: ProcFs | None = None) -> tuple[Target, list[str]]:
-    """Return the target of the options, and a warning for each overridden option. every_thread: all threads, separately.
+def resolve(
+    options: TargetOptions = _COMMAND, *, every_thread: bool = False, skip_offline: bool = False, procfs: ProcFs | None = None
+) -> tuple[Target, list[str]]:
+    """Return the target of the options, and a warning for each overridden option.
 
     Raises UsageError for malformed lists, and for tasks that do not exist.
+
+    Args:
+        every_thread: measure all threads, separately.
+        skip_offline: measure the requested CPUs that are online; otherwise all of them must be.
     """
     pid, tid, user, cpu, system_wide, *_ = options
     warnings = _overridden(pid, tid, user, cpu, system_wide)
     cpus = online_cpus()
     if cpu and not (pid or tid or user):
         online, cpus = cpus, parse_cpus(cpu)
+        if skip_offline:
+            cpus = tuple(number for number in cpus if number in online)
         for number in cpus:
             if number not in online:
                 raise UsageError(f"--cpu: CPU {number} is offline or does not exist; see {_ONLINE}")

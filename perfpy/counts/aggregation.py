@@ -42,13 +42,17 @@ class CountedEvent:
         per_pkg: whether the event counts once for each package
         snapshot: whether the last reading is the count, instead of the difference of two readings
         cpus: the CPUs that the PMU counts on; None means any
+        generic: the id of the generic hardware event that a core PMU's own event counts, or None
+        is_named: whether the user chose the name
+        added_to: the event of another PMU to which this one's count is added (uncore boxes), or None
         cgroup: the cgroup's path, or None
         leader: the event that leads the group; a single event leads itself
         group_size: the number of events in the group, set by `count_members`
     """
 
     __slots__ = (
-        "attr", "cgroup", "cpus", "group_size", "leader", "name", "per_pkg", "pmu", "scale", "snapshot", "tool", "unit",
+        "added_to", "attr", "cgroup", "cpus", "generic", "group_size", "is_named", "leader", "name", "per_pkg", "pmu", "scale", "snapshot",
+        "tool", "unit",
     )  # fmt: skip
 
     def __init__(self, name: str, attr: EventAttr, *, unit: str = "", scale: float = 1.0, pmu: str = "", tool: str = "") -> None:
@@ -62,6 +66,9 @@ class CountedEvent:
         self.snapshot = False
         self.cpus: tuple[int, ...] | None = None
         self.cgroup: str | None = None
+        self.generic: int | None = None
+        self.is_named = False
+        self.added_to: CountedEvent | None = None
         self.leader: CountedEvent = self
         self.group_size = 1
 
@@ -253,6 +260,24 @@ def aggregate(
     ]
 
 
+def add_boxes(rows: dict[CountedEvent, list[CountRow]]) -> dict[CountedEvent, list[CountRow]]:
+    """Return the rows in which those of events that are added to another event are added to that event's.
+
+    The number of cells stays that of one PMU, as in perf: the boxes of an uncore PMU count on the same CPUs.
+    """
+    totals = dict(rows)
+    for event, its_rows in rows.items():
+        first = event.added_to
+        if first is None or first not in totals:
+            continue
+        totals[first] = [
+            row._replace(value=row.value + more.value, enabled=row.enabled + more.enabled, running=row.running + more.running)
+            for row, more in zip(totals[first], its_rows, strict=True)
+        ]
+        del totals[event]
+    return totals
+
+
 def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int], int]) -> list[CounterCell]:
     """Keep one cell for each package, for events that count per package: every other cell would count the package again.
 
@@ -323,6 +348,8 @@ _SHARES: Final = {
 }
 _MISS: Final = CacheOp.READ << 8 | CacheResult.MISS << 16
 _NS_PER_S: Final = 1e9
+_CORE_TYPE_SHIFT: Final = 32  # a generic event's config on hybrid machines: PERF_PMU_TYPE_SHIFT
+_GENERIC: Final = (1 << _CORE_TYPE_SHIFT) - 1
 _EXCLUDES: Final = ("exclude_kernel", "exclude_user", "exclude_hv", "exclude_host", "exclude_idle")
 
 
@@ -340,13 +367,21 @@ def kind(event: CountedEvent) -> str:
     if attr.type == PerfType.SOFTWARE:
         return "clock" if is_clock(event) else ""
     if attr.type == PerfType.HARDWARE:
-        return _HARDWARE.get(attr.config, "")
+        return _HARDWARE.get(attr.config & _GENERIC, "")
+    if event.generic is not None:
+        return _HARDWARE.get(event.generic, "")
     if attr.type == PerfType.HW_CACHE:
         cache = _CACHES.get(attr.config & 0xFF, "")
-        accesses = attr.config & ~0xFF
+        accesses = attr.config & _GENERIC & ~0xFF
         if cache and accesses in (0, _MISS):
             return f"{cache} misses" if accesses else cache
     return ""
+
+
+def _core_type(event: CountedEvent) -> int:
+    """Return the type of the core PMU that an event of a kind counts on; 0 if the machine has only one."""
+    attr = event.attr
+    return attr.config >> _CORE_TYPE_SHIFT if attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE) else attr.type
 
 
 class Neighbours:
@@ -369,7 +404,7 @@ class Neighbours:
     def find(self, event: CountedEvent, kind: str) -> float:
         """Return the amount of the first event of a kind that may be compared with `event`; 0.0 if there is none.
 
-        A group's events are compared only within the group. Modifiers, cgroup and (except for clocks) the PMU must be equal.
+        A group's events are compared only within the group. Modifiers, cgroup and (except for clocks) the kind of core must be equal.
         """
         for its_kind, row in self._rows:
             other = row.event
@@ -381,7 +416,7 @@ class Neighbours:
                 continue
             if kind == "clock":
                 return float(row.value)
-            if other.pmu == event.pmu:
+            if len({_core_type(event), _core_type(other)} - {0}) < 2:
                 return row.amount
         return 0.0
 

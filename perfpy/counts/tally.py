@@ -186,8 +186,10 @@ class Tally:
 def name_with_pmu(event: CountedEvent) -> str:
     """Return an event's name as perf prints it when each CPU has its own line."""
     pmu = event.pmu or _pmu_of_type(event)
-    is_unambiguous = event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]")
-    return event.name if is_unambiguous else f"{event.name} [{pmu}]"
+    if event.is_named or event.name.startswith(pmu) or event.name.endswith(f"[{pmu}]"):
+        return event.name
+    _, slash, terms = event.name.partition("/")
+    return f"{pmu}/{terms}" if slash else f"{event.name} [{pmu}]"
 
 
 def _pmu_of_type(event: CountedEvent) -> str:

@@ -99,6 +99,10 @@ class Event(NamedTuple):
         ebb: whether its overflows are event-based branches (POWER)
         role: for an event that a recording adds for its side-band: TRACKING, SWITCHES or TEXT_POKES
         system_wide: whether a recording opens it for all tasks on every CPU, whatever its target is
+        generic: the id of the generic hardware event that a core PMU's own event of that name counts; None for other events
+        text_name: the name without the PMU that was put before it on a hybrid machine; "" for other events
+        is_named: whether the term `name` gave it its name
+        added_to: the event on the first of the PMUs that the text means, to which stat adds this one's count; None for that event
     """
 
     name: str
@@ -125,6 +129,10 @@ class Event(NamedTuple):
     ebb: bool = False
     role: str = ""
     system_wide: bool = False
+    generic: int | None = None
+    text_name: str = ""
+    is_named: bool = False
+    added_to: Event | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -160,7 +168,8 @@ def change_events(events: Sequence[Event], changes: Callable[[Event], dict[str, 
     copies: dict[Event, Event] = {}
     for event in events:
         leader = None if event.led_by is None else copies[event.led_by]
-        copies[event] = event._replace(led_by=leader, **changes(event))
+        added_to = None if event.added_to is None else copies.get(event.added_to)
+        copies[event] = event._replace(led_by=leader, added_to=added_to, **changes(event))
     return list(copies.values())
 
 
@@ -214,6 +223,9 @@ TOOL: Final = ("duration_time", "user_time", "system_time")
 MACHINE_VALUES: Final = (
     "num_cpus", "num_cpus_online", "num_cores", "num_dies", "num_packages", "smt_on", "core_wide", "has_pmem", "target_cpu",
 )  # fmt: skip
+
+#: the mean retirement latency that Intel's timed PEBS samples (modifier R); as in perf 0 where nothing samples it
+RETIREMENT_LATENCY: Final = "retirement_latency"
 
 # Names of each cache, operation and result. perf prints the first one. An operation's second name is its plural, used without a result:
 # L1-dcache-loads.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.events.event import EventTerms
 
 
-MODIFIER_LETTERS: Final = "ukhGHpPSDIeWb"
+MODIFIER_LETTERS: Final = "ukhGHpPSDIeWbR"
 
 _BLANK: Final = " \t\r\n"
 _WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
@@ -43,7 +43,6 @@ _LETTERS: Final = re.compile(r"[A-Za-z]*")
 _ACCESS: Final = re.compile(r"[rwx]+")
 _ENTRY_ENDS: Final = "',' or the end"
 _UNSUPPORTED_MODIFIERS: Final = {
-    "R": "modifier 'R' (retirement latency) is not supported",
     "X": "modifier 'X' (no regrouping) is not supported",
 }
 
@@ -403,6 +402,7 @@ class EventDraft:
     Attributes:
         leader: the draft itself if it is alone
         host_or_guest: whether the event has its own G or H, which the `u` of its group does not change
+        first_of_text: the first of the events that one name means, one for each PMU; the draft itself if it is the only one
     """
 
     def __init__(self, name: str, event_type: int, config: int) -> None:
@@ -410,7 +410,7 @@ class EventDraft:
         self.attr = EventAttr(type=int(event_type), config=int(config), exclude_guest=1)
         self.name = name
         self.leader = self
-        self.pmu = self.unit = self.tool = self.group_name = self.filter = ""
+        self.pmu = self.unit = self.tool = self.group_name = self.filter = self.text_name = ""
         self.scale = 1.0
         self.per_pkg = self.snapshot = self.requires_cpu = False
         self.weak = self.sample_read = self.precise_max = self.host_or_guest = False
@@ -420,6 +420,9 @@ class EventDraft:
         self.option = 0
         self.keepalive: object = None
         self.ebb = False
+        self.generic: int | None = None
+        self.is_named = False
+        self.first_of_text = self
 
     @property
     def is_leader(self) -> bool:
@@ -430,7 +433,7 @@ class EventDraft:
         """Add a condition to the tracepoint's filter."""
         self.filter = combine_filters(self.filter, expression)
 
-    def event(self, leader: Event | None) -> Event:
+    def event(self, leader: Event | None, added_to: Event | None) -> Event:
         """Return the event, with its natural unit if the PMU defines none."""
         unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 else natural_unit(self.attr, self.tool)
         return Event(
@@ -455,12 +458,19 @@ class EventDraft:
             option=self.option,
             keepalive=self.keepalive,
             ebb=self.ebb,
+            generic=self.generic,
+            text_name=self.text_name,
+            is_named=self.is_named,
+            added_to=added_to,
         )
 
 
 def finish_drafts(drafts: Iterable[EventDraft]) -> list[Event]:
     """Return the events in the same order. A leader precedes its members."""
     events: dict[EventDraft, Event] = {}
+    first_events: dict[EventDraft, Event] = {}  # regrouping may change which event of a text is the first
     for draft in drafts:
-        events[draft] = draft.event(None if draft.is_leader else events[draft.leader])
+        event = draft.event(None if draft.is_leader else events[draft.leader], first_events.get(draft.first_of_text))
+        events[draft] = event
+        first_events.setdefault(draft.first_of_text, event)
     return list(events.values())

@@ -1,18 +1,19 @@
 """Resolve EventSpec values to Events of a machine, in the order of the text.
 
-Modifiers (u k h G H I p P S D e W b) become bits of the attr and marks of the event. Raises EventSyntaxError,
+Modifiers (u k h G H I p P S D e W b R) become bits of the attr and marks of the event. Raises EventSyntaxError,
 UnknownEventError for an unknown name, KernelRefusedError for unreadable tracepoints.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import PMCU_NAME
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
-from perfpy.events.event import MACHINE_VALUES, TOOL, Event, cache_event, generic_event
+from perfpy.events.event import MACHINE_VALUES, RETIREMENT_LATENCY, TOOL, Event, cache_event, generic_event
 from perfpy.events.grammar import (
     RAW_LIMIT,
     Breakpoint,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
 
 
+_NAME_AND_MODIFIERS: Final = re.compile(r"(.*?)(?::([A-Za-z]+))?$")  # the config of 4:0x3c is no modifier
+_REGROUPED: Final = "WARNING: events were regrouped to match PMUs"
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
 _DATA_LENGTH: Final = 4
 _CODE_LENGTH: Final = 8  # sizeof(long), the length that the kernel requires for an execution breakpoint
@@ -57,6 +60,7 @@ def parse_events(
     machine: Machine | None = None,
     *,
     counting: bool = False,
+    adds_cores: bool = False,
 ) -> EventList:
     """Return the events of one or several -e arguments.
 
@@ -64,6 +68,7 @@ def parse_events(
         filters: (number of texts before it, expression): each filters the tracepoints of the last of those texts
         machine: where to look up events (default: this machine)
         counting: whether nothing is sampled, so that terms about samples are errors
+        adds_cores: whether the counts of several kinds of cores are added, so that one name means them all
 
     Raises EventSyntaxError, UnknownEventError, KernelRefusedError, and UsageError for a filter without an event.
 
@@ -92,20 +97,29 @@ def parse_events(
             if event.tracepoint is None and not (pmu and pmu.address_filters):
                 raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
             event.narrow(expression)
-    if machine.is_hybrid:
-        _name_core_pmus(drafts, machine)
+    if machine.is_hybrid and not adds_cores:
+        _tell_cores_apart(drafts, machine)
     for draft in drafts:
         draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
     return EventList(finish_drafts(drafts), warnings)
 
 
-def _name_core_pmus(events: list[EventDraft], machine: Machine) -> None:
-    """Add the PMU to the names of core events of a hybrid machine: cpu_core/cycles/u."""
+def _tell_cores_apart(events: list[EventDraft], machine: Machine) -> None:
+    """Count the events of each kind of core apart, and put the PMU before their names: cpu_core/cycles/u."""
     cores = {pmu.name for pmu in machine.core_pmus}
     for event in events:
-        if event.pmu in cores and "/" not in event.name:
-            name, _, modifiers = event.name.partition(":")
+        if event.pmu not in cores:
+            continue
+        event.first_of_text = event
+        if event.is_named:
+            continue
+        pattern, slash, terms = event.name.partition("/")
+        if not slash:
+            event.text_name = event.name
+            name, modifiers = _NAME_AND_MODIFIERS.findall(event.name)[0]
             event.name = f"{event.pmu}/{name}/{modifiers}"
+        elif is_pattern(pattern):
+            event.name = f"{event.pmu}/{terms}"
 
 
 class _Resolver:
@@ -115,15 +129,14 @@ class _Resolver:
         self.machine = machine
         self.text = text
         self.context = TermContext(text, machine, counting)
-        self.several_pmus = False
+        self.names_pmu_pattern = False
 
     def events(self) -> tuple[list[EventDraft], list[str]]:
         events: list[EventDraft] = []
         for entry in parse(self.text).entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
-        note = "a group can hold events of one PMU only; moved the others to separate groups"
-        return events, [note] if changed and not self.several_pmus else []
+        return events, [_REGROUPED] if changed and not self.names_pmu_pattern else []
 
     def group(self, group: GroupSpec) -> list[EventDraft]:
         events = [event for spec in group.events for event in self.event(spec)]
@@ -147,8 +160,12 @@ class _Resolver:
         return events
 
     def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> EventDraft:
-        """Return an event with its own numbers, which needs no PMU."""
+        """Return an event with its own numbers. On hybrid machines the type of a raw event is that of one kind of core."""
         event = EventDraft(name, event_type, config)
+        if self.machine.is_hybrid and event_type not in (PerfType.HARDWARE, PerfType.HW_CACHE):
+            for pmu in self.machine.core_pmus:
+                if pmu.type == event_type:
+                    event.pmu, event.cpus = pmu.name, pmu.cpus
         apply_event_terms(event, spec.terms or (), self.context)
         return event
 
@@ -177,8 +194,7 @@ class _Resolver:
         """Return a generic hardware event, one for each kind of core if the kernel distinguishes them."""
         if not self.machine.has_extended_types:
             return [make()]
-        self.several_pmus = True
-        return [_on_core_pmu(make(), pmu) for pmu in self.machine.chosen_cores]
+        return _of_one_text([_on_core_pmu(make(), pmu) for pmu in self.machine.chosen_cores])
 
     def cache_events(self, name: str, config: int, spec: EventSpec) -> list[EventDraft]:
         """Return a cache event. A core PMU's own event of that name precedes the generic code."""
@@ -191,14 +207,14 @@ class _Resolver:
                 events += self.on_pmus([pmu], terms, spec.name)
             else:
                 events.append(_on_core_pmu(self.plain(name, spec, PerfType.HW_CACHE, config), pmu))
-        self.several_pmus |= len(events) > 1
-        return events
+        return _of_one_text(events)
 
     def pmu_events(self, name: str, spec: EventSpec) -> list[EventDraft]:
         """Return the events of pmu/terms/, or of the PMUs that have the named event."""
         if spec.terms is not None:
             pmus = self.machine.matching_pmus(name)
             if pmus:
+                self.names_pmu_pattern |= pmus[0].name != name
                 return self.on_pmus(pmus, spec.terms, spec.name)
         pmus = self.machine.pmus_with_event(name)
         if not pmus:
@@ -221,7 +237,6 @@ class _Resolver:
 
     def on_pmus(self, pmus: list[Pmu], terms: tuple[Term, ...], name: str) -> list[EventDraft]:
         """Return the same terms on each PMU. If a name means several PMUs, those that lack a term are skipped."""
-        self.several_pmus |= len(pmus) > 1
         events: list[EventDraft] = []
         failed: EventSyntaxError | None = None
         for pmu in pmus:
@@ -235,7 +250,7 @@ class _Resolver:
             events.append(event)
         if not events and failed:
             raise failed
-        return events
+        return _of_one_text(events)
 
     def tracepoints(self, target: TracepointName, spec: EventSpec) -> list[EventDraft]:
         try:
@@ -271,6 +286,13 @@ class _Resolver:
         return UnknownEventError(name, near=near, hint=hint)
 
 
+def _of_one_text(events: list[EventDraft]) -> list[EventDraft]:
+    """Mark the events that one name means on several PMUs."""
+    for event in events:
+        event.first_of_text = events[0]
+    return events
+
+
 def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
     """Set the core PMU's type in the high half of config."""
     event.attr.config |= (pmu.type or 0) << 32
@@ -302,6 +324,8 @@ def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_gr
     event.precise_max |= "P" in modifiers
     event.sample_read |= "S" in modifiers
     event.weak |= "W" in modifiers
+    if "R" in modifiers:
+        event.tool, event.snapshot = RETIREMENT_LATENCY, True
 
 
 def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
@@ -571,7 +595,7 @@ def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool
     if term.name in CONFIG_FIELDS:
         setattr(event.attr, term.name, _term_number(term, _BITS_64, text))
     elif term.name == "name":
-        event.name = _word(term, text)
+        event.name, event.is_named = _word(term, text), True
     elif term.name.startswith("@"):
         setting = term.name[1:] if term.value is None else f"{term.name[1:]}={term.literal or term.value}"
         event.terms = event.terms._replace(driver=(*(event.terms.driver or ()), setting))
@@ -681,6 +705,8 @@ def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext,
     event.scale = alias.scale
     event.per_pkg = alias.per_pkg
     event.snapshot = alias.snapshot
+    generic = generic_event(alias.name) if pmu.is_core else None
+    event.generic = generic[1] if generic and generic[0] == PerfType.HARDWARE else None
     inner = context._replace(text=f"{pmu.name}/{alias.name}/ = {alias.terms}", counting=False)
     own_rate = not parameters.keys().isdisjoint(("period", "freq"))
     for term in parse_terms(alias.terms):

@@ -9,7 +9,7 @@ import time
 from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.cli.line.option_groups import events_with_filters
 from perfpy.cli.line.options import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
-from perfpy.errors import OutputFailedError
+from perfpy.errors import NothingCountedError, OutputFailedError, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
     hide_zero_events: bool = option("--hide-zero-events", Flag(), "hide events with a count of zero")
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
-    hybrid_merge: bool = option("--hybrid-merge", Flag(), "sum up what two kinds of cores count", hidden=True)
+    hybrid_merge: bool = option("--hybrid-merge", Flag(), "add the counts of all kinds of cores")
     percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
     all_kernel: bool = option("--all-kernel", Flag(), "count only kernel code")
     all_user: bool = option("--all-user", Flag(), "count only code in user space")
@@ -146,9 +146,6 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     )
     ignore_failure: bool = option("--ignore-failure", Flag(), "with --compare: also compare failing runs")
     workload: tuple[str, ...] = program_to_run()
-
-
-_SECOND_KIND = "/sys/bus/event_source/devices/cpu_atom"  # the second kind of cores on hybrid machines
 
 
 def chosen_aggregation(options: PartOptions, *, no_aggr: bool) -> Aggregation | None:
@@ -190,8 +187,6 @@ def check(options: StatCommandOptions) -> None:
         fail("--metric-only excludes --per-thread")
     if options.metric_only and options.repeat > 1:
         fail("--metric-only excludes -r")
-    if options.hybrid_merge and os.path.exists(_SECOND_KIND):
-        fail("--hybrid-merge: perfpy shows the counts of each core type separately")
     if options.interval_clear and (options.output or options.log_fd or not sys.stderr.isatty()):
         fail("--interval-clear requires a terminal as output")
     if options.table and options.repeat <= 1:
@@ -215,11 +210,11 @@ def _check_times(options: StatCommandOptions) -> None:
     if options.timeout and options.interval:
         fail("--timeout excludes -I; use --interval-count with -I")
     if options.timeout and options.timeout < 100:
-        _print_warning(options, "warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end")
+        _print_warnings(options, ["warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end"])
 
 
-def _print_warning(options: StatCommandOptions, text: str) -> None:
-    if not options.quiet:
+def _print_warnings(options: StatCommandOptions, texts: Sequence[str]) -> None:
+    for text in () if options.quiet else texts:
         print(text, file=sys.stderr)
 
 
@@ -233,9 +228,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
     is_system_wide = bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
     every_thread = mode is Aggregation.THREAD and is_system_wide and not (options.pid or options.tid)
-    target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread)
-    for warning in warnings:
-        _print_warning(options, warning)
+    target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread, skip_offline=True)
+    _print_warnings(options, warnings)
     texts, filters = events_with_filters(options)
     events, warnings = choose_events(
         texts,
@@ -246,9 +240,9 @@ def plan_of(options: StatCommandOptions) -> Plan:
         event_files=options.event_files,
         cores=options.cputype,
         only=options.pmu_filter,
+        adds_cores=options.hybrid_merge,
     )
-    for warning in warnings:
-        _print_warning(options, warning)
+    _print_warnings(options, warnings)
     metrics: Metrics = {}
     metric_names = ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
     if metric_names:
@@ -257,6 +251,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
         grouped, merged = not options.metric_no_group, not options.metric_no_merge
         of_metrics, metrics = choose(metric_names, grouped=grouped, merged=merged, system_wide=is_system_wide)
         events = of_metrics + (events if texts else [])
+    if options.cpu and not target.has_tasks:
+        events = _on_requested_cpus(events, target, options)
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         target = target._replace(kind="system")  # uncore PMUs count on CPUs, not tasks
     events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
@@ -265,7 +261,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         target,
         options.workload,
         options=CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel),
-        grouping=grouping_of(events, target, mode, cache_level=cache_level(options)),
+        grouping=grouping_of(target, mode, cache_level=cache_level(options)),
         package_of=packages_of(events),
         cgroup_fds=cgroup_fds,
         metrics=metrics,
@@ -282,6 +278,19 @@ def plan_of(options: StatCommandOptions) -> Plan:
         after=options.post,
         sync=options.sync,
     )
+
+
+def _on_requested_cpus(events: list[Event], target: Target, options: StatCommandOptions) -> list[Event]:
+    """Return the events that the CPUs of -C can count. Raises PerfError if no CPU is online, NothingCountedError if no event is left."""
+    from perfpy.capture.measurement import on_requested_cpus
+
+    kept, warnings = on_requested_cpus(events, target, options.cpu)
+    _print_warnings(options, warnings)
+    if not target.cpus and not options.event:
+        raise PerfError(f"no CPU of -C {options.cpu} is online; see /sys/devices/system/cpu/online")
+    if events and not kept:
+        raise NothingCountedError(f"no event counts on the CPUs of -C {options.cpu}; perfpy list -v shows the CPUs of each PMU")
+    return kept
 
 
 def _in_cgroups(

@@ -12,11 +12,13 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SoftwareId
+from perfpy.capture import measurement
 from perfpy.capture.control import Control
 from perfpy.capture.interleaved_runs import Contest
-from perfpy.capture.measurement import Hooks, Measurement, Plan, machine_values, times
+from perfpy.capture.measurement import Hooks, Measurement, Plan, machine_values, on_requested_cpus, times
 from perfpy.capture.region import Region, counted
 from perfpy.capture.targets import Target
+from perfpy.counts.aggregation import Grouping
 from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events.event import MACHINE_VALUES, Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
@@ -90,6 +92,33 @@ def test_intervals_show_differences_and_the_summary_all() -> None:
     values = [next(tally.lines()).row.value for tally in seen_values.tallies]
     assert values == [20, 20, 60]  # two CPUs, 10 a read
     assert [tally.timestamp is None for tally in seen_values.tallies] == [False, False, True]
+
+
+def test_the_boxes_of_an_uncore_pmu_are_one_line_and_each_cpu_has_its_own() -> None:
+    """The number of cells is that of one box, as in perf."""
+    boxes = [
+        Event("uncore_imc/clockticks/", EventAttr(type=20 + box), pmu=f"uncore_imc_{box}", cpus=(0,), requires_cpu=True) for box in range(2)
+    ]
+    boxes[1] = boxes[1]._replace(added_to=boxes[0])
+    for grouping, counts in ((Grouping.everything(), [(20, 1)]), (Grouping.by_cpu([0]), [(10, 1), (10, 1)])):
+        seen = Seen()
+        Measurement(Plan(boxes, SYSTEM, ("true",), grouping=grouping, repeat=2), seen, kernel=FakeKernel(counts=growing)).run()
+        assert [(line.row.value, line.row.cells) for line in seen.tallies[-1].lines()] == counts
+
+
+def test_events_that_no_requested_cpu_counts_are_left_out_with_perfs_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "online_cpus", lambda: (0, 1, 2, 3))
+    core = Event("cpu_core/cycles/", EventAttr(type=4), pmu="cpu_core", cpus=(0, 1), text_name="cycles")
+    clock = Event("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK), led_by=core)
+    box = Event("uncore_imc/clockticks/", EventAttr(type=20), pmu="uncore_imc_0", cpus=(0,), requires_cpu=True)
+    events, warnings = on_requested_cpus([core, clock, box], Target("cpu", (), (2,)), "2,9")
+    assert [(event.name, event.is_leader) for event in events] == [("task-clock", True)]
+    assert warnings == [
+        "WARNING: A requested CPU in '2,9' is not supported by PMU 'cpu_core' (CPUs 0-1) for event 'cycles'",
+        "WARNING: A requested CPU in '2,9' is not supported by PMU 'software' (CPUs 0-3) for event 'task-clock'",
+        "WARNING: A requested CPU in '2,9' is not supported by PMU 'uncore_imc_0' (CPUs 0-3) for event 'uncore_imc/clockticks/'",
+    ]
+    assert on_requested_cpus([core, box], Target("cpu", (), (0,)), "0") == ([core, box], [])
 
 
 def test_a_timeout_ends_the_command() -> None:

@@ -78,6 +78,7 @@ def test_cpus_that_are_not_there() -> None:
     assert resolve(TargetOptions(cpu="0"))[0].cpus == (0,)
     with pytest.raises(UsageError, match="offline or does not exist"):
         resolve(TargetOptions(cpu=f"{max(online_cpus()) + 500}"))
+    assert resolve(TargetOptions(cpu=f"0,{max(online_cpus()) + 500}"), skip_offline=True)[0].cpus == (0,)
     assert ANY == -1
 
 

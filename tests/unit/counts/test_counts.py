@@ -9,10 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.abi.attr import EventAttr
-from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CounterCell, CountRow, Grouping, aggregate
+from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
+from perfpy.counts.aggregation import (
+    EVERYWHERE,
+    CountedEvent,
+    CounterCell,
+    CountRow,
+    Grouping,
+    Neighbours,
+    Ratio,
+    add_boxes,
+    aggregate,
+    ratios,
+)
 from perfpy.counts.metrics import Formula
 from perfpy.counts.named_counts import Count, Counts, named_count
-from perfpy.counts.tally import Tally
+from perfpy.counts.tally import Tally, name_with_pmu
 from perfpy.errors import EventSyntaxError
 
 # The formulas of metric files: precedence, functions, names, errors.
@@ -187,3 +199,65 @@ def test_a_thread_that_had_ended_before_it_was_opened_has_no_line() -> None:
 def test_threads_of_events_that_cannot_be_counted_keep_their_lines() -> None:
     """Nothing was counted at all, and the lines say why."""
     assert [line.row.aggregate_id.comm for line in tally([]).lines() if line.row.event.name == "faults"] == ["first", "gone", "last"]
+
+
+# Ratios are those of one kind of core.
+
+
+def test_ratios_compare_counts_of_one_kind_of_core() -> None:
+    """Also a core PMU's own event of a generic name: cpu_core/instructions/ beside cycles."""
+    atom, core = 10 << 32, 4 << 32
+    events = [
+        CountedEvent("cpu_atom/cycles/", EventAttr(config=HardwareId.CPU_CYCLES | atom)),
+        CountedEvent("cpu_core/cycles/", EventAttr(config=HardwareId.CPU_CYCLES | core)),
+        CountedEvent("cpu_core/instructions/", EventAttr(type=4, config=0xC0)),
+        CountedEvent("cpu_atom/instructions/", EventAttr(config=HardwareId.INSTRUCTIONS | atom)),
+        CountedEvent("cpu_core/L1-dcache-loads/", EventAttr(type=PerfType.HW_CACHE, config=core)),
+        CountedEvent("cpu_core/L1-dcache-load-misses/", EventAttr(type=PerfType.HW_CACHE, config=core | 1 << 16)),
+        CountedEvent("task-clock", EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK)),
+    ]
+    events[2].generic = HardwareId.INSTRUCTIONS
+    rows = [CountRow(event, EVERYWHERE, value, 1, 1, 1) for event, value in zip(events, (100, 400, 200, 300, 8, 2, 200), strict=True)]
+    near = Neighbours(rows, 1.0)
+    assert [(ratio.value, ratio.unit) for row in rows[:6] for ratio in ratios(row, near)] == [
+        (0.5, "GHz"),
+        (2.0, "GHz"),
+        (0.5, "insn per cycle"),
+        (3.0, "insn per cycle"),
+        (40.0, "M/sec"),
+        (25.0, "of all L1-dcache accesses"),
+    ]
+
+
+def test_an_event_of_the_only_core_pmu_has_the_ratio_of_its_name() -> None:
+    """cpu/branch-misses/ beside branches, on a machine with one kind of core."""
+    branches, misses = (
+        CountedEvent("branches", EventAttr(config=HardwareId.BRANCH_INSTRUCTIONS)),
+        CountedEvent("m", EventAttr(type=4, config=0xC5)),
+    )
+    misses.generic = HardwareId.BRANCH_MISSES
+    rows = [CountRow(branches, EVERYWHERE, 8, 1, 1, 1), CountRow(misses, EVERYWHERE, 2, 1, 1, 1)]
+    assert ratios(rows[1], Neighbours(rows, 1.0)) == [Ratio(25.0, "of all branches", "%7.2f%%")]
+
+
+def test_boxes_are_added_where_their_first_is_counted() -> None:
+    first, second, other = (CountedEvent(name, EventAttr(type=20)) for name in ("box 0", "box 1", "other"))
+    second.added_to = first
+    rows = {event: [CountRow(event, EVERYWHERE, 5, 20, 10, 1)] for event in (first, second, other)}
+    assert add_boxes(rows) == {first: [CountRow(first, EVERYWHERE, 10, 40, 20, 1)], other: rows[other]}
+    assert list(add_boxes({second: rows[second]})) == [second]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named", "expected"),
+    [
+        ("uncore_imc/clockticks/u", False, "uncore_imc_0/clockticks/u"),
+        ("uncore_imc_0/clockticks/", False, "uncore_imc_0/clockticks/"),
+        ("clockticks", False, "clockticks [uncore_imc_0]"),
+        ("ticks", True, "ticks"),
+    ],
+)
+def test_lines_of_each_cpu_name_the_box(name: str, is_named: bool, expected: str) -> None:
+    event = CountedEvent(name, EventAttr(type=20), pmu="uncore_imc_0")
+    event.is_named = is_named
+    assert name_with_pmu(event) == expected

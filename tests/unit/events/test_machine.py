@@ -83,7 +83,7 @@ def test_generic_events_of_a_hybrid_cpu_are_opened_on_each_kind_of_core(tmp_path
         ("cpu_core/cycles/u", "0x400000000", "cpu_core"),
         ("cpu_atom/L1-dcache-loads/", "0xb00000000", "cpu_atom"),
         ("cpu_core/L1-dcache-loads/", "0x400000000", "cpu_core"),
-        ("r1a8", "0x1a8", ""),
+        ("cpu_core/r1a8/", "0x1a8", "cpu_core"),
     ]
     assert events[0].cpus == tuple(range(16, 24))
     assert not any(event.requires_cpu for event in events)
@@ -102,7 +102,7 @@ def test_kinds_of_core_that_are_not_there_are_refused(tmp_path: Path) -> None:
         sysfs_tree.intel_hybrid(tmp_path).machine(cores="big")
 
 
-def test_a_hybrid_group_becomes_one_group_a_pmu_without_a_warning(tmp_path: Path) -> None:
+def test_a_hybrid_group_becomes_one_group_a_pmu_as_its_warning_says(tmp_path: Path) -> None:
     events = parse_events("{cycles,instructions}:S", machine=sysfs_tree.intel_hybrid(tmp_path).machine())
     assert [(event.name, event.leader.name) for event in events] == [
         ("cpu_atom/cycles/", "cpu_atom/cycles/"),
@@ -110,7 +110,48 @@ def test_a_hybrid_group_becomes_one_group_a_pmu_without_a_warning(tmp_path: Path
         ("cpu_core/cycles/", "cpu_core/cycles/"),
         ("cpu_core/instructions/", "cpu_core/cycles/"),
     ]
-    assert not events.warnings
+    assert events.warnings == ["WARNING: events were regrouped to match PMUs"]
+
+
+def test_raw_events_join_the_group_of_the_kind_of_core_whose_type_they_have(tmp_path: Path) -> None:
+    """PERF_TYPE_RAW is the type of cpu_core: the group of cpu_atom goes without the raw event."""
+    events = parse_events("{cycles,r1a1:u,11:0x3c}", machine=sysfs_tree.intel_hybrid(tmp_path).machine())
+    assert [(event.name, event.leader.name) for event in events] == [
+        ("cpu_atom/cycles/", "cpu_atom/cycles/"),
+        ("cpu_atom/11:0x3c/", "cpu_atom/cycles/"),
+        ("cpu_core/cycles/", "cpu_core/cycles/"),
+        ("cpu_core/r1a1/u", "cpu_core/cycles/"),
+    ]
+
+
+def test_names_of_hybrid_events_have_the_pmu_unless_the_user_chose_them(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    events = parse_events("cpu*/cycles/u,cycles/name=ticks/,cpu_core/cycles,name=ticks/,cpu_atom/cpu-cycles/", machine=machine)
+    assert [event.name for event in events] == [
+        *("cpu_atom/cycles/u", "cpu_core/cycles/u"),
+        *("ticks", "ticks", "ticks", "cpu_atom/cpu-cycles/"),
+    ]
+
+
+def test_the_boxes_of_an_uncore_pmu_are_added_to_the_first(tmp_path: Path) -> None:
+    """Each text has its own sum, also if it is given twice or grouped."""
+    machine = sysfs_tree.intel_skylake(tmp_path).machine()
+    twice = "uncore_imc/clockticks/,uncore_imc/clockticks/"
+    for text, sums in (
+        (twice, [0, 0, 0, 3, 3, 3]),
+        (f"{{{twice}}}", [0, 1, 0, 1, 0, 1]),
+        ("clockticks", [0] * 3),
+        ("uncore_imc_1/clockticks/", [0]),
+    ):
+        events = parse_events(text, machine=machine)
+        assert [events.index(event.added_to or event) for event in events] == sums
+
+
+def test_kinds_of_cores_are_added_on_request_only(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    assert not any(event.added_to for event in parse_events("cycles,mem-loads", machine=machine))
+    events = parse_events("cycles,cpu_core/cycles/", machine=machine, adds_cores=True)
+    assert [(event.name, event.added_to) for event in events] == [("cycles", None), ("cycles", events[0]), ("cpu_core/cycles/", None)]
 
 
 def test_a_pmu_of_a_hybrid_cpu_by_its_own_name(tmp_path: Path) -> None:

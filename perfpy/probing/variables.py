@@ -250,6 +250,7 @@ _REGISTERS: Final = {
     EM_RISCV: tuple(_RISCV),
 }
 _OPERATIONS_MOST: Final = 256
+_NESTED_MOST: Final = 4  # an entry value in a frame base has three
 _WORD: Final = 1 << 64
 
 
@@ -293,10 +294,20 @@ class LocationReader:
         self._function = function
         self._address = address
         self._names = _REGISTERS.get(program.runtime.machine, ())
+        self._depth = 0
 
     def read(self, expression: bytes, unit: DebugUnit | None = None) -> Location:
-        """Return the location that an expression computes. Raises UnsupportedLocationError, and the errors of DAMAGE."""
-        return _Evaluation(self, unit or self._unit, expression).run()
+        """Return the location that an expression computes. Raises UnsupportedLocationError, and the errors of DAMAGE.
+
+        Expressions contain others, or need that of the frame's base.
+        """
+        if self._depth >= _NESTED_MOST:
+            raise ValueError("a location expression that needs itself")
+        self._depth += 1
+        try:
+            return _Evaluation(self, unit or self._unit, expression).run()
+        finally:
+            self._depth -= 1
 
     def register(self, number: int) -> Base:
         """Return a register's value as a base."""
@@ -312,7 +323,7 @@ class LocationReader:
         if base is None:
             raise UnsupportedLocationError("the variable is in a stack frame, and the debug information lacks the frame's base")
         expression = next((one.expression for one in locations_of(*base) if one.holds(self._address)), b"")
-        location = _Evaluation(self, base[0], expression).run()
+        location = self.read(expression, base[0])
         return location._replace(is_value=False) if location.is_value else location
 
     def call_frame(self) -> tuple[Base, int]:
@@ -430,7 +441,7 @@ class _Evaluation:
             raise UnsupportedLocationError("the variable is split over several registers or values")
 
     def _entry_value(self) -> None:
-        inner = _Evaluation(self._reader, self._unit, self._take(self._unsigned())).run()
+        inner = self._reader.read(self._take(self._unsigned()), self._unit)
         if not self._reader.is_entry() or not inner.is_value or inner.offset:
             raise UnsupportedLocationError("the variable's value at this address is known from the function's entry only; probe its entry")
         self._push(inner.base, 0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.units import Attribute
 from perfpy.errors import PerfError, UsageError
 from perfpy.probing.definitions import LONGEST, Definition, as_event, event_of, group_of, parse_shown, unused_name
 from perfpy.probing.grammar import (
@@ -32,6 +35,7 @@ from perfpy.probing.variables import Base, Location, LocationReader
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
 from perfpy.tools.probe.listings import list_lines, list_variables
+from tests.builders.call_frames import uleb
 from tests.builders.probed import compiled
 
 if TYPE_CHECKING:
@@ -434,6 +438,21 @@ def test_values_that_the_kernel_cannot_read_are_unsupported(reader: LocationRead
     with pytest.raises(ProbeError) as caught:
         reader.read(expression)
     assert caught.value.exit_code == 161
+
+
+def test_expressions_nested_without_end_are_refused(reader: LocationReader) -> None:
+    nested = b"\x55"
+    for _ in range(2_000):
+        nested = b"\xa3" + uleb(len(nested)) + nested
+    with pytest.raises(ValueError, match="needs itself"):
+        reader.read(nested)
+
+
+def test_a_frame_base_that_needs_the_frame_base_is_refused(reader: LocationReader) -> None:
+    base = reader._unit, Attribute(dwarf.FORM_EXPRLOC, b"\x91\x00")
+    function: Any = SimpleNamespace(die=SimpleNamespace(attribute=lambda _name: base), entry=0)
+    with pytest.raises(ValueError, match="needs itself"):
+        LocationReader(reader._program, reader._unit, function, 0).read(b"\x91\x00")
 
 
 @settings(max_examples=300)

@@ -15,7 +15,6 @@ each function loads what it needs when it is called.
 from __future__ import annotations
 
 from perfpy import errors
-from perfpy.version import __version__
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from perfpy.profiling import Profiler
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.version import __version__
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -59,6 +59,7 @@ __all__ = [
 
 #: public names of other modules -> these modules
 _HOMES = {
+    "__version__": "perfpy.version",
     "AuxArea": "perfpy.kernel.ring",
     "Comparison": "perfpy.counts.comparison",
     "Count": "perfpy.counts.named_counts",

@@ -651,5 +651,5 @@ def test_importing_the_package_is_nearly_free(tmp_path):
     script = "import sys; before = set(sys.modules); import perfpy; print(*sorted(set(sys.modules) - before))"
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
     loaded = set(process.stdout.split())
-    assert {name for name in loaded if name.startswith("perfpy")} == {"perfpy", "perfpy.errors", "perfpy.version"}
+    assert {name for name in loaded if name.startswith("perfpy")} == {"perfpy", "perfpy.errors"}
     assert not {name.split(".")[0] for name in loaded} & (HEAVY | {"click", "subprocess", "inspect"})

@@ -10,9 +10,19 @@ import struct
 import sys
 from _thread import get_ident
 
-from perfpy.abi.attr import TIMES_SIZE, EventAttr, Reading, UserReading, decode_read, read_size, unpack_signed, unpack_times
+from perfpy.abi.attr import (
+    COUNTED,
+    TIMES_SIZE,
+    CountedEvent,
+    EventAttr,
+    Reading,
+    UserReading,
+    decode_read,
+    read_size,
+    unpack_signed,
+    unpack_times,
+)
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
-from perfpy.counts.aggregation import COUNTED, CountedEvent
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 from perfpy.kernel.syscalls import CLOSED, is_perf_event

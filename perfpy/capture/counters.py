@@ -8,10 +8,11 @@ from __future__ import annotations
 import errno
 import os
 
+from perfpy.abi.attr import CountState
 from perfpy.abi.flags import FLAG_PID_CGROUP, ReadFormat, SampleType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.counter import Counter, Opener, OpenEvent, events_to_open
-from perfpy.counts.aggregation import CounterCell, CountState, count_members
+from perfpy.counts.aggregation import CounterCell, count_members
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 

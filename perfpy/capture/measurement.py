@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Final
 
+    from perfpy.abi.attr import CountedEvent
     from perfpy.capture.control import Control
     from perfpy.capture.counters import Readings
     from perfpy.capture.targets import WorkloadEnd
-    from perfpy.counts.aggregation import CountedEvent
     from perfpy.counts.metrics import Metric
     from perfpy.kernel import Kernel
 

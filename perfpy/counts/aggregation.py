@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from perfpy.abi.attr import COUNTED
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
 from perfpy.abi.light_types import Enum, NamedTuple
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Final
 
-    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.attr import CountedEvent, CountState
 
 
 class Aggregation(Enum):
@@ -32,50 +33,6 @@ class Aggregation(Enum):
     NODE = 9
 
 
-class CountedEvent:
-    """An event whose counts are aggregated.
-
-    Attributes:
-        unit, scale: a count times `scale` is in `unit`
-        pmu: the PMU's name in sysfs, or ""
-        tool: the name of perf's own clock ("duration_time", ...), or ""
-        per_pkg: whether the event counts once for each package
-        snapshot: whether the last reading is the count, instead of the difference of two readings
-        cpus: the CPUs that the PMU counts on; None means any
-        generic: the id of the generic hardware event that a core PMU's own event counts, or None
-        is_named: whether the user chose the name
-        added_to: the event of another PMU to which this one's count is added (uncore boxes), or None
-        cgroup: the cgroup's path, or None
-        leader: the event that leads the group; a single event leads itself
-        group_size: the number of events in the group, set by `count_members`
-    """
-
-    __slots__ = (
-        "added_to", "attr", "cgroup", "cpus", "generic", "group_size", "is_named", "leader", "name", "per_pkg", "pmu", "scale", "snapshot",
-        "tool", "unit",
-    )  # fmt: skip
-
-    def __init__(self, name: str, attr: EventAttr, *, unit: str = "", scale: float = 1.0, pmu: str = "", tool: str = "") -> None:
-        self.name = name
-        self.attr = attr
-        self.unit = unit
-        self.scale = scale
-        self.pmu = pmu
-        self.tool = tool
-        self.per_pkg = False
-        self.snapshot = False
-        self.cpus: tuple[int, ...] | None = None
-        self.cgroup: str | None = None
-        self.generic: int | None = None
-        self.is_named = False
-        self.added_to: CountedEvent | None = None
-        self.leader: CountedEvent = self
-        self.group_size = 1
-
-    def __repr__(self) -> str:
-        return f"<CountedEvent {self.name}>"
-
-
 def count_members(events: Sequence[CountedEvent]) -> None:
     """Set the group size of every group leader."""
     for event in events:
@@ -83,23 +40,6 @@ def count_members(events: Sequence[CountedEvent]) -> None:
     for event in events:
         if event.leader is not event:
             event.leader.group_size += 1
-
-
-class CountState(NamedTuple):
-    """Whether an event could be opened and read.
-
-    Attributes:
-        supported: the event could be opened
-        failed: a read failed, for example because a pinned counter lost the PMU
-        why_not: the reason for either failure
-    """
-
-    supported: bool = True
-    failed: bool = False
-    why_not: Exception | None = None
-
-
-COUNTED: Final = CountState()
 
 
 class CounterCell(NamedTuple):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.counts.aggregation import CountedEvent, CountRow
+    from perfpy.abi.attr import CountedEvent
+    from perfpy.counts.aggregation import CountRow
 
 _NEVER_ON: Final = "it was never on the hardware: other events had it all the time, or what was to be counted never ran"
 

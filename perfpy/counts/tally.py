@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from perfpy.abi.flags import PerfType
 from perfpy.abi.light_types import NamedTuple
-from perfpy.counts.aggregation import (
-    NO_RATIO,
-    AggregateId,
-    Aggregation,
-    CountedEvent,
-    CounterCell,
-    CountRow,
-    Grouping,
-    Neighbours,
-    Ratio,
-    ratios,
-)
+from perfpy.counts.aggregation import NO_RATIO, AggregateId, Aggregation, CounterCell, CountRow, Grouping, Neighbours, Ratio, ratios
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from perfpy.abi.attr import CountedEvent
     from perfpy.counts.metrics import Metric
 
 _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)

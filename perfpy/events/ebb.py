@@ -14,8 +14,8 @@ from perfpy.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.abi.attr import EventAttr
-    from perfpy.counts.aggregation import CountedEvent, CountRow
+    from perfpy.abi.attr import CountedEvent, EventAttr
+    from perfpy.counts.aggregation import CountRow
 
 
 #: the bit of config that makes a raw event an EBB

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import COUNTED, CountedEvent, CountState, EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
-from perfpy.counts.aggregation import COUNTED, CountedEvent, CounterCell, CountState, Grouping, aggregate
+from perfpy.counts.aggregation import CounterCell, Grouping, aggregate
 from perfpy.counts.tally import RunTimes, Tally
 
 if TYPE_CHECKING:

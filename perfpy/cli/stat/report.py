@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.attr import CountedEvent, CountState
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.perf_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
 from perfpy.cli.line.opening import default_input
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
-from perfpy.counts.aggregation import Aggregation, CountedEvent, CounterCell, CountState, Grouping, aggregate, count_members
+from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfDataError, UsageError

@@ -525,7 +525,8 @@ class RelativeTimes:
 
 def with_metrics(batches: Iterable[Batch], events: Sequence[FileEvent]) -> Iterator[Batch]:
     """Yield the batches with a column "metric": a list of texts for each row."""
-    from perfpy.counts.aggregation import EVERYWHERE, CountedEvent, CountRow, count_members
+    from perfpy.abi.attr import CountedEvent
+    from perfpy.counts.aggregation import EVERYWHERE, CountRow, count_members
 
     counted = [CountedEvent(event.name, event.attr, unit=event.unit, scale=event.scale or 1.0) for event in events]
     for event, owner in zip(events, counted, strict=True):

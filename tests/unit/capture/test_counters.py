@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import COUNTED, EventAttr
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, HardwareId, PerfType, ReadFormat, SoftwareId
 from perfpy.capture.counter import Opener, OpenEvent, events_to_open
 from perfpy.capture.counters import Counting, CountingOptions, Differences
-from perfpy.counts.aggregation import COUNTED, CounterCell
+from perfpy.counts.aggregation import CounterCell
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel

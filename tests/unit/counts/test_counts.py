@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import CountedEvent, EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
 from perfpy.counts.aggregation import (
     EVERYWHERE,
-    CountedEvent,
     CounterCell,
     CountRow,
     Grouping,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import CountedEvent, CountState, EventAttr
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.counts.aggregation import AggregateId, CountedEvent, CountRow, CountState
+from perfpy.counts.aggregation import AggregateId, CountRow
 from perfpy.errors import EventSyntaxError, NotScheduledError, UnknownEventError, UsageError
 from perfpy.events import Event, ebb, parse_events
 from perfpy.events.machine import Machine

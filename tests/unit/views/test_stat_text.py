@@ -8,8 +8,9 @@ import re
 
 import pytest
 
+from perfpy.abi.attr import CountState
 from perfpy.abi.flags import HardwareId
-from perfpy.counts.aggregation import Aggregation, CounterCell, CountState, Grouping, aggregate, one_cell_a_package
+from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, one_cell_a_package
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import Tally
 from perfpy.errors import KernelRefusedError

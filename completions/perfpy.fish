@@ -65,7 +65,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -s D -l delay -x -d 'st
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -s M -l metrics -x -a '(__perfpy_list (__perfpy_ask metrics))' -d 'compute these metrics or metric groups'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-group -f -d 'do not group the events of a metric'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-merge -f -d 'do not share events between metrics'
-complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-threshold -f -d 'ignored  stat never counts events for metric thresholds'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-threshold -f -d 'do not count events for metric thresholds'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l topdown -f -d 'compute the top-down metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l td-level -x -d 'set the level of --topdown'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-only -f -d 'print only ratios and metrics'

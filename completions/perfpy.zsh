@@ -130,7 +130,7 @@ _perfpy() {
                 '*--metrics=[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
                 '*--metric-no-group[do not group the events of a metric]' \
                 '*--metric-no-merge[do not share events between metrics]' \
-                '*--metric-no-threshold[ignored  stat never counts events for metric thresholds]' \
+                '*--metric-no-threshold[do not count events for metric thresholds]' \
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[set the level of --topdown]:value: ' \
                 '*--metric-only[print only ratios and metrics]' \

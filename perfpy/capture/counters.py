@@ -215,12 +215,16 @@ class Counting:
                 event.counters.pop(known_by).close()
 
     def _dissolve(self, leader: OpenEvent) -> None:
-        """Reopen each event of a group alone, from the first CPU on."""
+        """Reopen each event of a group alone, from the first CPU on; those that count only in a group stay with its leader."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
             event.close()
         for event in members:
-            event.leave_group()
+            if event is leader or not event.event.must_be_grouped:
+                event.leave_group()
+            event.weak = False
+        count_members(self.events)
+        for event in members:
             self._prepare(event)
         self._open_everywhere(members)
 

@@ -115,6 +115,7 @@ class Plan(NamedTuple):
         grouping: how counts are added.
         package_of: CPU -> package, for events that count once for each package.
         metrics: the metrics to compute, by the event that they are shown with.
+        only_for_metrics: events whose own counts are not shown.
         delay: before counting starts (-1: wait for --control).
         repeat: the number of runs; 0 until interrupted.
         interval, interval_count, timeout: as in perf-stat(1).
@@ -132,6 +133,7 @@ class Plan(NamedTuple):
     package_of: Callable[[int], int] = one_package
     cgroup_fds: Mapping[str, int] = _NO_FDS
     metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
+    only_for_metrics: Sequence[Event] = ()
     default_set: bool = False
     hides_zeros: bool = False
     delay: int = 0
@@ -389,6 +391,7 @@ class Measurement:
             default_set=plan.default_set,
             hides_zeros=plan.hides_zeros,
             metrics=metrics,
+            only_for_metrics={opened for opened in self._counting.events if opened.event in plan.only_for_metrics},
         )
 
 
@@ -471,7 +474,8 @@ _DETAILS: Final = (
     ),
     ("L1-dcache-prefetches", "L1-dcache-prefetch-misses"),
 )
-_CORE_PMU: Final = "/sys/bus/event_source/devices/cpu/events"
+_DEVICES: Final = "/sys/bus/event_source/devices"
+_CORE_PMU: Final = f"{_DEVICES}/cpu/events"
 
 
 def default_events(target: Target) -> list[str]:
@@ -480,6 +484,18 @@ def default_events(target: Target) -> list[str]:
     stalled = [name for name in (_FRONTEND, _BACKEND) if os.path.exists(f"{_CORE_PMU}/{name}")]
     software = [clock, "context-switches", "cpu-migrations", "page-faults"]
     return [*software, "cycles", *stalled, "instructions", "branches", "branch-misses"]
+
+
+def may_have_default_metrics(devices: str = _DEVICES) -> bool:
+    """Whether the CPU may have metrics that stat shows without -e: those with topdown events. The CPU's table tells."""
+    for name in ("cpu", "cpu_core"):
+        try:
+            events = os.listdir(f"{devices}/{name}/events")
+        except OSError:
+            continue
+        if any(event.startswith(("topdown-", "slots")) for event in events):
+            return True
+    return False
 
 
 def choose_events(

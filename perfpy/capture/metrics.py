@@ -1,148 +1,438 @@
 """Resolve -M: names of metrics and metric groups -> the events to count, and the metrics to compute.
 
-Metrics come from the user's metric files (see perfpy.events.vendor) and the vendor's table; those of software events are
-built in.
+Metrics come from the user's metric files (see perfpy.events.vendor) and the vendor's table; those of software events are built in. Which
+events are counted, in which groups, and which metrics share them follows perf 6.12 (facts: tools/perf/util/metricgroup.c):
+
+1. A metric takes the events of its threshold's formula, with the metrics in it replaced by their formulas.
+2. The metrics with the most events come first. Those whose events must not be grouped share one list of events.
+3. A metric whose events another metric of the same kind of core has counts none of its own. The others have a weak group.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.flags import PerfType
-from perfpy.counts.metrics import Formula, Metric
-from perfpy.errors import UnknownEventError, UsageError
+from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.counts.metrics import Literals, Metric, NameTable, Node, UnknownLiteralError, needed_names, parse_formula
+from perfpy.errors import EventSyntaxError, PerfError, UsageError
 from perfpy.events import parse_events
-from perfpy.events.machine import EVENT_FILES_VARIABLE, this_machine
+from perfpy.events.event import TOOL, change_events
+from perfpy.events.machine import EVENT_FILES_VARIABLE, Machine, nearest, this_machine
 from perfpy.events.vendor import MetricDefinition as Definition
+from perfpy.events.vendor import scale_and_unit
+from perfpy.kernel.sysfs import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfpy.events.event import Event
 
 
-_PMEM: Final = "/sys/firmware/acpi/tables/NFIT"  # exists on machines with persistent memory
+_NMI_WATCHDOG: Final = "/proc/sys/kernel/nmi_watchdog"
+_HYBRID_UNITS: Final = ("cpu_core", "cpu_atom")
+#: groups that may share the CPU's counters with nothing else, so that the metrics of Intel's top-down method are not grouped in them
+_TOPDOWN: Final = ("TopdownL1", "TopdownL2")
+_DEFAULT: Final = "Default"
 
 BUILT_IN: Final = (
-    Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy", groups=("Default",)),
-    Definition("cs_per_second", r"context\-switches * 1e9 / task\-clock", "1cs/sec", "Context switches", groups=("Default",)),
-    Definition("migrations_per_second", r"cpu\-migrations * 1e9 / task\-clock", "1migrations/sec", "Migrations", groups=("Default",)),
-    Definition("page_faults_per_second", r"page\-faults * 1e9 / task\-clock", "1faults/sec", "Page faults", groups=("Default",)),
+    Definition("CPUs_utilized", r"task\-clock / (duration_time * 1e9)", "1CPUs", "CPUs that were busy"),
+    Definition("cs_per_second", r"context\-switches * 1e9 / task\-clock", "1cs/sec", "Context switches"),
+    Definition("migrations_per_second", r"cpu\-migrations * 1e9 / task\-clock", "1migrations/sec", "Migrations"),
+    Definition("page_faults_per_second", r"page\-faults * 1e9 / task\-clock", "1faults/sec", "Page faults"),
     Definition("major_fault_share", r"d_ratio(major\-faults, page\-faults)", "100%", "Page faults that waited for a disk"),
     Definition("kernel_share", r"system_time / (user_time + system_time)", "100%", "CPU time spent in the kernel"),
-    Definition("insn_per_cycle", "instructions / cycles", "1instructions", "Instructions a cycle", groups=("Default",)),
-    Definition("cycles_frequency", r"cycles / task\-clock", "1cycles GHz", "Clock frequency", groups=("Default",)),
-    Definition("branch_miss_rate", r"branch\-misses / branches", "100%", "Branches mispredicted", groups=("Default",)),
+    Definition("insn_per_cycle", "instructions / cycles", "1instructions", "Instructions a cycle"),
+    Definition("cycles_frequency", r"cycles / task\-clock", "1cycles GHz", "Clock frequency"),
+    Definition("branch_miss_rate", r"branch\-misses / branches", "100%", "Branches mispredicted"),
 )
 
 
-def definitions() -> dict[str, Definition]:
-    """Return every metric by its lower-case name. The user's files and the vendor's table override built-in ones; of a hybrid CPU's two,
-    the one for large cores wins.
+class UnknownMetricError(UsageError):
+    """No metric or group has the name; the exit status is perf's."""
+
+    exit_code = 234
+
+
+class MetricEventsError(PerfError):
+    """The events of a metric cannot be resolved; the exit status is perf's."""
+
+    exit_code = 1
+
+
+class ChosenMetrics(NamedTuple):
+    """The events of metrics, the metrics printed beside each event, and lines for the user."""
+
+    events: list[Event]
+    metrics: dict[Event, list[Metric]]
+    warnings: list[str]
+
+
+class MetricOptions(NamedTuple):
+    """The options of stat that change which events metrics take.
+
+    Attributes:
+        grouped: schedule each metric's events together if they fit
+        merged: share events between metrics
+        thresholds: count the events of thresholds, too
+        system_wide: whole CPUs are counted
+        cpus: the CPUs of -C, "" for all
+        unit: the PMU of the kind of core whose metrics are computed; "" for all
     """
-    of_small_cores_first = sorted(this_machine().metrics, key=lambda metric: "cpu_atom@" not in metric.expression)
-    return {metric.name.lower(): metric for metric in (*BUILT_IN, *of_small_cores_first)}
+
+    grouped: bool = True
+    merged: bool = True
+    thresholds: bool = True
+    system_wide: bool = False
+    cpus: str = ""
+    unit: str = ""
 
 
-def choose(
-    names: str, *, grouped: bool = True, merged: bool = True, system_wide: bool = False
-) -> tuple[list[Event], dict[Event, list[Metric]]]:
-    """Return the events of metrics, and the metrics shown with each event.
+class _ChosenMetric:
+    """A metric of the command line.
 
-    Raises UsageError for an unknown name, EventSyntaxError for an invalid formula.
-
-    Args:
-        names: metrics and groups, separated by commas.
-        grouped: schedule each metric's events together if they fit.
-        merged: share software events between metrics.
-        system_wide: whole CPUs are counted.
+    Attributes:
+        names: the events that it takes
+        parts: lower-case name -> the metrics that its formulas use
+        grouped: whether its events are a group
+        events: those counted for it, if no other metric has them; tells the name of each
     """
-    events: list[Event] = []
-    metrics_of: dict[Event, list[Metric]] = {}
-    shared: dict[str, Event] = {}
-    literals = _literals(system_wide=system_wide)
-    metrics_by_name = definitions()
-    expressions = {name: definition.expression for name, definition in metrics_by_name.items()}
-    for definition in _find_definitions(names, metrics_by_name):
-        formula = Formula(definition.expression, {name: text for name, text in expressions.items() if name != definition.name.lower()})
-        unknown = [literal for literal in formula.literals if literal not in literals]
-        if unknown:
-            raise UsageError(f"metric {definition.name}: unknown literal {unknown[0]}")
-        events_by_name = _count(formula.events, definition.name, shared if merged else {}, grouped=grouped)
-        if not events_by_name:
-            raise UsageError(f"metric {definition.name}: no event in its formula")
-        events += [event for event in events_by_name.values() if event not in events]
-        scale, unit = _scale(definition.unit)
-        metric = Metric(definition.name, formula, events_by_name, literals=literals, scale=scale, unit=unit)
-        metrics_of.setdefault(next(iter(events_by_name.values())), []).append(metric)
-    return events, metrics_of
+
+    def __init__(self, definition: Definition, modifier: str, grouped: bool) -> None:
+        self.definition = definition
+        self.modifier = modifier
+        self.grouped = grouped
+        self.names = NameTable()
+        self.parts: dict[str, Definition] = {}
+        self.events: dict[Event, str] | None = None
 
 
-def _find_definitions(names: str, metrics_by_name: Mapping[str, Definition]) -> Iterable[Definition]:
-    for name in names.split(","):
-        lower = name.strip().lower()
-        in_group = [metric for metric in metrics_by_name.values() if lower in (group.lower() for group in metric.groups)]
-        if lower in metrics_by_name:
-            yield metrics_by_name[lower]
-        elif in_group:
-            yield from in_group
-        elif lower.startswith("topdownl"):
-            raise UsageError(
-                f"Topdown requested but no metric is in the group {name}; install metric files for this CPU "
-                f"(in the folder {EVENT_FILES_VARIABLE})"
-            )
-        else:
-            there_are = ", ".join(metric.name for metric in metrics_by_name.values())
-            raise UsageError(f"Cannot find metric or group '{name}'; available: {there_are}")
+def definitions(machine: Machine | None = None) -> list[Definition]:
+    """Return every metric, by kind of core and name. The user's files and the vendor's table override built-in ones."""
+    own = (machine or this_machine()).metrics
+    names = {metric.name.lower() for metric in own}
+    return sorted(
+        [*own, *(metric for metric in BUILT_IN if metric.name.lower() not in names)], key=lambda metric: (metric.pmu, metric.name)
+    )
 
 
-def _count(names: Sequence[str], metric: str, shared: dict[str, Event], *, grouped: bool) -> dict[str, Event]:
-    """Return the event for each name of a formula.
+def choose(names: str, options: MetricOptions | None = None, machine: Machine | None = None) -> ChosenMetrics:
+    """Return the events of metrics and groups, separated by commas; `name:u` counts user space only.
 
-    shared has software and tool events of earlier metrics. They never compete for the PMU, so they are counted once, outside of groups.
+    Raises UnknownMetricError, MetricEventsError, and EventSyntaxError for an invalid formula.
     """
-    try:
-        ungrouped = {name: parse_events([name], counting=True)[0] for name in names}
-    except UnknownEventError as error:
-        raise UsageError(f"metric {metric}: {error}") from None
-    shared_events = {name: shared.setdefault(name, event) for name, event in ungrouped.items() if _is_soft(event)}
-    hardware = [name for name in names if name not in shared_events]
-    text = ",".join(hardware)
-    if grouped and len(hardware) > 1:
-        text = f"{{{text}}}:W"
-    grouped_events = dict(zip(hardware, parse_events([text], counting=True), strict=True)) if hardware else {}
-    return {name: shared_events.get(name) or grouped_events[name] for name in names}
+    chooser = _Chooser(machine or this_machine(), options or MetricOptions())
+    chosen: list[_ChosenMetric] = []
+    for text in names.split(","):
+        name, _, modifier = text.strip().partition(":")
+        chosen[:0] = chooser.find(name, modifier)
+    return chooser.count(chosen, is_default=names == _DEFAULT)
 
 
-def _is_soft(event: Event) -> bool:
-    return bool(event.tool) or event.attr.type == PerfType.SOFTWARE
+def topdown_group(level: int, machine: Machine) -> str:
+    """Return the metric group of a level of the top-down method; 0 means 1. Raises PerfError if the CPU has no such level."""
+    levels = [
+        int(digit) for metric in machine.metrics for group in metric.groups if group[:-1] == "TopdownL" and (digit := group[-1:]).isdigit()
+    ]
+    if not levels:
+        raise PerfError(
+            "Topdown requested but no metric of this CPU is in a group TopdownL1; metric files for it can be installed "
+            f"(in the folder {EVENT_FILES_VARIABLE})"
+        )
+    if level > max(levels):
+        raise UnknownMetricError(f"--td-level {level}: the highest level of this CPU is {max(levels)}")
+    return f"TopdownL{level or 1}"
 
 
-def _scale(text: str) -> tuple[float, str]:
-    """Split a number and a unit, as in ScaleUnit of metric files: "100%", "1CPUs"."""
-    digits = len(text) - len(text.lstrip("0123456789.eE+-"))
-    return float(text[:digits] or 1), text[digits:]
+def default_metrics(options: MetricOptions, machine: Machine | None = None) -> ChosenMetrics | None:
+    """Return the metrics that stat shows without -e; None if the CPU's table has none."""
+    machine = machine or this_machine()
+    if not any(_DEFAULT in metric.groups for metric in machine.metrics):
+        return None
+    return choose(_DEFAULT, options._replace(thresholds=False), machine)
 
 
-def _literals(*, system_wide: bool) -> dict[str, float]:
-    """Return the literals of formulas: facts about the machine."""
-    from perfpy.capture.targets import online_cpus
-    from perfpy.kernel.cpus import Topology, nominal_frequency
+class _Chooser:
+    """Chooses the events of metrics on one machine."""
 
-    topology, cpus = Topology(), online_cpus()
-    packages = {topology.socket(cpu) for cpu in cpus}
-    dies = {(topology.socket(cpu), topology.die(cpu)) for cpu in cpus}
-    cores = {(topology.socket(cpu), topology.die(cpu), topology.core(cpu)) for cpu in cpus}
-    threaded = len(cores) < len(cpus)
-    return {
-        "#core_wide": float(threaded and system_wide),
-        "#has_pmem": float(os.path.exists(_PMEM)),
-        "#system_tsc_freq": nominal_frequency(),
-        "#num_cpus": float(os.cpu_count() or len(cpus)),
-        "#num_cpus_online": float(len(cpus)),
-        "#num_cores": float(len(cores)),
-        "#num_dies": float(len(dies)),
-        "#num_packages": float(len(packages)),
-        "#smt_on": float(threaded),
-    }
+    def __init__(self, machine: Machine, options: MetricOptions) -> None:
+        self._machine = machine
+        self._options = options
+        self._definitions = definitions(machine)
+        self._by_unit: dict[str, dict[str, Definition]] = {}
+        for definition in self._definitions:
+            self._by_unit.setdefault(definition.pmu, {}).setdefault(definition.name.lower(), definition)
+        self._literals = _MachineLiterals(machine, system_wide=options.system_wide, cpus=options.cpus)
+        self._trees: dict[str, Node] = {}
+        self._needs: dict[str, NameTable | None] = {}
+        self._watchdog_forbids_groups = False
+        self._warnings: list[str] = []
+
+    # -- which metrics -------------------------------------------------------------
+
+    def find(self, name: str, modifier: str) -> list[_ChosenMetric]:
+        """Return the metrics of a name or group, the last of the table first."""
+        chosen: list[_ChosenMetric] = []
+        sought = name.lower()
+        for definition in self._definitions:
+            if self._options.unit and definition.pmu not in ("", self._options.unit):
+                continue
+            in_group = any(group.lower() == sought for group in definition.groups)
+            if not in_group and definition.name.lower() != sought and sought != "all":
+                continue
+            metric = _ChosenMetric(definition, modifier, grouped=self._is_grouped(definition, sought))
+            self._add_names(metric, definition)
+            chosen.insert(0, metric)
+        if chosen:
+            return chosen
+        names = dict.fromkeys(text for definition in self._definitions for text in (definition.name, *definition.groups))
+        near = nearest(name, names)
+        meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        where = f" (or in files of the folder {EVENT_FILES_VARIABLE})" if not self._machine.metrics else ""
+        raise UnknownMetricError(f"Cannot find metric or group '{name}'{meant}; perfpy list metric shows those of this CPU{where}")
+
+    def _is_grouped(self, definition: Definition, sought: str) -> bool:
+        if not self._options.grouped:
+            return False
+        ungrouped_in = definition.ungrouped_in or _ungrouped_in(definition)
+        if sought in (group.lower() for group in ungrouped_in):
+            return False
+        when = definition.constraint
+        if when == "nmi" and read_text(_NMI_WATCHDOG) == "1":
+            self._watchdog_forbids_groups = True
+            self._warnings.append(f"the events of {definition.name} are not grouped: the NMI watchdog uses a counter")
+            return False
+        return when != "always" and not (when == "smt" and self._literals.literal("#smt_on"))
+
+    def _add_names(self, metric: _ChosenMetric, definition: Definition) -> None:
+        """Add the events that the metric takes, following perf's order of steps."""
+        text = definition.expression
+        if definition.threshold:
+            text = definition.threshold if self._options.thresholds else definition.name
+        self._expand(metric, definition.pmu, text, ("",) if definition.threshold else (definition.name.lower(),))
+
+    def _expand(self, metric: _ChosenMetric, unit: str, text: str, within: tuple[str, ...]) -> None:
+        needs = self._needs_of(text)
+        if needs is not None:
+            added, names = needs.copy(), metric.names
+            if len(added) < len(names):
+                added, names = names, added
+            for name in names:
+                added.add(name)
+            metric.names = added
+        by_name = self._by_unit.get(unit, {})
+        pending = [(name, by_name[name.lower()]) for name in metric.names if name.lower() in by_name]
+        for name, _ in pending:
+            metric.names.remove(name)
+        for name, part in pending:
+            if name.lower() in within:
+                raise EventSyntaxError(text, 0, f"'{name}' is part of its own formula")
+            if name.lower() not in metric.parts:
+                metric.parts[name.lower()] = part
+                self._expand(metric, unit, part.expression, (*within, name.lower()))
+
+    def _needs_of(self, text: str) -> NameTable | None:
+        if text not in self._needs:
+            try:
+                self._needs[text] = needed_names(self.tree(text), self._literals)
+            except UnknownLiteralError as error:
+                raise UnknownMetricError(f"unknown literal {error} in the formula {text}") from None
+        return self._needs[text]
+
+    def tree(self, text: str) -> Node:
+        """Return the tree of a formula; each is parsed once."""
+        if text not in self._trees:
+            self._trees[text] = parse_formula(text)
+        return self._trees[text]
+
+    # -- which events --------------------------------------------------------------
+
+    def count(self, chosen: list[_ChosenMetric], *, is_default: bool) -> ChosenMetrics:
+        """Return the events of the metrics, and the metrics beside them."""
+        merged = self._options.merged
+        chosen.sort(key=lambda metric: -sum(name not in TOOL for name in metric.names))
+        tools = [tool for tool in TOOL if any(tool in metric.names for metric in chosen)] if merged else []
+        combined = self._combined_events(chosen, tools) if merged else {}
+        if is_default:
+            chosen.sort(key=lambda metric: metric.definition.name, reverse=True)
+            chosen.sort(key=lambda metric: _default_group(metric.definition), reverse=True)
+        metrics: dict[Event, list[Metric]] = {}
+        for number, metric in enumerate(chosen):
+            events = combined if combined and not metric.grouped and not metric.modifier else None
+            if events is None and merged:
+                events = next((other.events for other in chosen[:number] if _has_events_of(other, metric)), None)
+            if events is None:
+                events = metric.events = self._events(metric.names, metric.modifier, grouped=metric.grouped, tools=tools)
+            if not metric.names:
+                continue  # perf, too, shows no metric that is a constant here
+            computed, shown_beside = self._metric(metric, events, is_default=is_default)
+            metrics.setdefault(shown_beside, []).insert(0, computed)
+        if self._watchdog_forbids_groups:
+            self._warnings.append("echo 0 > /proc/sys/kernel/nmi_watchdog frees the counter; 1 turns the watchdog on again")
+        events_of_all = [*combined, *(event for metric in chosen for event in metric.events or ())]
+        return ChosenMetrics(events_of_all, metrics, self._warnings)
+
+    def _combined_events(self, chosen: Sequence[_ChosenMetric], tools: Sequence[str]) -> dict[Event, str]:
+        """Return the events that the metrics without a group share."""
+        names = NameTable()
+        for metric in chosen:
+            if not metric.grouped and not metric.modifier:
+                for name in metric.names:
+                    names.add(name)
+        return self._events(names, "", grouped=False, tools=tools) if names else {}
+
+    def _events(self, names: NameTable, modifier: str, *, grouped: bool, tools: Sequence[str]) -> dict[Event, str]:
+        """Return the events of these names with the name of each. A metric that needs no event counts the time."""
+        for tool in tools:
+            names.add(tool)
+        if not names:
+            names.add("duration_time")
+        wanted = [name for name in names if name not in TOOL]
+        text = ",".join(_event_text(name, number, modifier) for number, name in enumerate(wanted))
+        if wanted and grouped:
+            text = f"{{{text}}}:W"
+        text = ",".join([*([text] if text else ()), *(tool for tool in TOOL if tool in names)])
+        try:
+            parsed = parse_events([text], machine=self._machine, counting=True)
+        except PerfError as error:
+            raise MetricEventsError(f"the events of a metric: {error}") from None
+        name_of = {event: event.tool or wanted[int(event.terms.metric_id or 0)] for event in parsed}
+        renamed = change_events(parsed, lambda event: {"name": _display_name(name_of[event], modifier, event, self._machine)})
+        return dict(zip(renamed, name_of.values(), strict=True))
+
+    def _metric(self, metric: _ChosenMetric, counted: dict[Event, str], *, is_default: bool) -> tuple[Metric, Event]:
+        """Return the metric over the counted events, and the event that it is printed beside: the first of its events."""
+        definition = metric.definition
+        by_name: dict[str, Event] = {}
+        sources: dict[str, int] = {}
+        for event, name in counted.items():
+            is_other_core = definition.pmu in _HYBRID_UNITS and event.pmu in _HYBRID_UNITS and event.pmu != definition.pmu
+            if name in metric.names and not is_other_core:
+                by_name.setdefault(name, event)
+                sources[name] = sources.get(name, 0) + 1
+        if missing := [name for name in metric.names if name not in by_name]:
+            raise UnknownMetricError(f"metric {definition.name}: event {missing[0]} is not counted")
+        scale, unit = scale_and_unit(definition.unit) if definition.unit else (1.0, "")
+        shown_beside = next(iter(by_name.values()))
+        name = definition.name + ("_0" if "?" in definition.expression else "") + (f":{metric.modifier}" if metric.modifier else "")
+        computed = Metric(
+            name,
+            self.tree(definition.expression),
+            by_name,
+            parts={part: self.tree(other.expression) for part, other in metric.parts.items()},
+            literals=self._literals.value,
+            sources=sources,
+            scale=scale,
+            unit=unit,
+            threshold=self.tree(definition.threshold) if definition.threshold else None,
+            group=self._group_heading(definition, shown_beside) if is_default else "",
+        )
+        return computed, shown_beside
+
+    def _group_heading(self, definition: Definition, event: Event) -> str:
+        """Return the name under which a default metric is shown, with the kind of core on hybrid machines."""
+        group = _default_group(definition)
+        return f"{group} ({event.pmu})" if self._machine.is_hybrid else group
+
+
+def _ungrouped_in(definition: Definition) -> Sequence[str]:
+    """Return the groups in which Intel's metrics of the top-down method are not grouped."""
+    levels = [group for group in definition.groups if group in _TOPDOWN] if definition.name.startswith("tma_") else []
+    return [*levels, _DEFAULT] if levels else []
+
+
+def _has_events_of(other: _ChosenMetric, metric: _ChosenMetric) -> bool:
+    """Whether another metric counts all events that the metric takes."""
+    is_like = other.modifier == metric.modifier and other.definition.pmu == metric.definition.pmu
+    return other.events is not None and is_like and other.names.contains_all(metric.names)
+
+
+def _default_group(definition: Definition) -> str:
+    """Return the name under which a default metric is shown."""
+    return definition.default_group or next((group for group in _TOPDOWN if group in definition.groups), "")
+
+
+def _event_text(name: str, number: int, modifier: str) -> str:
+    """Return an event of a formula as a text of -e, with a number by which it is known again."""
+    if "@" in name:
+        pmu, _, rest = name.partition("@")
+        terms, _, letters = rest.rpartition("@")
+        return f"{pmu}/{terms},metric-id={number}/{letters}{modifier}"
+    base, _, letters = name.partition(":")
+    return f"{base}/metric-id={number}/{letters}{modifier}"
+
+
+def _display_name(name: str, modifier: str, event: Event, machine: Machine) -> str:
+    """Return the name that is printed for an event: as the formula has it, with its PMU on hybrid machines."""
+    text = name.replace("@", "/")
+    if modifier and not event.tool:
+        text += modifier if "/" in text or ":" in text else f":{modifier}"
+    is_of_a_kind_of_core = machine.is_hybrid and event.pmu in {pmu.name for pmu in machine.core_pmus}
+    if is_of_a_kind_of_core and not text.startswith(event.pmu):
+        return f"{event.pmu}{text[text.index('/') :]}" if "/" in text else f"{event.pmu}/{text}/"
+    return text
+
+
+class _MachineLiterals(Literals):
+    """The facts that the formulas of this machine's metrics ask for."""
+
+    def __init__(self, machine: Machine, *, system_wide: bool, cpus: str) -> None:
+        self._machine = machine
+        self._system_wide = system_wide
+        self._cpus = cpus
+        self._known: dict[str, float] = {}
+
+    def value(self, name: str) -> float:
+        """Return the value of a #name or of a question about the CPU; NaN for an unknown one."""
+        question, _, pattern = name.partition(" ")
+        if question in ("#strcmp_cpuid_str", "#has_event"):
+            return float(self.is_cpu(pattern) if question == "#strcmp_cpuid_str" else self.has_event(pattern))
+        return self.literal(name)
+
+    def literal(self, name: str) -> float:
+        """Return the value of a #name; NaN for an unknown one."""
+        lower = name.lower()
+        if lower not in self._known:
+            self._known[lower] = self._literal(lower)
+        return self._known[lower]
+
+    def _literal(self, name: str) -> float:
+        if name == "#system_tsc_freq":
+            from perfpy.kernel.cpus import nominal_frequency
+
+            frequency = nominal_frequency()
+            return 0.0 if math.isnan(frequency) else frequency
+        if name == "#slots":
+            text = read_text(f"{self._machine.core_pmus[0].path}/caps/slots") or ""
+            return float(int(text, 16)) if text.startswith("0x") else math.nan
+        if name == "#core_wide":
+            return float(self._is_core_wide())
+        from perfpy.capture.measurement import machine_values
+
+        values = machine_values([name[1:]], on_cpus=self._system_wide)
+        return float(values[name[1:]]) if name[1:] in values else math.nan
+
+    def _is_core_wide(self) -> bool:
+        """Whether all threads of each core are measured."""
+        if not self._system_wide:
+            return False
+        if not self.literal("#smt_on") or not self._cpus:
+            return True
+        from perfpy.kernel.cpus import core_siblings
+
+        cpus = set(parse_cpu_list(self._cpus))
+        return all(core_siblings(cpu) <= cpus for cpu in cpus)
+
+    def has_event(self, name: str) -> bool:
+        """Whether the event can be resolved."""
+        try:
+            parse_events([_event_text(name, 0, "")], machine=self._machine, counting=True)
+        except PerfError:
+            return False
+        return True
+
+    def is_cpu(self, pattern: str) -> bool:
+        """Whether the pattern of a vendor's list of CPUs means this one."""
+        from perfpy.events.vendor import matches_identity
+
+        return matches_identity(pattern, self._machine.identity)

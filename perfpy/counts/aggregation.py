@@ -246,11 +246,15 @@ class Ratio(NamedTuple):
         value: None if one of the two counts is missing or zero
         unit: the ratio's name; None if the event has no ratio
         format: printf format of the number
+        exceeds: whether a metric exceeds its threshold; None without one
+        group: the metric group whose name is printed before it, or ""
     """
 
     value: float | None
     unit: str | None
     format: str = "%8.3f"
+    exceeds: bool | None = None
+    group: str = ""
 
 
 NO_RATIO: Final = Ratio(None, None)

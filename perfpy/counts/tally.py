@@ -8,7 +8,7 @@ from perfpy.counts.aggregation import NO_RATIO, AggregateId, Aggregation, Counte
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import CountedEvent
     from perfpy.counts.metrics import Metric
@@ -23,12 +23,14 @@ class TallyLine(NamedTuple):
         name: the event's name, with its PMU where names would be ambiguous
         ratios: empty only if there is no count
         noise: relative standard error over the repeats, in percent; None for a single run
+        hides_count: whether only the ratios are shown, after the name of their metric group
     """
 
     row: CountRow
     name: str
     ratios: Sequence[Ratio]
     noise: float | None
+    hides_count: bool = False
 
 
 class RunTimes(NamedTuple):
@@ -53,6 +55,7 @@ class Tally:
         default_set: whether perf's default events were counted
         hides_zeros: whether counts of zero have no line
         metrics: metrics by the event that they are printed beside
+        only_for_metrics: events that are counted for default metrics, whose own counts are not shown
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Tally:
         default_set: bool = False,
         hides_zeros: bool = False,
         metrics: Mapping[CountedEvent, Sequence[Metric]] | None = None,
+        only_for_metrics: Container[CountedEvent] = (),
     ) -> None:
         self.events = list(events)
         self.rows = rows
@@ -82,6 +86,7 @@ class Tally:
         self.runs = runs
         self.has_cgroups = any(event.cgroup is not None for event in events)
         self.metrics = metrics or {}
+        self._only_for_metrics = only_for_metrics
         self._noise = noise
         self._every_thread = every_thread
         self._default_set = default_set
@@ -110,6 +115,8 @@ class Tally:
             row = self.rows[event][index]
             if index in missing and not row.cells:
                 continue
+            if event in self._only_for_metrics and (event not in self.metrics or not row.enabled or not row.running):
+                continue
             if row.value or not self._beside_the_point(event, index):
                 yield self._line(row, index)
 
@@ -118,7 +125,8 @@ class Tally:
         missing = self._missing_threads()
         for index, aggregate_id in enumerate(self.grouping.aggregate_ids):
             if index not in missing:
-                yield aggregate_id, [self._line(self.rows[event][index], index) for event in self.events]
+                shown = [event for event in self.events if event not in self._only_for_metrics or event in self.metrics]
+                yield aggregate_id, [self._line(self.rows[event][index], index) for event in shown]
 
     def _missing_threads(self) -> set[int]:
         """Return the indexes of the threads that no event has counted although others were: they had ended before."""
@@ -141,12 +149,14 @@ class Tally:
         # With one line for each CPU, perf adds the PMU to names that do not start with it.
         name = name_with_pmu(row.event) if self.mode is Aggregation.NONE and not self._default_set else row.event.name
         line_ratios: list[Ratio] = []
+        hides_count = False
         if row.was_counted:
             near = self.near(index)
-            line_ratios = ratios(row, near)
+            hides_count = row.event in self._only_for_metrics
+            line_ratios = [NO_RATIO] if hides_count else ratios(row, near)
             if metric_ratios := [metric.ratio(near) for metric in self.metrics.get(row.event, ())]:
                 line_ratios = metric_ratios if line_ratios == [NO_RATIO] else line_ratios + metric_ratios
-        return TallyLine(row, name, line_ratios, self._noise.get(row.event, 0.0) if self._noise is not None else None)
+        return TallyLine(row, name, line_ratios, self._noise.get(row.event, 0.0) if self._noise is not None else None, hides_count)
 
     def near(self, index: int) -> Neighbours:
         """Return the rows of all events for an aggregate id."""
@@ -158,8 +168,6 @@ class Tally:
         """Whether a zero carries no information: the event cannot count here, or most threads were idle."""
         if self._hides_zeros and self.rows[event][index].state.supported:
             return True
-        if event in self.metrics:
-            return False
         if self._every_thread or (event.tool and not (event.snapshot and self.mode is Aggregation.GLOBAL)):
             return True
         if event.cpus is None or self.mode in (Aggregation.GLOBAL, Aggregation.THREAD):

@@ -103,6 +103,7 @@ class Event(NamedTuple):
         text_name: the name without the PMU that was put before it on a hybrid machine; "" for other events
         is_named: whether the term `name` gave it its name
         added_to: the event on the first of the PMUs that the text means, to which stat adds this one's count; None for that event
+        must_be_grouped: whether it counts only in its group (x86's topdown metrics)
     """
 
     name: str
@@ -133,6 +134,7 @@ class Event(NamedTuple):
     text_name: str = ""
     is_named: bool = False
     added_to: Event | None = None
+    must_be_grouped: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

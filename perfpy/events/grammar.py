@@ -403,6 +403,7 @@ class EventDraft:
         leader: the draft itself if it is alone
         host_or_guest: whether the event has its own G or H, which the `u` of its group does not change
         first_of_text: the first of the events that one name means, one for each PMU; the draft itself if it is the only one
+        must_be_grouped: see Event
     """
 
     def __init__(self, name: str, event_type: int, config: int) -> None:
@@ -419,10 +420,10 @@ class EventDraft:
         self.terms: EventTerms = NO_TERMS
         self.option = 0
         self.keepalive: object = None
-        self.ebb = False
         self.generic: int | None = None
         self.is_named = False
         self.first_of_text = self
+        self.ebb = self.must_be_grouped = False
 
     @property
     def is_leader(self) -> bool:
@@ -462,6 +463,7 @@ class EventDraft:
             text_name=self.text_name,
             is_named=self.is_named,
             added_to=added_to,
+            must_be_grouped=self.must_be_grouped,
         )
 
 

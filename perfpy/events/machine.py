@@ -61,6 +61,11 @@ class Machine:
             raise UsageError(self._no_pmu(cores))
 
     @cached_property
+    def identity(self) -> str:
+        """The CPU's identity for its vendor's table; "" for none."""
+        return self._identity()
+
+    @cached_property
     def core_pmus(self) -> list[Pmu]:
         """The CPUs' own PMUs; a stand-in named `cpu` for raw events if sysfs has none."""
         return self.sysfs.core_pmus or [Pmu("cpu", "", PerfType.RAW)]
@@ -84,10 +89,10 @@ class Machine:
     def named_events(self) -> tuple[EventFiles | VendorTable, ...]:
         """The sources of events besides the kernel: the user's files, then the vendor's table if the CPU has a PMU."""
         table = None
-        if self.sysfs.core_pmus and (identity := self._identity()):
+        if self.sysfs.core_pmus and self.identity:
             from perfpy.events.vendor import table_of  # only for events that the kernel does not name
 
-            table = table_of(identity)
+            table = table_of(self.identity)
         return tuple(source for source in (self.event_files, table) if source is not None)
 
     @property

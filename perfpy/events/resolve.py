@@ -374,34 +374,64 @@ def join_group(events: list[EventDraft], name: str = "") -> None:
 
 
 def regroup_by_pmu(events: list[EventDraft], machine: Machine) -> tuple[list[EventDraft], bool]:
-    """Split the groups that span PMUs. Return the events in their new order, and whether anything changed."""
+    """Split the groups that span PMUs, and gather what must be in one group. Return the events in their new order, and whether anything
+    changed.
+    """
     position = {id(event): number for number, event in enumerate(events)}
     sizes: dict[int, int] = {}
     for event in events:
         sizes[id(event.leader)] = sizes.get(id(event.leader), 0) + 1
-    if not any(size > 1 for size in sizes.values()):
+        event.must_be_grouped = _must_be_grouped(event, machine)
+    gathered = _stray_topdown_events(events, sizes)
+    if not gathered and not any(size > 1 for size in sizes.values()):
         return events, False
     names = {id(event): _group_pmu(event, events, machine) for event in events}
-    has_topdown = any(pmu.alias("slots") for pmu in machine.core_pmus)
+    anchor = position[id(gathered[0].leader)] if gathered else -1
+    gathered_ids = set(map(id, gathered))
 
     def order(event: EventDraft) -> tuple[int, str, int, int]:
-        if sizes[id(event.leader)] == 1:
+        is_gathered = id(event) in gathered_ids
+        if sizes[id(event.leader)] == 1 and not is_gathered:
             return position[id(event)], "", 0, 0
-        return position[id(event.leader)], names[id(event)], has_topdown and _topdown_rank(event), position[id(event)]
+        group_position = anchor if is_gathered else position[id(event.leader)]
+        return group_position, names[id(event)], _topdown_rank(event), position[id(event)]
 
     ordered = sorted(events, key=order)
     changed = any(before is not after for before, after in zip(events, ordered, strict=True))
-    return ordered, _lead_anew(ordered, names) or changed
+    return ordered, _lead_anew(ordered, names, gathered_ids) or changed
 
 
-def _lead_anew(ordered: list[EventDraft], names: dict[int, str]) -> bool:
-    """Give each run of events of one old group and one PMU its own leader. Return whether there are more leaders now."""
+def _must_be_grouped(event: EventDraft, machine: Machine) -> bool:
+    """Whether an event counts only in a group that `slots` leads: x86's topdown metrics, and slots itself."""
+    name = event.name.lower()
+    if event.attr.type != PerfType.RAW or "uops_retired.slots" in name or ("topdown" not in name and "slots" not in name):
+        return False
+    return any(pmu.alias("slots") is not None for pmu in machine.core_pmus if pmu.name == event.pmu)
+
+
+def _stray_topdown_events(events: list[EventDraft], sizes: dict[int, int]) -> list[EventDraft]:
+    """Return the topdown events that have to move into one group: those outside of groups, and of groups without slots; then also
+    the slots that are in a group already, first.
+    """
+    must = [event for event in events if event.must_be_grouped]
+    with_slots = {id(event.leader) for event in must if _topdown_rank(event) == 0 and sizes[id(event.leader)] > 1}
+    stray = [event for event in must if id(event.leader) not in with_slots]
+    if not stray:
+        return []
+    hosts = [event for event in must if id(event.leader) in with_slots]
+    return [*(event for event in hosts if event.leader is hosts[0].leader), *stray] if hosts else stray
+
+
+def _lead_anew(ordered: list[EventDraft], names: dict[int, str], gathered: set[int]) -> bool:
+    """Give each run of events of one old group and one PMU its own leader, and the gathered events one. Return whether groups changed."""
     changed = False
     old = leader = None
     for event in ordered:
-        if leader is None or event.leader is not old or names[id(event)] != names[id(leader)]:
+        joins = leader is not None and id(event) in gathered and id(leader) in gathered
+        if leader is None or names[id(event)] != names[id(leader)] or (event.leader is not old and not joins):
             changed |= event.leader is old
             old, leader = event.leader, event
+        changed |= joins and event.leader is not old
         event.leader = leader
     return changed
 
@@ -428,11 +458,10 @@ def _group_pmu(event: EventDraft, events: list[EventDraft], machine: Machine) ->
 
 
 def _topdown_rank(event: EventDraft) -> int:
-    """Return the order in a group of x86's fixed topdown metrics, which must begin with `slots`."""
-    name = event.name.lower()
-    if "slots" in name:
-        return 0
-    return 1 if "topdown-" in name else 2
+    """Return the order in a group of x86's topdown metrics, which must begin with `slots`."""
+    if not event.must_be_grouped:
+        return 2
+    return 0 if "slots" in event.name.lower() else 1
 
 
 # Find the tracepoints of system:event, with wildcards, in the kernel's order as in perf. Raises UnknownEventError with near matches if

@@ -82,7 +82,15 @@ EventEntry = tuple[str, "dict[str, str]"]
 
 
 class MetricDefinition(NamedTuple):
-    """A formula over events. `groups` has the names of its metric groups."""
+    """A formula over events.
+
+    Attributes:
+        groups: the names of its metric groups
+        pmu: the kind of core of a hybrid CPU; "" if there is one kind
+        constraint: when its events must not be a group: "always", "nmi" (the NMI watchdog counts), "smt" (cores have two threads), or ""
+        ungrouped_in: metric groups in which its events need not be a group
+        default_group: the metric group under which `stat` shows it by default
+    """
 
     name: str
     expression: str
@@ -91,6 +99,14 @@ class MetricDefinition(NamedTuple):
     long_description: str = ""
     groups: tuple[str, ...] = ()
     threshold: str = ""
+    pmu: str = ""
+    constraint: str = ""
+    ungrouped_in: tuple[str, ...] = ()
+    default_group: str = ""
+
+
+#: MetricConstraint of the files -> constraint
+_CONSTRAINTS: Final = {"NO_GROUP_EVENTS": "always", "NO_GROUP_EVENTS_NMI": "nmi", "NO_GROUP_EVENTS_SMT": "smt"}
 
 
 class EventFiles:
@@ -273,6 +289,10 @@ def _metric(entry: dict[str, str]) -> MetricDefinition:
         entry.get("PublicDescription", description),
         tuple(name for name in entry.get("MetricGroup", "").split(";") if name),
         entry.get("MetricThreshold", ""),
+        entry.get("Unit", "") if entry.get("Unit", "") in _CORE_ROLES.values() else "",
+        _CONSTRAINTS.get(entry.get("MetricConstraint", ""), ""),
+        tuple(name for name in entry.get("MetricgroupNoGroup", "").split(";") if name),
+        entry.get("DefaultMetricgroupName", ""),
     )
 
 
@@ -496,7 +516,7 @@ def _named_files(identity: str, mapped: list[list[str]], top: str) -> Iterator[t
     """Yield (path, PMU of events without one) of the files or folders for a CPU."""
     for row in mapped:
         pattern, _, path, *rest = [field.strip() for field in row]
-        if _matches(pattern, identity):
+        if matches_identity(pattern, identity):
             pmu = _CORE_ROLES.get(rest[-1], "") if len(rest) > 1 else ""
             yield os.path.normpath(f"{top}/{path}").lstrip("/"), pmu
             if not path.endswith(".json"):
@@ -533,7 +553,8 @@ def _architecture() -> str:
     return folder_of.get(machine, next((name for name in _ARCHITECTURES if machine.startswith(name)), machine))
 
 
-def _matches(pattern: str, identity: str) -> bool:
+def matches_identity(pattern: str, identity: str) -> bool:
+    """Whether a pattern of mapfile.csv means the CPU. Patterns that could take the matcher for ever mean none."""
     for name, members in _CLASSES.items():
         pattern = pattern.replace(name, members)
     repetitions = sum(map(pattern.count, "*+{"))

@@ -99,6 +99,13 @@ def _read(path: str) -> str:
         return ""
 
 
+def core_siblings(cpu: int, root: str = "/sys") -> set[int]:
+    """Return the CPUs that are threads of one core with this CPU, itself included."""
+    folder = f"{root}/devices/system/cpu/cpu{cpu}/topology"
+    text = read_text(f"{folder}/core_cpus_list") or read_text(f"{folder}/thread_siblings_list") or ""
+    return {cpu, *parse_cpu_list(text)} if text else {cpu}
+
+
 # The position of a CPU: socket, die, cluster, core, NUMA node, caches. A number that the machine does not publish is 0. Layout:
 # Documentation/admin-guide/cputopology.rst, /sys/devices/system/node.
 

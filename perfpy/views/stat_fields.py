@@ -50,6 +50,7 @@ class CsvView:
         self._metric_only = metric_only
         self._mark_summary = mark_summary
         self._headed = False
+        self._last_group = ""
 
     def render(self, tally: Tally) -> Iterator[str]:
         """Yield the lines of a tally."""
@@ -60,11 +61,31 @@ class CsvView:
         start = self._start(tally)
         for line in tally.lines():
             before = start + _aggregate_fields(tally.mode, line.row.aggregate_id, line.row.cells)
+            if line.hides_count:
+                yield from self._group_lines(line, before)
+                continue
             first, *more = line.ratios or (Ratio(None, None),)
             yield join([*before, *_count_fields(line, tally.has_cgroups), *_ratio_fields(first)]) + "\n"
             empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
             for ratio in more:
                 yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+
+    def _group_lines(self, line: TallyLine, before: Sequence[str]) -> Iterator[str]:
+        """Yield the lines of default metrics, after one with the name of their group."""
+        join = self._separator.join
+        empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
+        for number, ratio in enumerate(line.ratios):
+            if number and ratio.group == line.ratios[number - 1].group:
+                yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+                continue
+            noise = [] if line.noise is None else [f"{line.noise:.2f}%"]
+            running = [*before, "", *noise, str(line.row.running), f"{whole_share(line.row):.2f}"]
+            if ratio.group == self._last_group:
+                yield join([*running, *empty[:-3], *_ratio_fields(ratio)]) + "\n"
+                continue
+            self._last_group = ratio.group
+            yield join([*running, *empty[:-2], ratio.group]) + "\n"
+            yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
 
     def _start(self, tally: Tally) -> list[str]:
         if tally.timestamp is not None:
@@ -151,6 +172,7 @@ class JsonView:
 
     def __init__(self, *, metric_only: bool = False) -> None:
         self._metric_only = metric_only
+        self._last_group = ""
 
     def render(self, tally: Tally) -> Iterator[str]:
         """Yield the lines of a tally."""
@@ -162,10 +184,25 @@ class JsonView:
             return
         for line in tally.lines():
             before = start + _aggregate(tally.mode, line.row.aggregate_id, line.row.cells)
+            if line.hides_count:
+                yield from self._group_objects(line, before)
+                continue
             first, *more = line.ratios or (Ratio(None, ""),)
             yield _object(before + _count(line, tally.has_cgroups) + _ratio(first))
             for ratio in more:
                 yield _object(before + _ratio(ratio))
+
+    def _group_objects(self, line: TallyLine, before: Sequence[str]) -> Iterator[str]:
+        """Yield the objects of default metrics, after one with the name of their group."""
+        for number, ratio in enumerate(line.ratios):
+            fields = list(before)
+            if not number or ratio.group != line.ratios[number - 1].group:
+                fields += _running(line)
+                if ratio.group != self._last_group:
+                    self._last_group = ratio.group
+                    yield _object([*fields, f'"metricgroup" : {_text(ratio.group)}'])
+                    fields = list(before)
+            yield _object(fields + _ratio(ratio))
 
 
 def _object(fields: Sequence[str]) -> str:
@@ -199,9 +236,12 @@ def _count(line: TallyLine, with_cgroup: bool) -> list[str]:
     fields = [f'"counter-value" : "{count}"', f'"unit" : {_text(event.unit)}', f'"event" : {_text(line.name)}']
     if with_cgroup:
         fields.append(f'"cgroup" : {_text(event.cgroup or "")}')
-    if line.noise is not None:
-        fields.append(f'"variance" : {line.noise:.2f}')
-    return [*fields, f'"event-runtime" : {row.running}', f'"pcnt-running" : {whole_share(row):.2f}']
+    return fields + _running(line)
+
+
+def _running(line: TallyLine) -> list[str]:
+    noise = [] if line.noise is None else [f'"variance" : {line.noise:.2f}']
+    return [*noise, f'"event-runtime" : {line.row.running}', f'"pcnt-running" : {whole_share(line.row):.2f}']
 
 
 def _ratio(ratio: Ratio) -> list[str]:

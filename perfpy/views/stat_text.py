@@ -24,6 +24,7 @@ NOT_COUNTED: Final = "<not counted>"
 _METRIC_WIDTH: Final = 38
 _NO_RATIO: Final = " " * _METRIC_WIDTH
 _METRIC_ONLY_WIDTH: Final = 20
+_GROUP_WIDTH: Final = 49
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
 
@@ -57,6 +58,7 @@ class TextView:
         self._repeat_table = repeat_table
         self._metric_only = metric_only
         self._printed = 0
+        self._last_group = ""
 
     def render(self, tally: Tally) -> Iterator[str]:
         """Yield the text of a tally in pieces that end in newlines."""
@@ -103,13 +105,30 @@ class TextView:
         for line in tally.lines():
             row = line.row
             before = stamp + aggregate_column(tally.mode, row.aggregate_id, row.cells)
-            text = before + self._count(line, unit_width)
-            if tally.has_cgroups:
+            text = before if line.hides_count else before + self._count(line, unit_width)
+            if tally.has_cgroups and not line.hides_count:
                 text += one_line(f" {row.event.cgroup or '':<16}")
-            text += _ratio(line.ratios[0]) if line.ratios else _NO_RATIO
-            for ratio in line.ratios[1:]:
-                text += f"\n{before}{indent}{_ratio(ratio)}"
+            text += self._ratios(line, before, indent) if line.ratios else _NO_RATIO
             yield text + noise_column(line.noise) + _share(row) + "\n"
+
+    def _ratios(self, line: TallyLine, before: str, indent: str) -> str:
+        """Return the ratios of a line, each on a line of its own. Those of default metrics follow the name of their group."""
+        text, last_group = "", None
+        for ratio in line.ratios:
+            if line.hides_count and ratio.group != last_group:
+                text += ("" if last_group is None else f"\n{before}") + self._group_heading(ratio.group)
+                last_group = ratio.group
+            elif text and ratio.value is not None:
+                text += f"\n{before}{indent}"
+            text += _ratio(ratio)
+        return text
+
+    def _group_heading(self, group: str) -> str:
+        """Return the column with the name of a metric group; blanks if it was printed last."""
+        if group == self._last_group:
+            return " " * _GROUP_WIDTH
+        self._last_group = group
+        return f" {group:>32}".ljust(_GROUP_WIDTH)
 
     def _count(self, line: TallyLine, unit_width: int) -> str:
         event = line.row.event
@@ -207,7 +226,8 @@ def _ratio(ratio: Ratio) -> str:
 
 def _metric_value(ratio: Ratio) -> str:
     text = ratio.format % ratio.value if ratio.value is not None else ""
-    return f"{text:>{max(_METRIC_ONLY_WIDTH, len(ratio.unit or '') + 1)}} "
+    width = len(ratio.unit or "")
+    return f"{text:>{_METRIC_ONLY_WIDTH if width <= _METRIC_ONLY_WIDTH else width + 1}} "
 
 
 def _precision(number: float) -> int:

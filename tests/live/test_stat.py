@@ -201,7 +201,7 @@ def test_a_process_that_ends_ends_the_counting() -> None:
         (["-r", "-1", "true"], "a number of runs", 129),
         (["--interval-count", "2", "true"], "requires -I", 129),
         (["--bpf-counters", "true"], "perfpy does not have perf's option", 129),
-        (["-M", "no-such-metric", "true"], "Cannot find metric", 129),
+        (["-M", "no-such-metric", "true"], "Cannot find metric", 234),
         (["--compare", "true", "-a"], "two commands", 129),
         (["report", "-i", "/no/such/file"], "/no/such/file", 255),
     ],

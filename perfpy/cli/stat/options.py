@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from typing import IO, Any, Protocol
 
     from perfpy.capture.measurement import Plan
+    from perfpy.capture.metrics import ChosenMetrics, MetricOptions
     from perfpy.capture.targets import Target
     from perfpy.counts.aggregation import Aggregation
     from perfpy.counts.metrics import Metric
     from perfpy.counts.tally import Tally
     from perfpy.events.event import Event
+    from perfpy.events.machine import Machine
 
     Metrics = Mapping[Event, Sequence[Metric]]
 
@@ -120,10 +122,10 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     )
     metric_no_group: bool = option("--metric-no-group", Flag(), "do not group the events of a metric")
     metric_no_merge: bool = option("--metric-no-merge", Flag(), "do not share events between metrics")
-    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "ignored: stat never counts events for metric thresholds")
+    metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "do not count events for metric thresholds")
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "set the level of --topdown")
-    metric_only: bool = option("--metric-only", Flag(), "print only ratios and metrics")
+    metric_only: bool | None = option("--metric-only", Flag(default=None), "print only ratios and metrics (default with --topdown)")
     hide_zero_events: bool = option("--hide-zero-events", Flag(), "hide events with a count of zero")
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
     hybrid_merge: bool = option("--hybrid-merge", Flag(), "add the counts of all kinds of cores")
@@ -221,7 +223,7 @@ def _print_warnings(options: StatCommandOptions, texts: Sequence[str]) -> None:
 def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counters import CountingOptions
-    from perfpy.capture.measurement import Plan, choose_events, grouping_of, packages_of
+    from perfpy.capture.measurement import Plan, grouping_of, packages_of
     from perfpy.capture.targets import TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
@@ -230,27 +232,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     every_thread = mode is Aggregation.THREAD and is_system_wide and not (options.pid or options.tid)
     target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread, skip_offline=True)
     _print_warnings(options, warnings)
-    texts, filters = events_with_filters(options)
-    events, warnings = choose_events(
-        texts,
-        filters,
-        target,
-        detailed=options.detailed,
-        null_run=options.null,
-        event_files=options.event_files,
-        cores=options.cputype,
-        only=options.pmu_filter,
-        adds_cores=options.hybrid_merge,
-    )
-    _print_warnings(options, warnings)
-    metrics: Metrics = {}
-    metric_names = ",".join([*options.metrics, *([f"TopdownL{options.td_level}"] if options.topdown else [])])
-    if metric_names:
-        from perfpy.capture.metrics import choose
-
-        grouped, merged = not options.metric_no_group, not options.metric_no_merge
-        of_metrics, metrics = choose(metric_names, grouped=grouped, merged=merged, system_wide=is_system_wide)
-        events = of_metrics + (events if texts else [])
+    events, metrics, only_for_metrics = _events_and_metrics(options, target, is_system_wide)
     if options.cpu and not target.has_tasks:
         events = _on_requested_cpus(events, target, options)
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
@@ -265,7 +247,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
         package_of=packages_of(events),
         cgroup_fds=cgroup_fds,
         metrics=metrics,
-        default_set=not options.event and not metric_names,
+        only_for_metrics=only_for_metrics,
+        default_set=not (options.event or options.metrics or options.topdown),
         hides_zeros=options.hide_zero_events,
         delay=options.delay,
         repeat=options.repeat,
@@ -278,6 +261,65 @@ def plan_of(options: StatCommandOptions) -> Plan:
         after=options.post,
         sync=options.sync,
     )
+
+
+def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_wide: bool) -> tuple[list[Event], Metrics, list[Event]]:
+    """Return the events of -e, -M and --topdown, or the default ones; the metrics beside them; the events whose own counts are hidden."""
+    from perfpy.capture.measurement import choose_events, default_events, may_have_default_metrics
+
+    texts, filters = events_with_filters(options)
+    events, warnings = choose_events(
+        texts,
+        filters,
+        target,
+        detailed=options.detailed,
+        null_run=options.null,
+        event_files=options.event_files,
+        cores=options.cputype,
+        only=options.pmu_filter,
+        adds_cores=options.hybrid_merge,
+    )
+    _print_warnings(options, warnings)
+    count = len(texts or default_events(target))
+    requested, details = [event for event in events if event.option < count], [event for event in events if event.option >= count]
+    if chosen := _chosen_metrics(options, is_system_wide):
+        _print_warnings(options, chosen.warnings)
+        return [*(requested if texts else ()), *chosen.events, *details], chosen.metrics, []
+    if not texts and not options.null and may_have_default_metrics():
+        from perfpy.capture.metrics import default_metrics
+
+        how, machine = _metric_options(options, is_system_wide)
+        if defaults := default_metrics(how, machine):
+            return [*requested, *defaults.events, *details], defaults.metrics, defaults.events
+    return events, {}, []
+
+
+def _chosen_metrics(options: StatCommandOptions, is_system_wide: bool) -> ChosenMetrics | None:
+    """Return the events and metrics of -M and --topdown; None without them."""
+    if not options.metrics and not options.topdown:
+        return None
+    from perfpy.capture.metrics import ChosenMetrics, choose, topdown_group
+
+    how, machine = _metric_options(options, is_system_wide)
+    how = how._replace(grouped=not options.metric_no_group, merged=not options.metric_no_merge, thresholds=not options.metric_no_threshold)
+    if not options.topdown:
+        return choose(",".join(options.metrics), how, machine)
+    group = topdown_group(options.td_level, machine)
+    of_topdown = choose(group, how._replace(grouped=True, merged=True, thresholds=False), machine)
+    if not options.metrics:
+        return of_topdown
+    others = choose(",".join(options.metrics), how, machine)
+    return ChosenMetrics(others.events + of_topdown.events, {**others.metrics, **of_topdown.metrics}, others.warnings + of_topdown.warnings)
+
+
+def _metric_options(options: StatCommandOptions, is_system_wide: bool) -> tuple[MetricOptions, Machine]:
+    """Return the target's part of the options of metrics, and the machine to look up their events."""
+    from perfpy.capture.metrics import MetricOptions
+    from perfpy.events.machine import this_machine
+
+    machine = this_machine(options.event_files, cores=options.cputype, only=options.pmu_filter)
+    unit = machine.chosen_cores[0].name if options.cputype else ""
+    return MetricOptions(system_wide=is_system_wide, cpus=options.cpu, unit=unit), machine
 
 
 def _on_requested_cpus(events: list[Event], target: Target, options: StatCommandOptions) -> list[Event]:
@@ -347,7 +389,7 @@ def form_of(options: StatCommandOptions) -> OutputForm:
         json=options.json,
         separator=options.separator,
         big_num=options.big_num,
-        metric_only=options.metric_only,
+        metric_only=options.topdown if options.metric_only is None else options.metric_only,
         mark_summary=not _leaves_mark_out(options),
         repeat_table=options.table,
         interval_clear=options.interval_clear,

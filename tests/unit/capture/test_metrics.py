@@ -1,0 +1,180 @@
+"""Which events metrics count, in which groups, and beside which event they are shown: as perf 6.12, seen under the simulator."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfpy.abi.attr import CountedEvent, EventAttr
+from perfpy.capture.metrics import MetricEventsError, MetricOptions, UnknownMetricError, choose, default_metrics, topdown_group
+from perfpy.counts.aggregation import EVERYWHERE, CountRow, Neighbours
+from perfpy.counts.metrics import of_counterparts
+from perfpy.errors import EventSyntaxError, PerfError
+from perfpy.events.machine import Machine
+from perfpy.kernel.sysfs import Sysfs
+from tests.builders import sysfs_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from perfpy.capture.metrics import ChosenMetrics
+    from perfpy.events.event import Event
+
+SLOTS_METRICS = [
+    {
+        "MetricName": f"tma_{name}",
+        "MetricExpr": rf"topdown\-{part} / (topdown\-retiring + topdown\-be) + 0 * slots",
+        "ScaleUnit": "100%",
+        "MetricGroup": "Default;TopdownL1",
+        "MetricThreshold": f"tma_{name} > 0.5",
+        "MetricgroupNoGroup": "TopdownL1;Default",
+        "DefaultMetricgroupName": "TopdownL1",
+    }
+    for name, part in (("retiring", "retiring"), ("backend", "be"))
+]
+
+
+def machine(tmp_path: Path, metrics: list[dict[str, str]], tree: Callable[[Path], sysfs_tree.Tree] = sysfs_tree.intel_skylake) -> Machine:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    made = tree(tmp_path)
+    made.pmu("cpu" if tree is sysfs_tree.intel_skylake else "cpu_core", 4, {}, {"topdown-be": "event=0x00,umask=0x83"})
+    return made.machine(folder)
+
+
+def metric(name: str, expression: str, **more: str) -> dict[str, str]:
+    return {"MetricName": name, "MetricExpr": expression, **more}
+
+
+def groups(chosen: ChosenMetrics) -> list[list[str]]:
+    """The names of the events, one list for each group."""
+    lists: dict[Event, list[str]] = {}
+    for event in chosen.events:
+        lists.setdefault(event.leader, []).append(event.name)
+    return list(lists.values())
+
+
+def shown(chosen: ChosenMetrics, counts: dict[str, int]) -> dict[str, list[tuple[str, Any]]]:
+    """The metrics beside each event for these counts."""
+    counted = {event: CountedEvent(event.name, EventAttr(), pmu=event.pmu, tool=event.tool) for event in chosen.events}
+    near = Neighbours([CountRow(counted[event], EVERYWHERE, counts[event.name], 5, 5, 1) for event in chosen.events], 1.0)
+    metrics = of_counterparts(chosen.metrics, counted)
+    return {event.name: [(one.name, one.ratio(near).value) for one in its] for event, its in metrics.items()}
+
+
+def test_shares_of_slots_are_matched_by_name_whatever_the_order(tmp_path: Path) -> None:
+    """The events are opened in another order than the formula has; the shares still sum up to 100."""
+    chosen = choose("TopdownL1", machine=machine(tmp_path, SLOTS_METRICS))
+    assert groups(chosen)[0][0] == "slots"
+    assert len(groups(chosen)) == 1
+    values = shown(chosen, {"slots": 1000, "topdown-retiring": 600, "topdown-be": 200})
+    assert {name: round(number, 6) for name, number in values["slots"]} == {"%  tma_backend": 25.0, "%  tma_retiring": 75.0}
+
+
+def test_a_metric_counts_what_another_has_only_once(tmp_path: Path) -> None:
+    metrics = [metric("small", "instructions / cycles"), metric("large", "instructions / cycles + branches")]
+    here = machine(tmp_path, metrics)
+    chosen = choose("small,large", machine=here)
+    assert len(chosen.events) == 3
+    assert len(groups(chosen)) == 1
+    assert len(choose("small,large", MetricOptions(merged=False), here).events) == 5
+    assert chosen.events[0].weak
+
+
+def test_facts_about_the_machine_decide_which_events_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """#core_wide: -a, and all threads of each core of -C."""
+    monkeypatch.setattr("perfpy.capture.measurement.machine_values", lambda names, **_: dict.fromkeys(names, 1))
+    monkeypatch.setattr("perfpy.kernel.cpus.core_siblings", lambda cpu: {cpu & ~1, cpu | 1})
+    here = machine(tmp_path, [metric("m", "cycles if #core_wide < 1 else instructions")])
+    for options, event in (
+        (MetricOptions(), "cycles"),
+        (MetricOptions(system_wide=True), "instructions"),
+        (MetricOptions(system_wide=True, cpus="2-3"), "instructions"),
+        (MetricOptions(system_wide=True, cpus="2"), "cycles"),
+    ):
+        assert groups(choose("m", options, here)) == [[event]]
+
+
+def test_a_constant_counts_no_event_of_the_cpu(tmp_path: Path) -> None:
+    chosen = choose("m", machine=machine(tmp_path, [metric("m", "cycles if 0 else 3")]))
+    assert [event.tool for event in chosen.events] == ["duration_time"]
+
+
+def test_an_event_of_several_boxes_counts_for_one_name(tmp_path: Path) -> None:
+    """source_count tells how many memory controllers were counted."""
+    bandwidth = metric("bandwidth", "(UNC_R + 0) / duration_time * source_count(UNC_R)")
+    read = {"EventName": "UNC_R", "EventCode": "0x04", "UMask": "0x03", "Unit": "iMC"}
+    chosen = choose("bandwidth", machine=machine(tmp_path, [bandwidth, read]))
+    assert [event.pmu for event in chosen.events if event.pmu] == [f"uncore_imc_{number}" for number in range(3)]
+    values = shown(chosen, {"UNC_R": 500, "duration_time": 2_000_000_000})
+    assert values == {"UNC_R": [("bandwidth", 750.0)]}
+
+
+def test_events_that_must_not_be_a_group_share_one_list(tmp_path: Path) -> None:
+    metrics = [
+        metric(name, f"{event} / cycles", MetricConstraint="NO_GROUP_EVENTS") for name, event in (("a", "instructions"), ("b", "branches"))
+    ]
+    here = machine(tmp_path, [*metrics, metric("c", "instructions / cycles")])
+    assert sorted(map(len, groups(choose("a,b", machine=here)))) == [1, 1, 1]
+    assert sorted(map(len, groups(choose("c", machine=here)))) == [2]
+    assert sorted(map(len, groups(choose("c", MetricOptions(grouped=False), here)))) == [1, 1]
+
+
+def test_thresholds_take_events_unless_told_otherwise(tmp_path: Path) -> None:
+    here = machine(tmp_path, [metric("m", "instructions", MetricThreshold="m > 2 & branches > 1")])
+    assert len(choose("m", machine=here).events) == 2
+    assert len(choose("m", MetricOptions(thresholds=False), here).events) == 1
+
+
+def test_events_of_a_skylake_server_come_in_perfs_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perf 6.12 opens them in this order, which decides which event the metric is shown beside."""
+    monkeypatch.setattr("perfpy.capture.measurement.machine_values", lambda names, **_: dict.fromkeys(names, 1))
+    here = Machine(Sysfs(str(sysfs_tree.intel_skylake(tmp_path).sys)), identity=lambda: "GenuineIntel-6-55-4")
+    chosen = choose("tma_frontend_bound", MetricOptions(thresholds=False), here)
+    assert groups(chosen) == [
+        ["CPU_CLK_UNHALTED.REF_XCLK", "IDQ_UOPS_NOT_DELIVERED.CORE", "CPU_CLK_UNHALTED.ONE_THREAD_ACTIVE", "CPU_CLK_UNHALTED.THREAD"]
+    ]
+
+
+def test_both_kinds_of_cores_have_their_metrics(tmp_path: Path) -> None:
+    metrics = [metric("cpi", f"{pmu}@cpu\\-cycles@ / 2", Unit=pmu) for pmu in ("cpu_core", "cpu_atom")]
+    here = machine(tmp_path, metrics, sysfs_tree.intel_hybrid)
+    chosen = choose("cpi", machine=here)
+    assert sorted(event.name for event in chosen.events) == ["cpu_atom/cpu-cycles/", "cpu_core/cpu-cycles/"]
+    assert len(chosen.metrics) == 2
+    assert [event.pmu for event in choose("cpi", MetricOptions(unit="cpu_atom"), here).events] == ["cpu_atom"]
+
+
+def test_a_modifier_restricts_a_metric(tmp_path: Path) -> None:
+    chosen = choose("m:u", machine=machine(tmp_path, [metric("m", "instructions / cycles")]))
+    assert all(event.attr.exclude_kernel for event in chosen.events)
+    assert {event.name for event in chosen.events} == {"instructions:u", "cycles:u"}
+    assert [one.name for its in chosen.metrics.values() for one in its] == ["m:u"]
+
+
+def test_default_metrics_are_those_of_the_table(tmp_path: Path) -> None:
+    here = machine(tmp_path, SLOTS_METRICS)
+    chosen = default_metrics(MetricOptions(), here)
+    assert chosen is not None
+    assert [one.group for its in chosen.metrics.values() for one in its] == ["TopdownL1", "TopdownL1"]
+    assert topdown_group(0, here) == "TopdownL1"
+    with pytest.raises(UnknownMetricError, match="the highest level of this CPU is 1"):
+        topdown_group(2, here)
+    without = sysfs_tree.software_only(tmp_path / "bare").machine()
+    assert default_metrics(MetricOptions(), without) is None
+    with pytest.raises(PerfError, match="Topdown requested"):
+        topdown_group(1, without)
+
+
+def test_errors_name_the_metric_or_the_event(tmp_path: Path) -> None:
+    here = machine(tmp_path, [metric("first", "second + 1"), metric("second", "first"), metric("lost", "no_such_event / 2")])
+    with pytest.raises(UnknownMetricError, match="did you mean 'first'"):
+        choose("frist", machine=here)
+    with pytest.raises(MetricEventsError, match="no_such_event"):
+        choose("lost", machine=here)
+    with pytest.raises(EventSyntaxError, match="part of its own formula"):
+        choose("first", machine=here)

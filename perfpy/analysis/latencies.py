@@ -5,11 +5,10 @@ Each kind needs its tracepoints in the recording (KINDS). Durations are grouped:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.system_calls import names_by_number
 from perfpy.analysis.lock_waits import BEGIN, END, read_waits, type_of
 from perfpy.analysis.scheduler import SWITCH, read_events, transitions_of

@@ -15,9 +15,8 @@ import os
 import struct
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import MAP_PRIVATE, PROT_EXEC, ProcMapping
 from perfpy.symbols.dso import is_move_target

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.analysis.latencies import duration_bins, nearest_rank
 from perfpy.errors import plural
 

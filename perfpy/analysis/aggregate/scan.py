@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
 from perfpy.analysis.aggregate.profile import KnownNames, Profile, name_maps
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import FoldingPlan, PartialProfile
     from perfpy.analysis.callchains import CallStacks
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
@@ -104,6 +105,10 @@ class SampleScan:
     callers_first: bool = False
     jobs: int = 1
     by_python: bool = False
+
+    def with_filter(self, sample_filter: SampleFilter) -> SampleScan:
+        """Return the same scan of other samples."""
+        return replace(self, folding=self.folding._replace(sample_filter=sample_filter))
 
     def profile(self) -> Profile:
         """Fold all samples."""

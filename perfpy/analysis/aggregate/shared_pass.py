@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Growing
-from perfpy.abi.light_types import replace
 from perfpy.analysis.aggregate.profile import ChainNumbers, FirstDelivery, GroupTotals, Profile, summand
 from perfpy.analysis.aggregate.sums import GroupSums
 from perfpy.analysis.dimensions import kind_numbers
@@ -172,7 +171,7 @@ def _with_own_switch(scan: SampleScan) -> SampleScan:
         return scan
     switch = copy(chosen.switch)
     switch.restart()
-    return replace(scan, folding=scan.folding._replace(sample_filter=chosen._replace(switch=switch)))
+    return scan.with_filter(chosen._replace(switch=switch))
 
 
 def fold_together(folds: Sequence[Fold]) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.kernel.procfs import children_of
 from perfpy.symbols.dso import innermost_pid
 from perfpy.untrusted import files, process_files

@@ -567,6 +567,14 @@ def test_the_quick_commands_load_nothing_heavy(args, tmp_path):
     assert not loaded & HEAVY - by_shutil
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_loads_numpy(command, tmp_path):
+    loaded, process = loaded_by(command, "--help", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr[-500:]
+    assert "perfpy" in loaded
+    assert "numpy" not in loaded
+
+
 @pytest.mark.live
 @pytest.mark.parametrize("args", [["stat", "--", "true"], ["record", "-o", "x", "-e", "cpu-clock", "--", "true"]], ids=" ".join)
 def test_measuring_loads_nothing_heavy(args, tmp_path):

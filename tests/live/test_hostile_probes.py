@@ -23,7 +23,7 @@ from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.tools.leaks import INTERVAL, _open_maps, find_allocators, probes
-from perfpy.tools.probe import adding
+from perfpy.tools.probe import actions
 from perfpy.untrusted import pinned_files
 from tests.builders.other_users import GID, UID, child, needs_root
 from tests.builders.probed import compiled
@@ -216,7 +216,7 @@ def test_a_lasting_probe_is_in_the_file_that_was_read_and_has_its_path(
 ) -> None:
     path, pid = victim
     code = code_of(pid)
-    with running(app) as app_pid, unmounted(app), after_planning(monkeypatch, adding, lambda: exchange(app, path)):
+    with running(app) as app_pid, unmounted(app), after_planning(monkeypatch, actions, lambda: exchange(app, path)):
         app_code = code_of(app_pid)
         assert run(["probe", "-q", "-x", str(app), "perfpy_hostile:handle=handle"]) == 0
         assert [line for line in events.lines(is_kernel=False) if line.startswith(f"p:perfpy_hostile/handle {app}:0x")]

@@ -34,7 +34,7 @@ from perfpy.probing.sites import Resolver, plan_kernel, site_text
 from perfpy.probing.variables import Base, Location, LocationReader
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.elf import DAMAGE, BadElfError, ElfFile
-from perfpy.tools.probe.listings import list_lines, list_variables
+from perfpy.tools.probe.actions import list_lines, list_variables
 from tests.builders.call_frames import uleb
 from tests.builders.probed import compiled
 

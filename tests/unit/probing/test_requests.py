@@ -13,7 +13,7 @@ from perfpy.probing.program import Program, open_program
 from perfpy.probing.requests import fetch_operand, markers_of, plan
 from perfpy.probing.sites import Resolver
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.tools.probe.listings import list_variables
+from perfpy.tools.probe.actions import list_variables
 from tests.builders.probed import compiled
 
 if TYPE_CHECKING:

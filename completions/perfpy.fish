@@ -68,6 +68,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-merge -f -
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-no-threshold -f -d 'do not count events for metric thresholds'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l topdown -f -d 'compute the top-down metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l td-level -x -d 'set the level of --topdown'
+complete -c perfpy -n '__fish_seen_subcommand_from stat' -l smi-cost -f -d 'measure the cost of system management interrupts'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l metric-only -f -d 'print only ratios and metrics'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l hide-zero-events -f -d 'hide events with a count of zero'
 complete -c perfpy -n '__fish_seen_subcommand_from stat' -l hybrid-merge -f -d 'add the counts of all kinds of cores'

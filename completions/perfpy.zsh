@@ -133,6 +133,7 @@ _perfpy() {
                 '*--metric-no-threshold[do not count events for metric thresholds]' \
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[set the level of --topdown]:value: ' \
+                '*--smi-cost[measure the cost of system management interrupts]' \
                 '*--metric-only[print only ratios and metrics]' \
                 '*--hide-zero-events[hide events with a count of zero]' \
                 '*--hybrid-merge[add the counts of all kinds of cores]' \

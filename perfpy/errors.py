@@ -6,6 +6,7 @@
       UnknownEventError          a well-formed event that does not exist here: name, near matches
       KernelRefusedError         a failed system call: errno, event, cause, remedy
       NothingCountedError        no event counts on the requested CPUs; 1
+      UnsupportedError           the machine lacks what an option needs; 234
       NotScheduledError          a pinned counter that could not be on the PMU
       BadPerfDataError           a perf.data that cannot be read (further): path, offset, reason
       WorkloadFailedError        the program to measure could not be started: command, reason
@@ -118,6 +119,12 @@ class NothingCountedError(PerfError):
     """No event counts on the requested CPUs."""
 
     exit_code = 1
+
+
+class UnsupportedError(PerfError):
+    """The machine lacks what an option needs."""
+
+    exit_code = 234
 
 
 class NotScheduledError(PerfError):

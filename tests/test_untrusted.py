@@ -86,6 +86,7 @@ WRITERS = {
     "capture/runtimes/session.py": "logs of ours in the current folder, which is a descriptor: names without separators",
     "capture/unwinding/process.py": "the name of its own process; a random name, which is removed at once",
     "capture/aux_area.py": "a file of sysfs, which a PMU of the kernel has",
+    "kernel/sysfs.py": "a file of sysfs, by a fixed name",
     "cli/stat/options.py": "/dev/null",
     "cli/error_lines.py": "/dev/null",
 }

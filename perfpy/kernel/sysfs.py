@@ -10,7 +10,7 @@ from errno import EACCES, ENOENT
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.light_types import NamedTuple, cached_property
-from perfpy.errors import KernelRefusedError
+from perfpy.errors import KernelRefusedError, UnsupportedError
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -203,6 +203,37 @@ class Sysfs:
             if pmu.name == name:
                 return pmu
         return None
+
+
+class FrozenOnSmi:
+    """Stops the core PMU's counters during system management interrupts while the context is active (Intel's freeze_on_smi).
+
+    Raises UnsupportedError if the core PMU cannot, KernelRefusedError without permission.
+    """
+
+    def __init__(self, root: str = "/sys") -> None:
+        self._path = os.path.join(root, _DEVICES, "cpu/freeze_on_smi")
+        self._was_on = False
+
+    def __enter__(self) -> FrozenOnSmi:
+        setting = read_text(self._path)
+        if setting is None:
+            raise UnsupportedError(f"--smi-cost: this machine's core PMU has no {self._path}; it needs an Intel CPU with one kind of core")
+        self._was_on = setting != "0"
+        if not self._was_on:
+            self._write("1")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._was_on:
+            self._write("0")
+
+    def _write(self, setting: str) -> None:
+        try:
+            with open(self._path, "w", encoding="ascii") as file:
+                file.write(setting)
+        except OSError as error:
+            raise KernelRefusedError(f"--smi-cost: write to {self._path}", error.errno or 0, remedy="run it as root") from None
 
 
 def split_number(name: str) -> tuple[str, int]:

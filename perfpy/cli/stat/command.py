@@ -72,6 +72,15 @@ def _measure(options: StatCommandOptions) -> int:
         from perfpy.cli.stat.compare import compare_programs
 
         return compare_programs(options)
+    if options.smi_cost:
+        from perfpy.kernel.sysfs import FrozenOnSmi
+
+        with FrozenOnSmi():  # cycles in SMIs are then those that aperf counts and the core's counters do not
+            return _count(options.replace(metrics=(*options.metrics, "smi"), metric_only=options.metric_only is not False))
+    return _count(options)
+
+
+def _count(options: StatCommandOptions) -> int:
     plan = plan_of(options)
     with StatOutput(form_of(options)) as output:
         return Session(plan, output, options).run()

@@ -54,7 +54,6 @@ _LACKING = {
     "-b,--bpf-prog": "it needs perf's BPF programs",
     "--bpf-counters": "it needs perf's BPF programs",
     "--bpf-attr-map": "it needs perf's BPF programs",
-    "--smi-cost": "it needs Intel's SMI counters",
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
     "--tpebs-mode": "it needs Intel's timed PEBS",
@@ -125,6 +124,7 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "do not count events for metric thresholds")
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "set the level of --topdown")
+    smi_cost: bool = option("--smi-cost", Flag(), "measure the cost of system management interrupts (Intel)")
     metric_only: bool | None = option("--metric-only", Flag(default=None), "print only ratios and metrics (default with --topdown)")
     hide_zero_events: bool = option("--hide-zero-events", Flag(), "hide events with a count of zero")
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture import measurement
-from perfpy.errors import KernelRefusedError, UnknownEventError, UsageError
+from perfpy.errors import KernelRefusedError, UnknownEventError, UnsupportedError, UsageError
 from perfpy.events import listing, parse_events
 from perfpy.kernel import sysfs as hwmon
 from perfpy.kernel.cpus import cpu_identity, nominal_frequency
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.sysfs import Format, Sysfs, Tracefs, parse_format, split_number
+from perfpy.kernel.sysfs import Format, FrozenOnSmi, Sysfs, Tracefs, parse_format, split_number
 from perfpy.untrusted.process_files import TOO_LONG
 from tests.builders import sysfs_tree
 from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake
@@ -414,3 +414,18 @@ def test_the_frequency_in_the_name(tmp_path: Path) -> None:
     assert nominal_frequency(str(tmp_path)) == 2.1e9
     (tmp_path / "cpuinfo").write_text("model name : AMD EPYC\n")
     assert math.isnan(nominal_frequency(str(tmp_path)))
+
+
+# System management interrupts.
+
+
+def test_counters_are_frozen_during_smis_and_the_setting_is_restored(tmp_path: Path) -> None:
+    setting = tmp_path / "bus/event_source/devices/cpu/freeze_on_smi"
+    with pytest.raises(UnsupportedError, match=r"--smi-cost: .* has no .*freeze_on_smi"), FrozenOnSmi(str(tmp_path)):
+        pass
+    setting.parent.mkdir(parents=True)
+    for before in ("0", "1"):
+        setting.write_text(f"{before}\n")
+        with FrozenOnSmi(str(tmp_path)):
+            assert setting.read_text().strip() == "1"
+        assert setting.read_text().strip() == before

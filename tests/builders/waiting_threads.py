@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.tools.why.activities import Activities, Meaning, RunningSamples
 from perfpy.tools.why.explanation import Explanation
 from perfpy.tools.why.segments import BLOCKED, READY, Segments

@@ -1,12 +1,10 @@
 """Waits of threads by their reason, from the samples of time off the CPU (record --off-cpu).
 
-The functions of a wait's callchain decide, the kernel's first: a wait in futex() is one for a lock, for the end of a thread, or for a
-condition, depending on the function of the C library that called it.
+The functions of a wait's callchain decide (perfpy.analysis.verdict.wait_reasons).
 """
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,7 +13,8 @@ import numpy as np
 from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
-from perfpy.analysis.verdict.functions import INTERPRETER
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL
+from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,62 +25,15 @@ if TYPE_CHECKING:
     from perfpy.analysis.verdict.functions import SampledFunctions
 
 
-#: reasons of waits, in the order in which a callchain with functions of several is decided
-(
-    CPU,
-    GIL,
-    JOIN,
-    BARRIER,
-    CONDITION,
-    LOCK,
-    CHILD,
-    SLEEP,
-    FILE_LOCK,
-    TERMINAL,
-    PIPE,
-    NETWORK,
-    EVENTS,
-    SIGNAL,
-    KERNEL_LOCK,
-    DISK,
-    FUTEX,
-    OTHER,
-) = range(18)
-
-#: the functions of each reason, as regular expressions for whole names
-FUNCTIONS: Final = {
-    GIL: r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach",
-    JOIN: r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)",
-    BARRIER: r"_*pthread_barrier_wait",
-    CONDITION: r"_*pthread_cond_(?:timed|clock)?wait.*|std::condition_variable::.*|runtime\.notesleep",
-    LOCK: r"_*pthread_(?:mutex|rwlock|spin)_(?:timed|clock)?(?:rd|wr)?lock.*|_*lll_(?:mutex_)?lock.*|runtime\.lock2?"
-    r"|(?:std::sys::.*|parking_lot.*)(?:Mutex|mutex|RwLock|rwlock).*|_*new_sem_.*wait.*|_*sem_(?:timed|clock)?wait.*|PyThread_acquire_lock.*",
-    CHILD: r"(?:__)?do_wait|kernel_wait4|kernel_waitid|__(?:x64|arm64|ia32)_sys_wait(?:4|id)",
-    SLEEP: r"hrtimer_nanosleep|do_nanosleep|common_nsleep|__(?:x64|arm64|ia32)_sys_(?:clock_)?nanosleep",
-    FILE_LOCK: r"locks_lock_inode_wait|flock_lock_inode_wait|fcntl_setlk(?:64)?|__(?:x64|arm64|ia32)_sys_flock",
-    TERMINAL: r"n_tty_read|tty_read",
-    PIPE: r"(?:anon_)?pipe_(?:read|write)|wait_for_partner|fifo_open",
-    NETWORK: r"inet_csk_accept|tcp_(?:recv|send)msg.*|sk_(?:stream_)?wait_\w+|__skb_wait_for_more_packets|udp_recvmsg"
-    r"|inet_(?:recv|stream)\w+|unix_(?:stream|dgram)_\w+|unix_accept|sock_recvmsg",
-    EVENTS: r"(?:do_)?ep(?:oll)?_(?:poll|wait)|do_sys_poll|do_poll|do_select|poll_schedule_timeout\S*|core_sys_select|io_cqring_wait",
-    SIGNAL: r"sigsuspend|do_sigtimedwait|__(?:x64|arm64|ia32)_sys_pause",
-    DISK: r"io_schedule\w*|folio_wait_\w+|wait_on_page_\w+|blk_\w+|submit_bio_wait|bio_\w+|jbd2_\w+|(?:ext4|xfs|btrfs|vfs|file)_fsync\S*"
-    r"|(?:ext4|xfs)_sync_file|filemap_\w+|do_fsync|wait_for_completion_io|blkdev_\w+|nfs_wait\w+|iomap_dio_\w+",
-    KERNEL_LOCK: r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*",
-    FUTEX: r"(?:__)?futex_wait\w*|do_futex|__(?:x64|arm64|ia32)_sys_futex",
-}
-NEARLY_ALL: Final = 0.9  #: of the waits for one reason, in one function
+ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
 MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
-_TIMED: Final = r"_*pthread_cond_(?:timed|clock)wait.*"
-#: reasons of waits in futex()
-OF_FUTEX: Final = (GIL, JOIN, BARRIER, CONDITION, LOCK)
 
 
 class Wait(NamedTuple):
     """The waits for one reason.
 
     Attributes:
-        reason: one of the numbers above.
+        reason: one of the numbers of wait_reasons.
         seconds: their sum over these threads.
         threads: the number of threads with a share of the waits that matters.
         processes: the number of their processes.
@@ -120,34 +72,26 @@ class Waits:
     def reason(self) -> Int64:
         """The reason of each row's waits."""
         functions, rows = self.functions, self.rows
-        masks = self._masks()
-        mask = masks[functions.leaf]
+        bits_of = self._bits()
+        bits = bits_of[functions.leaf]
         inner = functions.leaf.copy()
         python = self._are_of_python()
-        timed = self._are_timed_waits()
-        gil = np.zeros(len(mask), np.bool_)
-        for reached, callee in functions.outwards(np.arange(len(mask))):
-            gil[reached] |= timed[inner[reached]] & python[callee]
-            mask[reached] |= masks[callee]
+        of_call = self._bits_of_python_calls()
+        for reached, callee in functions.outwards(np.arange(len(bits))):
+            bits[reached] |= bits_of[callee] | np.where(python[callee], of_call[inner[reached]], 0)
             inner[reached] = callee
-        reasons = np.full(len(mask), OTHER, np.int64)
-        in_futex = (mask & (1 << FUTEX)) != 0
-        for reason in reversed(range(OTHER)):
-            matches = (mask & (1 << reason)) != 0
-            reasons[matches & in_futex if reason in OF_FUTEX else matches] = reason
-        reasons[gil & in_futex] = GIL
+        reasons = reasons_of(bits)
         if "state" in rows.dimensions:
             reasons[rows.dimensions["state"] == READY] = CPU
         return reasons
 
-    def _masks(self) -> NDArray[np.int64]:
-        """Return for each function the bits of the reasons that its name matches."""
-        masks = np.zeros(len(self.functions.category_of), np.int64)
-        patterns = {reason: re.compile(pattern) for reason, pattern in FUNCTIONS.items()}  # here, because few recordings have waits
-        for number in self.functions.present.tolist():
-            name = self.functions.name(number).partition("@")[0]
-            masks[number] = sum(1 << reason for reason, pattern in patterns.items() if name and pattern.fullmatch(name))
-        return masks
+    def _bits(self) -> NDArray[np.int64]:
+        """Return for each function the bits of the rules that its name matches."""
+        rules, functions = RuleBits(), self.functions
+        bits = np.where(functions.category_of == KERNEL, KERNEL_BIT, 0).astype(np.int64)
+        for number in functions.present.tolist():
+            bits[number] |= rules.of(functions.name(number))
+        return bits
 
     def _are_of_python(self) -> NDArray[np.bool_]:
         """Return whether each function is one of CPython: other runtimes wait for conditions with a time limit, too."""
@@ -156,12 +100,12 @@ class Waits:
             are_of_python[number] = "python" in self.functions.file(number)
         return are_of_python
 
-    def _are_timed_waits(self) -> NDArray[np.bool_]:
-        """Return whether each function is a wait for a condition with a time limit, which CPython uses for its lock."""
-        timed = np.zeros(len(self.functions.category_of), np.bool_)
+    def _bits_of_python_calls(self) -> NDArray[np.int64]:
+        """Return for each function the bits that it has if CPython calls it."""
+        bits = np.zeros(len(self.functions.category_of), np.int64)
         for number in self.functions.present.tolist():
-            timed[number] = re.fullmatch(_TIMED, self.functions.name(number)) is not None
-        return timed
+            bits[number] = bits_of_python_call(self.functions.name(number))
+        return bits
 
     def by_reason(self, rows: Int64 | None = None) -> list[Wait]:
         """Return the waits by reason, longest first; rows: only these."""
@@ -178,7 +122,7 @@ class Waits:
             totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
             best = int(np.argmax(totals))
             name, share, in_own = self.functions.name(best), int(totals[best]) / period, int(totals.sum()) / period
-            if share >= NEARLY_ALL:  # threads that wait elsewhere, for a moment, do not count
+            if share >= ONE_FUNCTION:  # threads that wait elsewhere, for a moment, do not count
                 rows, periods = rows[charged == best], periods[charged == best]
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
         of_thread = sum_by(thread.ravel(), periods, len(tids))

@@ -12,11 +12,11 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.callchains import ChainTable, frames_of
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.debuginfo.debug_info import lines_of
 from perfpy.tools.why.segments import BLOCKED, READY, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
-from perfpy.tools.why.tasks import PAGE_FAULT, ROW_LOCK, RUNNING, STOPPED, WITH_FUTEX, first_arguments, numbers_of
+from perfpy.tools.why.tasks import PAGE_FAULT, RUNNING, STOPPED, WITH_FUTEX, first_arguments, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -176,20 +176,13 @@ def _last_calls(events: WhyEvents, segments: Segments, machine: str) -> tuple[In
 
 NO_FUNCTION: Final = -1
 _FAULT: Final = r"(?:asm_)?exc_page_fault|do_user_addr_fault|handle_userfault|do_page_fault|do_mem_abort|do_translation_fault"
-_ROW_LOCK: Final = r"ProcSleep|lock_wait_suspend_thread|lock_wait_timeout_thread"
 _SPIN: Final = (
     r"_*pthread_spin_(?:try)?lock|(?:\w*_)?spin_?lock(?!ed|_init)\w*|native_queued_spin_lock_slowpath|_raw_spin_lock\w*|queued_(?:read|write)_lock_slowpath"
     r"|.*(?:SpinLock|Spinlock|spinlock|SpinMutex)(?:::|\b|_)?(?:lock|acquire|Lock|Acquire)?.*|s_lock|perform_spin_delay"
 )
 _SEND: Final = r"__sys_send(?:to|msg)|sock_(?:sendmsg|write_iter)|(?:tcp|udp|unix)\w*_sendmsg\w*|sock_def_readable"
 #: bits of meanings other than reasons
-_BIT_FAULT, _BIT_ROW_LOCK, _BIT_SPIN, _BIT_SEND = 1 << 24, 1 << 25, 1 << 26, 1 << 27
-_BIT_GIL: Final = 1 << reasons.GIL
-#: waits of the standard library that locks are made into
-_OF_PYTHON: Final = (
-    (1 << reasons.JOIN, PYTHON_MARK + r"Thread\.join:.*/threading\.py"),
-    (1 << reasons.CONDITION, PYTHON_MARK + r"Condition\.wait:.*/threading\.py"),
-)
+_BIT_FAULT, _BIT_SPIN, _BIT_SEND = (1 << reasons.OTHER_BITS + number for number in range(3))
 _KINDS_OF_LOCK: Final = (
     (re.compile(r"_*pthread_rwlock_.*"), "rwlock"),
     (re.compile(r"_*pthread_mutex_.*"), "mutex"),
@@ -202,7 +195,6 @@ _SCHEDULER: Final = re.compile(
 )
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_(\w+)")
 _INTERNAL: Final = "__GI_"  # before the C library's names of its own functions
-_TIMED: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")  # CPython waits for its GIL by it
 _LONGEST: Final = 128  # frames of a callchain that are read
 
 
@@ -248,9 +240,8 @@ class StackMeanings:
         self._symbolizer = symbolizer
         self._table = ChainTable()
         self._symbols: dict[tuple[int, int], tuple[int, int, int, str]] = {}
-        self._patterns = [(1 << reason, re.compile(pattern)) for reason, pattern in reasons.FUNCTIONS.items()]
-        more = ((_BIT_FAULT, _FAULT), (_BIT_ROW_LOCK, _ROW_LOCK), (_BIT_SPIN, _SPIN), (_BIT_SEND, _SEND))
-        self._patterns += [(bit, re.compile(pattern)) for bit, pattern in (*more, *_OF_PYTHON)]
+        self._rules = reasons.RuleBits()
+        self._patterns = [(bit, re.compile(pattern)) for bit, pattern in ((_BIT_FAULT, _FAULT), (_BIT_SPIN, _SPIN), (_BIT_SEND, _SEND))]
         self._numbers: dict[str, int] = {}
         self._python_lines = PythonLines(symbolizer)
         self.functions: list[str] = []
@@ -282,7 +273,7 @@ class StackMeanings:
             bits |= function_bits
             lock = lock or _kind_of_lock(name)
             if kind == INTERPRETER and callee:
-                bits |= _BIT_GIL if _TIMED.fullmatch(callee) else 0
+                bits |= reasons.bits_of_python_call(callee) if self._is_python(frame) else 0
                 lock = "lock" if _kind_of_lock(callee) == "semaphore" else lock
             callee = name
             call = call or _system_call(name)
@@ -312,10 +303,14 @@ class StackMeanings:
         name = self._symbolizer.symbols.name(symbol) if symbol >= 0 else ""
         kind = category(self._symbolizer.dsos[dso] if dso >= 0 else None, name)
         plain = name.partition("@")[0]
-        bits = sum(bit for bit, pattern in self._patterns if plain and pattern.fullmatch(plain))
+        bits = sum(bit for bit, pattern in self._patterns if plain and pattern.fullmatch(plain)) | self._rules.of(name)
+        bits |= reasons.KERNEL_BIT if kind == KERNEL else 0
         number = self._number(name.removeprefix(_INTERNAL)) if name else NO_FUNCTION
         properties = self._symbols[symbol, dso] = (bits, kind, number, plain)
         return properties
+
+    def _is_python(self, frame: int) -> bool:
+        return "python" in self._symbolizer.dsos[int(self._symbolizer.frames.dso[frame])].short_name
 
     def _number(self, name: str) -> int:
         number = self._numbers.setdefault(name, len(self.functions))
@@ -343,15 +338,8 @@ def _system_call(name: str) -> str:
 
 
 def _reason(bits: int) -> int:
-    if bits & _BIT_ROW_LOCK:
-        return ROW_LOCK
-    in_futex = bits & (1 << reasons.FUTEX)
-    for reason in range(reasons.OTHER):
-        if bits & (1 << reason) and (in_futex or reason not in reasons.OF_FUTEX):
-            if bits & _BIT_FAULT and reason in (reasons.DISK, reasons.FUTEX):
-                return PAGE_FAULT
-            return reason
-    return PAGE_FAULT if bits & _BIT_FAULT else reasons.OTHER
+    reason = int(reasons.reasons_of(np.array([bits], np.int64))[0])
+    return PAGE_FAULT if bits & _BIT_FAULT and reason in (reasons.DISK, reasons.FUTEX, reasons.OTHER) else reason
 
 
 _IMPORTING: Final = "<frozen importlib"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import slices_index
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.tools.why.activities import NO_FUNCTION, follows_waker
 from perfpy.tools.why.segments import RUNNING as RUNS
 from perfpy.tools.why.segments import SegmentIndex

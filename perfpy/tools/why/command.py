@@ -226,7 +226,7 @@ def _look(seen: ThreadWatch, workload: Workload | None, pids: list[int], signals
 
 
 def _waits(seen: ThreadWatch, tid: int, columns: dict[str, int]) -> list[WatchedWait]:
-    from perfpy.analysis.verdict import waits as reasons
+    from perfpy.analysis.verdict import wait_reasons as reasons
     from perfpy.tools.why.tasks import RUNNING
     from perfpy.tools.why.watched_threads import WatchedWait
 

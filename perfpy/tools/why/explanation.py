@@ -10,7 +10,7 @@ import numpy as np
 
 from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
 from perfpy.symbols.variables import name_locks
 from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities

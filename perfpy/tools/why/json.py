@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.tasks import RUNNING, SPINNING
 from perfpy.tools.why.text import longest_waits

@@ -10,7 +10,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import MISC_COMM_EXEC, PerfType, RecordType, SoftwareId
 from perfpy.abi.framing import cut_comm
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import TracepointRows, read_tracepoints, tracepoints_of
 
@@ -279,39 +279,38 @@ def _read_samples(source: SampleSource) -> CpuSamples:
     return CpuSamples(pid, tid, time, np.concatenate([key for _, key in parts]), Ragged.concat(chains))
 
 
-# The kinds of what a thread does: it runs, or it waits for a reason. The reasons of waits are those of perfpy.analysis.verdict.waits; the
-# kinds here continue their numbers. Each kind belongs to a column of the table of threads.
-RUNNING: Final = 18
-SPINNING: Final = 19  #: running in a function that waits for a spinlock
-PAGE_FAULT: Final = 20  #: blocked in a page fault
-ROW_LOCK: Final = 21  #: blocked for a lock of a database
-STOPPED: Final = 22  #: stopped by a signal or a debugger
-KINDS: Final = 23
+# The kinds of what a thread does: it runs, or it waits for a reason (perfpy.analysis.verdict.wait_reasons), whose numbers the kinds here
+# continue. Each kind belongs to a column of the table of threads.
+RUNNING: Final = reasons.OTHER + 1
+SPINNING: Final = reasons.OTHER + 2  #: running in a function that waits for a spinlock
+PAGE_FAULT: Final = reasons.OTHER + 3  #: blocked in a page fault
+STOPPED: Final = reasons.OTHER + 4  #: stopped by a signal or a debugger
+KINDS: Final = reasons.OTHER + 5
 
 #: the columns of the table of threads, and the kinds in each
 COLUMNS: Final[dict[str, tuple[int, ...]]] = {
     "running": (RUNNING, SPINNING),
     "runnable": (reasons.CPU,),
     "disk": (reasons.DISK,),
-    "lock": (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.FUTEX, ROW_LOCK),
+    "lock": (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.FUTEX, reasons.ROW_LOCK),
     "pipe/socket": (reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.TERMINAL),
     "sleep": (reasons.SLEEP,),
     "page fault": (PAGE_FAULT,),
     "child": (reasons.CHILD,),
-    "thread": (reasons.JOIN, reasons.BARRIER, reasons.CONDITION),
+    "thread": (reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE),
     "other": (reasons.SIGNAL, STOPPED, reasons.OTHER),
 }
 
 #: kinds whose object is the address of a futex
-WITH_FUTEX: Final = (reasons.LOCK, reasons.GIL, reasons.CONDITION, reasons.BARRIER, reasons.FUTEX)
+WITH_FUTEX: Final = (reasons.LOCK, reasons.GIL, reasons.CONDITION, reasons.SEMAPHORE, reasons.BARRIER, reasons.FUTEX)
 #: waits for what another thread does, which are explained by that thread's own waits
 FOR_OTHERS: Final = (
     *(reasons.JOIN, reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.CONDITION, reasons.BARRIER, reasons.TERMINAL),
-    *(reasons.FUTEX, reasons.SIGNAL),
+    *(reasons.QUEUE, reasons.SEMAPHORE, reasons.FUTEX, reasons.SIGNAL),
 )
 #: waits for resources
 FOR_RESOURCES: Final = (
-    *(reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, ROW_LOCK),
+    *(reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.ROW_LOCK),
     *(reasons.DISK, reasons.CPU, PAGE_FAULT, SPINNING),
 )
-LOCKS: Final = (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, ROW_LOCK)
+LOCKS: Final = (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.ROW_LOCK)

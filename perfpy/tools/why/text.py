@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import plural
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.tasks import COLUMNS, RUNNING, SPINNING

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import plural
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.explanation import launchers
-from perfpy.tools.why.tasks import FOR_OTHERS, FOR_RESOURCES, LOCKS, PAGE_FAULT, ROW_LOCK, RUNNING, SPINNING, STOPPED
+from perfpy.tools.why.tasks import FOR_OTHERS, FOR_RESOURCES, LOCKS, PAGE_FAULT, RUNNING, SPINNING, STOPPED
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 from perfpy.views.verdict.sentence import function_text, percent, seconds
@@ -222,8 +222,10 @@ OBJECTS: Final = {
     reasons.GIL: "Python's global interpreter lock (GIL)",
     reasons.JOIN: "the end of a thread",
     reasons.BARRIER: "a barrier",
+    reasons.QUEUE: "work",
     reasons.CONDITION: "a condition",
     reasons.LOCK: "a lock",
+    reasons.SEMAPHORE: "a semaphore",
     reasons.CHILD: "a child process",
     reasons.FILE_LOCK: "a file lock",
     reasons.TERMINAL: "input from the terminal",
@@ -236,7 +238,7 @@ OBJECTS: Final = {
     reasons.FUTEX: "a futex",
     reasons.OTHER: "an unknown reason",
     PAGE_FAULT: "memory to be read from disk (page fault)",
-    ROW_LOCK: "a lock of the database",
+    reasons.ROW_LOCK: "a lock of the database",
 }
 VERBS: Final = {RUNNING: "runs", SPINNING: "spins for a spinlock", reasons.SLEEP: "sleeps", STOPPED: "is stopped"}
 #: short names of kinds, for tables and JSON
@@ -245,8 +247,10 @@ NAMES: Final = {
     reasons.GIL: "GIL",
     reasons.JOIN: "thread end",
     reasons.BARRIER: "barrier",
+    reasons.QUEUE: "work",
     reasons.CONDITION: "condition",
     reasons.LOCK: "lock",
+    reasons.SEMAPHORE: "semaphore",
     reasons.CHILD: "child",
     reasons.SLEEP: "sleep",
     reasons.FILE_LOCK: "file lock",
@@ -262,7 +266,7 @@ NAMES: Final = {
     RUNNING: "running",
     SPINNING: "spinlock",
     PAGE_FAULT: "page fault",
-    ROW_LOCK: "row lock",
+    reasons.ROW_LOCK: "row lock",
     STOPPED: "stopped",
 }
 _PYTHON: Final = re.compile(PYTHON_MARK + r"([^:]+):(.+):(\d+)", re.DOTALL)

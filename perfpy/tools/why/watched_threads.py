@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.system_calls import names_by_number
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import plural
 from perfpy.kernel.procfs import ProcFs, children_of, read_state, target_of
 from perfpy.tools.why.activities import OF_CALLS

@@ -9,10 +9,10 @@ from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.report.report import margin
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME
-from perfpy.analysis.verdict.waits import RUNNING
+from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
@@ -439,9 +439,12 @@ IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
 IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
 
 #: threads that wait for each other
-OF_THREADS: Final = (reasons.LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
+OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
 #: waits for work, which are no cause if other threads of the program run or wait
-FOR_WORK: Final = (reasons.JOIN, reasons.BARRIER, reasons.CONDITION, reasons.EVENTS, reasons.SIGNAL, reasons.FUTEX, reasons.OTHER)
+FOR_WORK: Final = (
+    *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
+    *(reasons.FUTEX, reasons.OTHER),
+)
 #: waits that are no cause if the program's other processes use CPUs meanwhile
 FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK)
 
@@ -450,8 +453,11 @@ _WORDS: Final = {
     reasons.GIL: "for Python's global interpreter lock (GIL)",
     reasons.JOIN: "for the end of a thread",
     reasons.BARRIER: "at a barrier",
+    reasons.QUEUE: "for work",
     reasons.CONDITION: "for a condition",
     reasons.LOCK: "for a lock",
+    reasons.ROW_LOCK: "for a lock of the database",
+    reasons.SEMAPHORE: "for a semaphore",
     reasons.CHILD: "for a child process",
     reasons.FILE_LOCK: "for a file lock",
     reasons.TERMINAL: "for input from the terminal",
@@ -486,7 +492,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     names = {}
     if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
-        most = "" if wait.in_function >= reasons.NEARLY_ALL else "mostly "
+        most = "" if wait.in_function >= ONE_FUNCTION else "mostly "
         text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"
     text += _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)

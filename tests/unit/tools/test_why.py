@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.system_calls import numbers_by_name
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.perfdata.tracepoint_rows import TracepointRows
 from perfpy.tools.why import causes
 from perfpy.tools.why.causes import ROOT

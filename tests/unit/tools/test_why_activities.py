@@ -14,7 +14,7 @@ import pytest
 import perfpy
 from perfpy.abi.columns import Ragged
 from perfpy.abi.system_calls import numbers_by_name
-from perfpy.analysis.verdict import waits as reasons
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
 from perfpy.kernel.procfs import ThreadState
 from perfpy.symbols.dso import Dso, DsoKind
@@ -22,7 +22,7 @@ from perfpy.tools.why import activities, watched_threads
 from perfpy.tools.why.activities import Meaning, PythonLines, StackMeanings, chains_of_locks
 from perfpy.tools.why.explanation import ThreadTimes, explain
 from perfpy.tools.why.segments import BLOCKED, READY, RUNNING, SegmentIndex, SwitchColumns, WakeupColumns, make_segments
-from perfpy.tools.why.tasks import PAGE_FAULT, ROW_LOCK, StartedCommand
+from perfpy.tools.why.tasks import PAGE_FAULT, StartedCommand
 from perfpy.tools.why.tasks import RUNNING as TASK_RUNNING
 from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_lines, watched_verdict
@@ -88,13 +88,13 @@ FUTEX = ("kernel:schedule", "kernel:futex_wait", "kernel:do_futex", "kernel:__x6
             "condition",
             "futex",
         ),
-        ((*FUTEX, "libc:__new_sem_wait_slow64", "python:", "python:PyObject_Call", "app:main"), reasons.LOCK, "lock", "futex"),
+        ((*FUTEX, "libc:__new_sem_wait_slow64", "python:", "python:PyObject_Call", "app:main"), reasons.FUTEX, "lock", "futex"),
         ((*FUTEX, "libc:pthread_rwlock_rdlock", "app:find"), reasons.LOCK, "rwlock", "futex"),
         ((*FUTEX, "libc:__pthread_clockjoin_ex", "app:main"), reasons.JOIN, "", "futex"),
         ((*FUTEX, "app:own_lock"), reasons.FUTEX, "", "futex"),
         (("kernel:io_schedule", "kernel:folio_wait_bit", "kernel:__x64_sys_fsync", "libc:fsync", "app:save"), reasons.DISK, "", "fsync"),
         (("kernel:io_schedule", "kernel:filemap_fault", "kernel:exc_page_fault", "app:load"), PAGE_FAULT, "", ""),
-        (("kernel:do_epoll_wait", "kernel:__x64_sys_epoll_wait", "app:ProcSleep", "app:update"), ROW_LOCK, "", "epoll_wait"),
+        (("kernel:do_epoll_wait", "kernel:__x64_sys_epoll_wait", "app:ProcSleep", "app:update"), reasons.ROW_LOCK, "", "epoll_wait"),
         (("kernel:do_nanosleep", "kernel:__x64_sys_clock_nanosleep", "libc:usleep", "app:nap"), reasons.SLEEP, "", "clock_nanosleep"),
         (("app:main",), reasons.OTHER, "", ""),
     ],

@@ -1,0 +1,159 @@
+"""The reasons of waits, and the functions of a callchain that tell them: one table for the verdict, `why` and the page.
+
+A lock has a holder. A thread that waits for work in a queue, for a condition, a semaphore, the end of a thread or events is idle, whatever
+the C library builds these of; so the functions of runtimes and their standard libraries decide before those of the C library, and these
+before the kernel's. Functions are matched by whole names, without the version of their symbol.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+(
+    CPU,
+    GIL,
+    JOIN,
+    BARRIER,
+    QUEUE,
+    CONDITION,
+    LOCK,
+    ROW_LOCK,
+    SEMAPHORE,
+    CHILD,
+    SLEEP,
+    FILE_LOCK,
+    TERMINAL,
+    PIPE,
+    NETWORK,
+    EVENTS,
+    SIGNAL,
+    KERNEL_LOCK,
+    DISK,
+    FUTEX,
+    OTHER,
+) = range(21)
+
+# when a rule holds
+ALWAYS: Final = 0
+IN_FUTEX: Final = 1  #: the thread is in futex(), or the kernel's functions are unknown
+WITH_PYTHON: Final = 2  #: as IN_FUTEX, and the callchain has Python functions
+NO_KERNEL: Final = 3  #: the kernel's functions are unknown
+
+_PY: Final = PYTHON_MARK + r"(?:[\w.<>]+\.)?"  # before the name of a method; classes are not known before Python 3.11
+_PYTHON_LOCK: Final = r"PyThread_acquire_lock.*|_multiprocessing_SemLock_acquire\w*|_?PyMutex_Lock\w*"
+_SEMAPHORE: Final = re.compile(r"_*new_sem_.*wait.*|_*sem_(?:timed|clock)?wait.*")
+_TIMED_WAIT: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")
+_SYS: Final = r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_"
+
+#: reason, when the rule holds, the functions. The first rule that holds decides.
+RULES: Final = (
+    (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
+    (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|lock_wait_(?:suspend|timeout)_thread"),
+    (LOCK, ALWAYS, r"LWLockAcquire(?:OrWait)?|ObjectMonitor::[Ee]nter.*|ObjectSynchronizer::enter.*|.*ReentrantLock\.lock\(.*"),
+    # Threads of runtimes and pools that wait for work: of Python, C libraries, Go, the JVM, Node, Rust.
+    (QUEUE, ALWAYS, rf"_queue_SimpleQueue_get\w*|{_PY}get:.*/queues?\.py"),
+    (QUEUE, ALWAYS, r"jemalloc_bg_thd|background_thread_entry|bioProcessBackgroundJobs|blas_thread_server|ap_queue_\w*pop\w*"),
+    (QUEUE, ALWAYS, r"runtime\.(?:stopm|find[Rr]unnable|mPark|sysmon|templateThread)"),
+    (QUEUE, ALWAYS, r"CompileBroker::compiler_thread_loop.*|(?:WorkerThread|GangWorker|GCTaskThread)::(?:run|loop|wait_for_task).*"),
+    (QUEUE, ALWAYS, r"(?:VMThread|WatcherThread|MonitorDeflationThread|ServiceThread|(?:G1|Z|Shenandoah)\w*Thread)::.*|os::signal_wait.*"),
+    (QUEUE, ALWAYS, r".*(?:ThreadPoolExecutor\.getTask|Blocking(?:Queue|Deque)\.(?:take|poll)|SynchronousQueue\.\w*)\(.*"),
+    (QUEUE, ALWAYS, r".*(?:DelayedWorkQueue\.(?:take|poll)|ForkJoinPool\.awaitWork)\(.*"),
+    (QUEUE, ALWAYS, r"node::(?:PlatformWorkerThread|.*TaskQueue.*BlockingPop|inspector::).*"),
+    (QUEUE, ALWAYS, r"tokio::.*::park(?:_internal|_condvar|_driver|_timeout)?|rayon_core::.*(?:Sleep::sleep|wait_until_cold).*"),
+    (QUEUE, ALWAYS, r"(?:crossbeam_channel|std::sync::mpsc|std::sync::mpmc|flume)::.*recv.*"),
+    # What Python's standard library makes of locks. Classes are in the names since Python 3.11.
+    (CHILD, ALWAYS, rf"{_PY}(?:get|wait|join|next):.*/multiprocessing/pool\.py"),
+    (CHILD, ALWAYS, rf"{_PY}(?:join|wait|poll):.*/multiprocessing/(?:process|popen_\w+)\.py"),
+    (JOIN, IN_FUTEX, rf"{_PY}(?:join|_wait_for_tstate_lock):.*/threading\.py|ThreadHandle_join"),
+    (BARRIER, IN_FUTEX, rf"{PYTHON_MARK}Barrier\.\w*wait:.*/threading\.py"),
+    (SEMAPHORE, ALWAYS, rf"{PYTHON_MARK}(?:(?:Bounded)?Semaphore\.)?acquire:.*/threading\.py"),
+    (CONDITION, ALWAYS, rf"{_PY}(?:wait|wait_for):.*/threading\.py|{_PY}(?:result|wait|_wait):.*/concurrent/futures/_base\.py"),
+    # the C library and others like it
+    (JOIN, IN_FUTEX, r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)|.*java\.lang\.Thread\.join\(.*"),
+    (BARRIER, IN_FUTEX, r"_*pthread_barrier_wait|gomp_(?:team_)?barrier_wait\w*|__kmp_\w*barrier\w*"),
+    (CONDITION, IN_FUTEX, r"_*pthread_cond_(?:timed|clock)?wait.*|std::condition_variable::.*|runtime\.notesleep"),
+    (CONDITION, IN_FUTEX, r"ObjectMonitor::wait.*|std::thread::park.*|.*LockSupport\.park\w*\(.*"),
+    (LOCK, WITH_PYTHON, _PYTHON_LOCK),
+    (FUTEX, IN_FUTEX, _PYTHON_LOCK),  # a lock, or what an unknown function of Python makes of it
+    (LOCK, IN_FUTEX, r"_*pthread_(?:mutex|rwlock|spin)_(?:timed|clock)?(?:rd|wr)?lock.*|_*lll_(?:mutex_)?lock.*"),
+    (LOCK, IN_FUTEX, r"runtime\.lock2?|(?:std::sys::.*|parking_lot.*)(?:Mutex|mutex|RwLock|rwlock).*"),
+    (SEMAPHORE, IN_FUTEX, _SEMAPHORE.pattern),
+    # the kernel
+    (CHILD, ALWAYS, rf"(?:__)?do_wait|kernel_wait4|kernel_waitid|{_SYS}wait(?:4|id)"),
+    (SLEEP, ALWAYS, rf"hrtimer_nanosleep|do_nanosleep|common_nsleep|{_SYS}(?:clock_)?nanosleep"),
+    (FILE_LOCK, ALWAYS, rf"locks_lock_inode_wait|flock_lock_inode_wait|fcntl_setlk(?:64)?|{_SYS}flock"),
+    (TERMINAL, ALWAYS, r"n_tty_read|tty_read"),
+    (PIPE, ALWAYS, r"(?:anon_)?pipe_(?:read|write)|wait_for_partner|fifo_open"),
+    (NETWORK, ALWAYS, r"inet_csk_accept|tcp_(?:recv|send)msg.*|sk_(?:stream_)?wait_\w+|__skb_wait_for_more_packets|udp_recvmsg"),
+    (NETWORK, ALWAYS, r"inet_(?:recv|stream)\w+|unix_(?:stream|dgram)_\w+|unix_accept|sock_recvmsg"),
+    (EVENTS, ALWAYS, r"(?:do_)?ep(?:oll)?_(?:poll|wait)|do_sys_poll|do_poll|do_select|poll_schedule_timeout\S*|core_sys_select"),
+    (EVENTS, ALWAYS, r"io_cqring_wait"),
+    (SIGNAL, ALWAYS, rf"sigsuspend|do_sigtimedwait|{_SYS}pause"),
+    (KERNEL_LOCK, ALWAYS, r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*"),
+    (DISK, ALWAYS, r"io_schedule\w*|folio_wait_\w+|wait_on_page_\w+|blk_\w+|submit_bio_wait|bio_\w+|jbd2_\w+|filemap_\w+"),
+    (DISK, ALWAYS, r"(?:ext4|xfs|btrfs|vfs|file)_fsync\S*|(?:ext4|xfs)_sync_file|do_fsync|wait_for_completion_io|blkdev_\w+"),
+    (DISK, ALWAYS, r"nfs_wait\w+|iomap_dio_\w+"),
+    (FUTEX, ALWAYS, rf"(?:__)?futex_wait\w*|do_futex|{_SYS}futex"),
+    # the C library alone, for recordings without the kernel's functions
+    (CHILD, NO_KERNEL, r"(?:__)?wait(?:4|pid|id|3)?"),
+    (SLEEP, NO_KERNEL, r"(?:__)?(?:clock_)?nanosleep\w*|usleep|sleep"),
+    (FILE_LOCK, NO_KERNEL, r"(?:__)?flock"),
+    (NETWORK, NO_KERNEL, r"(?:__)?(?:libc_)?(?:(?:recv|send)(?:from|to|msg|mmsg)?|accept4?|connect)"),
+    (EVENTS, NO_KERNEL, r"(?:__)?(?:libc_)?(?:poll|ppoll|select|pselect(?:64)?|epoll_p?wait2?)"),
+    (SIGNAL, NO_KERNEL, r"(?:__)?(?:libc_)?pause|(?:__)?sig(?:suspend|wait|waitinfo|timedwait)"),
+    (DISK, NO_KERNEL, r"(?:__)?(?:libc_)?(?:fsync|fdatasync|msync|sync|syncfs|sync_file_range)"),
+    (FUTEX, NO_KERNEL, r"(?:__)?futex_(?:wait|abstimed_wait)\w*|_*lll_lock_wait\w*"),
+)
+#: bits beside those of the rules
+KERNEL_BIT: Final = 1 << len(RULES)  #: the callchain has functions of the kernel
+PYTHON_BIT: Final = 2 << len(RULES)  #: the callchain has Python functions
+OTHER_BITS: Final = len(RULES) + 2  #: the first bit for what is of use to the caller
+_GIL_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == GIL)
+_FUTEX_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == FUTEX and rule[1] == ALWAYS)
+_LOCK_BITS: Final = sum(1 << number for number, rule in enumerate(RULES) if rule[2] == _PYTHON_LOCK)
+
+
+class RuleBits:
+    """The bits of the rules that a function's name matches; the patterns are compiled once, and only where there are waits."""
+
+    def __init__(self) -> None:
+        self._patterns = [(1 << number, re.compile(pattern)) for number, (_, _, pattern) in enumerate(RULES)]
+
+    def of(self, name: str) -> int:
+        """Return the bits of a function, without that of the kernel."""
+        plain = name.partition("@")[0].removeprefix("__GI_")
+        if not plain:
+            return 0
+        bits = sum(bit for bit, pattern in self._patterns if pattern.fullmatch(plain))
+        return bits | PYTHON_BIT if plain.startswith(PYTHON_MARK) else bits
+
+
+def bits_of_python_call(name: str) -> int:
+    """Return the bits of a function of the C library that CPython calls.
+
+    A wait for a condition with a time limit is one for the GIL, a semaphore is one of Python's locks.
+    """
+    plain = name.partition("@")[0]
+    if _TIMED_WAIT.fullmatch(plain):
+        return _GIL_BIT
+    return _LOCK_BITS if _SEMAPHORE.fullmatch(plain) else 0
+
+
+def reasons_of(bits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the reason of each callchain by the bits of its functions: OTHER if no rule holds."""
+    no_kernel = (bits & KERNEL_BIT) == 0
+    in_futex = no_kernel | ((bits & _FUTEX_BIT) != 0)
+    holds = (np.ones(len(bits), np.bool_), in_futex, in_futex & ((bits & PYTHON_BIT) != 0), no_kernel)
+    reasons = np.full(len(bits), OTHER, np.int64)
+    for number, (reason, condition, _) in reversed([*enumerate(RULES)]):
+        reasons[((bits & (1 << number)) != 0) & holds[condition]] = reason
+    return reasons

@@ -14,18 +14,20 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.counts.metrics import Literals, Metric, NameTable, Node, UnknownLiteralError, needed_names, parse_formula
+from perfpy.counts.formulas import formula_text, name_word, tree_of
+from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names
 from perfpy.errors import EventSyntaxError, PerfError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.event import TOOL, change_events
 from perfpy.events.machine import EVENT_FILES_VARIABLE, Machine, nearest, this_machine
-from perfpy.events.vendor import MetricDefinition as Definition
-from perfpy.events.vendor import scale_and_unit
+from perfpy.events.vendor_tables import MetricDefinition as Definition
+from perfpy.events.vendor_tables import scale_and_unit
 from perfpy.kernel.sysfs import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.counts.formulas import Node
     from perfpy.events.event import Event
 
 
@@ -194,8 +196,7 @@ class _Chooser:
     def _is_grouped(self, definition: Definition, sought: str) -> bool:
         if not self._options.grouped:
             return False
-        ungrouped_in = definition.ungrouped_in or _ungrouped_in(definition)
-        if sought in (group.lower() for group in ungrouped_in):
+        if sought in (group.lower() for group in definition.ungrouped_in):
             return False
         when = definition.constraint
         if when == "nmi" and read_text(_NMI_WATCHDOG) == "1":
@@ -206,13 +207,13 @@ class _Chooser:
 
     def _add_names(self, metric: _ChosenMetric, definition: Definition) -> None:
         """Add the events that the metric takes, following perf's order of steps."""
-        text = definition.expression
-        if definition.threshold:
-            text = definition.threshold if self._options.thresholds else definition.name
-        self._expand(metric, definition.pmu, text, ("",) if definition.threshold else (definition.name.lower(),))
+        program = definition.program
+        if definition.condition:
+            program = definition.threshold_program if self._options.thresholds else name_word(definition.name)
+        self._expand(metric, definition.pmu, program, ("",) if definition.condition else (definition.name.lower(),))
 
-    def _expand(self, metric: _ChosenMetric, unit: str, text: str, within: tuple[str, ...]) -> None:
-        needs = self._needs_of(text)
+    def _expand(self, metric: _ChosenMetric, unit: str, program: str, within: tuple[str, ...]) -> None:
+        needs = self._needs_of(program)
         if needs is not None:
             added, names = needs.copy(), metric.names
             if len(added) < len(names):
@@ -226,24 +227,24 @@ class _Chooser:
             metric.names.remove(name)
         for name, part in pending:
             if name.lower() in within:
-                raise EventSyntaxError(text, 0, f"'{name}' is part of its own formula")
+                raise EventSyntaxError(formula_text(program), 0, f"'{name}' is part of its own formula")
             if name.lower() not in metric.parts:
                 metric.parts[name.lower()] = part
-                self._expand(metric, unit, part.expression, (*within, name.lower()))
+                self._expand(metric, unit, part.program, (*within, name.lower()))
 
-    def _needs_of(self, text: str) -> NameTable | None:
-        if text not in self._needs:
+    def _needs_of(self, program: str) -> NameTable | None:
+        if program not in self._needs:
             try:
-                self._needs[text] = needed_names(self.tree(text), self._literals)
+                self._needs[program] = needed_names(self.tree(program), self._literals)
             except UnknownLiteralError as error:
-                raise UnknownMetricError(f"unknown literal {error} in the formula {text}") from None
-        return self._needs[text]
+                raise UnknownMetricError(f"unknown literal {error} in the formula {formula_text(program)}") from None
+        return self._needs[program]
 
-    def tree(self, text: str) -> Node:
-        """Return the tree of a formula; each is parsed once."""
-        if text not in self._trees:
-            self._trees[text] = parse_formula(text)
-        return self._trees[text]
+    def tree(self, program: str) -> Node:
+        """Return the tree of a formula; each is built once."""
+        if program not in self._trees:
+            self._trees[program] = tree_of(program)
+        return self._trees[program]
 
     # -- which events --------------------------------------------------------------
 
@@ -314,17 +315,17 @@ class _Chooser:
             raise UnknownMetricError(f"metric {definition.name}: event {missing[0]} is not counted")
         scale, unit = scale_and_unit(definition.unit) if definition.unit else (1.0, "")
         shown_beside = next(iter(by_name.values()))
-        name = definition.name + ("_0" if "?" in definition.expression else "") + (f":{metric.modifier}" if metric.modifier else "")
+        name = definition.name + ("_0" if "?" in definition.source else "") + (f":{metric.modifier}" if metric.modifier else "")
         computed = Metric(
             name,
-            self.tree(definition.expression),
+            self.tree(definition.program),
             by_name,
-            parts={part: self.tree(other.expression) for part, other in metric.parts.items()},
+            parts={part: self.tree(other.program) for part, other in metric.parts.items()},
             literals=self._literals.value,
             sources=sources,
             scale=scale,
             unit=unit,
-            threshold=self.tree(definition.threshold) if definition.threshold else None,
+            threshold=self.tree(definition.threshold_program) if definition.condition else None,
             group=self._group_heading(definition, shown_beside) if is_default else "",
         )
         return computed, shown_beside
@@ -333,12 +334,6 @@ class _Chooser:
         """Return the name under which a default metric is shown, with the kind of core on hybrid machines."""
         group = _default_group(definition)
         return f"{group} ({event.pmu})" if self._machine.is_hybrid else group
-
-
-def _ungrouped_in(definition: Definition) -> Sequence[str]:
-    """Return the groups in which Intel's metrics of the top-down method are not grouped."""
-    levels = [group for group in definition.groups if group in _TOPDOWN] if definition.name.startswith("tma_") else []
-    return [*levels, _DEFAULT] if levels else []
 
 
 def _has_events_of(other: _ChosenMetric, metric: _ChosenMetric) -> bool:

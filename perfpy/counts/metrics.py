@@ -1,14 +1,6 @@
-r"""Metrics: formulas over the counts of one CPU, task or aggregate, printed as ratios beside one of their events.
+"""Metrics: formulas over the counts of one CPU, task or aggregate, printed as ratios beside one of their events.
 
-The language is that of "MetricExpr" in perf's pmu-events, weakest binding first (facts: tools/perf/util/expr.y and expr.l of Linux 6.12):
-
-    a if c else b     a | b    a ^ b    a & b    a < b, a > b    a + b, a - b
-    a * b, a / b, a % b    -a, !a    (a)    1.5e9
-    min(a, b)  max(a, b)  d_ratio(a, b)  source_count(x)  has_event(x)  strcmp_cpuid_str(x)
-    #name             a fact about the machine, such as #num_cpus
-    name              an event or another metric; @ stands for /, ? for a number, and \ protects - , = and blanks
-
-A formula is a tree of tuples: a number, a name, or (sign, operand ...). It is read twice. `needed_names` returns the events that it takes
+A formula is a tree of tuples (see perfpy.counts.formulas). It is read twice. `needed_names` returns the events that it takes
 on this machine: a branch that a fact about the machine excludes needs none. `value_of` computes it from counts.
 """
 
@@ -16,31 +8,20 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfpy.counts.aggregation import Ratio
-from perfpy.errors import EventSyntaxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from perfpy.counts.aggregation import Neighbours
+    from perfpy.counts.formulas import Node
 
 
-Node = Union[float, str, "tuple[Any, ...]"]
 _Key = TypeVar("_Key", bound="Hashable")
 
-_TOKEN: Final = re.compile(
-    r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.:@?\\])"
-    r"|(?P<literal>#[A-Za-z_][\w]*)"
-    r"|(?P<name>(?:\\.|[A-Za-z0-9_.:@?])+)"
-    r"|(?P<sign>[-+*/%|^&<>!(),]))"
-)
-_ESCAPED: Final = re.compile(r"\\(.)")
-_LEVELS: Final = ("|", "^", "&", "<>", "+-", "*/%")
-_OF_TWO: Final = ("min", "max", "d_ratio")
 _OF_A_NAME: Final = ("source_count", "has_event", "strcmp_cpuid_str")
 _COMPUTED: Final[dict[str, Callable[[float, float], float]]] = {
     "<": lambda a, b: float(a < b),
@@ -49,115 +30,6 @@ _COMPUTED: Final[dict[str, Callable[[float, float], float]]] = {
     "-": operator.sub,
     "*": operator.mul,
 }
-
-
-def parse_formula(text: str) -> Node:
-    """Return the tree of a formula. Raises EventSyntaxError with the column."""
-    return _FormulaParser(text).parse()
-
-
-class _FormulaParser:
-    """A recursive-descent parser whose rules return trees."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = self._scan(text)
-        self._index = 0
-
-    def _scan(self, text: str) -> list[tuple[str, str, int]]:
-        tokens = []
-        position = 0
-        end = len(text.rstrip())
-        while position < end:
-            token = _TOKEN.match(text, position)
-            if token is None:
-                raise EventSyntaxError(text, position, f"'{text[position]}' is unexpected in a formula")
-            kind = token.lastgroup or ""
-            tokens.append((kind, token[kind], token.start(kind)))
-            position = token.end()
-        return [*tokens, ("end", "", len(text))]
-
-    def parse(self) -> Node:
-        value = self._choice()
-        if self._tokens[self._index][0] != "end":
-            self._fail("the formula ends here")
-        return value
-
-    def _take(self, sign: str) -> bool:
-        if self._tokens[self._index][1] != sign:
-            return False
-        self._index += 1
-        return True
-
-    def _expect(self, sign: str) -> None:
-        if not self._take(sign):
-            self._fail(f"'{sign}' is missing")
-
-    def _fail(self, reason: str) -> None:
-        raise EventSyntaxError(self._text, self._tokens[self._index][2], reason)
-
-    def _choice(self) -> Node:
-        value = self._binary(0)
-        if not self._take("if"):
-            return value
-        condition = self._binary(0)
-        self._expect("else")
-        return ("if", value, condition, self._choice())
-
-    def _binary(self, level: int) -> Node:
-        if level == len(_LEVELS):
-            return self._unary()
-        left = self._binary(level + 1)
-        while (sign := self._tokens[self._index][1]) and sign in _LEVELS[level]:
-            self._index += 1
-            left = (sign, left, self._binary(level + 1))
-        return left
-
-    def _unary(self) -> Node:
-        if self._take("-"):
-            return ("neg", self._unary())
-        if self._take("!"):
-            return ("not", self._unary())
-        return self._operand()
-
-    def _operand(self) -> Node:
-        kind, text, _ = self._tokens[self._index]
-        if self._take("("):
-            value = self._choice()
-            self._expect(")")
-            return value
-        if kind not in ("number", "literal", "name") or text in ("if", "else"):
-            self._fail("a number or an event is missing")
-        self._index += 1
-        if kind == "number":
-            return float(text)
-        if kind == "literal":
-            return text
-        if self._tokens[self._index][1] == "(":
-            return self._call(text)
-        return math.nan if text == "NaN" else _name(text)
-
-    def _call(self, name: str) -> Node:
-        if name not in _OF_TWO and name not in _OF_A_NAME:
-            self._index -= 1
-            self._fail(f"unknown function '{name}'")
-        self._expect("(")
-        if name in _OF_A_NAME:
-            kind, text, _ = self._tokens[self._index]
-            if kind != "name":
-                self._fail("a name is missing")
-            self._index += 1
-            self._expect(")")
-            return (name, _name(text))
-        first = self._choice()
-        self._expect(",")
-        second = self._choice()
-        self._expect(")")
-        return (name, first, second)
-
-
-def _name(text: str) -> str:
-    return _ESCAPED.sub(r"\1", text.replace("?", "0"))
 
 
 # The names that a formula needs. perf keeps them in a hash table, and the order in which that table yields them decides which event leads

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.events.machine import Machine
-    from perfpy.events.vendor import MetricDefinition
+    from perfpy.events.vendor_tables import MetricDefinition
     from perfpy.kernel import Kernel
     from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
 
 
 _ENCODING_HELP: Final = "(see 'man perf-list' or 'man perf-record' on how to encode it)"
 _SHOWN_TERMS: Final = 3
+_LARGE_CORES: Final = "cpu_core"
 _ANY_NUMBER: Final = "0..0xffffffffffffffff"
 #: the terms of a core PMU besides its format, as perf list spells them
 _GENERAL_TERMS: Final = (
@@ -201,6 +202,20 @@ def _term_pattern(name: str, width: int) -> str:
     return f"{name}=0..{highest if highest < 10 else hex(highest)}"
 
 
+def metrics(machine: Machine) -> list[MetricDefinition]:
+    """Return the metrics by name. Of a hybrid CPU's metrics of one name, a group has that of the large cores, as in perf."""
+    of_large_cores = {metric.name: metric.groups for metric in machine.metrics if metric.pmu == _LARGE_CORES}
+    listed = []
+    for metric in machine.metrics:
+        if metric.name in of_large_cores and metric.pmu != _LARGE_CORES:
+            groups = tuple(group for group in metric.groups if group not in of_large_cores[metric.name])
+            if not groups:
+                continue
+            metric = metric._replace(groups=groups)  # noqa: PLW2901  # the same metric in fewer groups
+        listed.append(metric)
+    return listed
+
+
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
     """Yield every tracepoint. Raises KernelRefusedError."""
     for system in sorted(tracefs.systems):
@@ -282,15 +297,15 @@ class Selector:
 
     def everything(self) -> ListFilter:
         """Select all sections."""
-        return ListFilter(self._all_infos(), self._machine.metrics)
+        return ListFilter(self._all_infos(), metrics(self._machine))
 
     def select(self, word: str) -> ListFilter:
         """Select by one word."""
         section = _SECTIONS.get(word)
         if section == "metric":
-            return ListFilter((), self._machine.metrics, "metrics")
+            return ListFilter((), metrics(self._machine), "metrics")
         if section == "metricgroup":
-            return ListFilter((), self._machine.metrics, "groups")
+            return ListFilter((), metrics(self._machine), "groups")
         if section:
             return ListFilter(self._section(section), [])
         if ":" in word:
@@ -334,8 +349,8 @@ class Selector:
             return matcher(info.name) or (info.alias and matcher(info.alias)) or (info.topic and topical(info.topic.lower()))
 
         infos = [info for section in sections for info in self._section(section) if fits(info)]
-        metrics = [metric for metric in self._machine.metrics if matcher(metric.name) or any(map(matcher, metric.groups))]
-        return ListFilter(infos, metrics)
+        matching = [metric for metric in metrics(self._machine) if matcher(metric.name) or any(map(matcher, metric.groups))]
+        return ListFilter(infos, matching)
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Final
 
-    from perfpy.events.vendor import EventFiles, MetricDefinition, VendorTable
+    from perfpy.events.vendor import EventFiles
+    from perfpy.events.vendor_tables import MetricDefinition, VendorTable
     from perfpy.kernel.sysfs import Sensor
 
 
@@ -90,12 +91,12 @@ class Machine:
         """The sources of events besides the kernel: the user's files, then the vendor's table if the CPU has a PMU."""
         table = None
         if self.sysfs.core_pmus and self.identity:
-            from perfpy.events.vendor import table_of  # only for events that the kernel does not name
+            from perfpy.events.vendor_tables import table_of  # only for events that the kernel does not name
 
             table = table_of(self.identity)
         return tuple(source for source in (self.event_files, table) if source is not None)
 
-    @property
+    @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics by name, the user's before the vendor's. A name may have one formula for each kind of core."""
         by_name: dict[str, list[MetricDefinition]] = {}
@@ -105,6 +106,10 @@ class Machine:
                 if metric.name.lower() not in known_names:
                     by_name.setdefault(metric.name.lower(), []).append(metric)
         return [metric for name in sorted(by_name) for metric in by_name[name]]
+
+    def metrics_named(self, name: str) -> list[MetricDefinition]:
+        """Return the metrics of a name in any case, one for each kind of core, without reading the others."""
+        return next(filter(None, (source.metrics_named(name) for source in self.named_events)), [])
 
     @property
     def is_hybrid(self) -> bool:
@@ -149,6 +154,14 @@ class Machine:
                     return pmu.alias(other)
             alias = next(filter(None, (source.alias(pmu, name) for source in self.named_events)), None)
         return alias
+
+    def aliases(self, pmu: Pmu) -> list[Alias]:
+        """Return all of the PMU's named events by name; sysfs precedes files and tables."""
+        aliases = {name.lower(): alias for name in pmu.alias_names if (alias := pmu.alias(name))}
+        for source in self.named_events:
+            for alias in source.aliases(pmu):
+                aliases.setdefault(alias.name, alias)
+        return sorted(aliases.values(), key=lambda alias: alias.name)
 
     def alias_names(self, pmu: Pmu) -> list[str]:
         """Return the names of all of the PMU's events, sorted."""

@@ -6,20 +6,20 @@ the names of the PMU's format/ in sysfs. Keys: pmu-events/README, perfmon's READ
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import errno
 import os
 import re
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from perfpy.errors import UsageError
-from perfpy.kernel.sysfs import Alias, split_number
+from perfpy.counts.formulas import compile_formula
+from perfpy.errors import EventSyntaxError, UsageError
+from perfpy.events.vendor_tables import MetricDefinition, belongs, file_name, own_folder, scale_and_unit
+from perfpy.kernel.sysfs import Alias
 from perfpy.untrusted.destinations import own
-from perfpy.untrusted.expansion import expand
-from perfpy.untrusted.files import below, read_regular, trusted_file_owners
+from perfpy.untrusted.files import below, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,34 +81,6 @@ _CORE: Final = ""
 EventEntry = tuple[str, "dict[str, str]"]
 
 
-class MetricDefinition(NamedTuple):
-    """A formula over events.
-
-    Attributes:
-        groups: the names of its metric groups
-        pmu: the kind of core of a hybrid CPU; "" if there is one kind
-        constraint: when its events must not be a group: "always", "nmi" (the NMI watchdog counts), "smt" (cores have two threads), or ""
-        ungrouped_in: metric groups in which its events need not be a group
-        default_group: the metric group under which `stat` shows it by default
-    """
-
-    name: str
-    expression: str
-    unit: str = ""
-    description: str = ""
-    long_description: str = ""
-    groups: tuple[str, ...] = ()
-    threshold: str = ""
-    pmu: str = ""
-    constraint: str = ""
-    ungrouped_in: tuple[str, ...] = ()
-    default_group: str = ""
-
-
-#: MetricConstraint of the files -> constraint
-_CONSTRAINTS: Final = {"NO_GROUP_EVENTS": "always", "NO_GROUP_EVENTS_NMI": "nmi", "NO_GROUP_EVENTS_SMT": "smt"}
-
-
 class EventFiles:
     """The events and metrics of a folder, read on first use."""
 
@@ -124,9 +96,20 @@ class EventFiles:
                 return alias
         return None
 
+    def aliases(self, pmu: Pmu) -> list[Alias]:
+        """Return all events of the PMU, by name."""
+        aliases: dict[str, Alias] = {}
+        for unit in self._units_of(pmu):
+            aliases = self._aliases[unit] | aliases
+        return [aliases[name] for name in sorted(aliases)]
+
     def names(self, pmu: Pmu) -> list[str]:
         """Return the names of the PMU's events."""
-        return sorted({name for unit in self._units_of(pmu) for name in self._aliases[unit]})
+        return [alias.name for alias in self.aliases(pmu)]
+
+    def metrics_named(self, name: str) -> list[MetricDefinition]:
+        """Return the metrics of this name in any case."""
+        return [metric for metric in self.metrics if metric.name.lower() == name.lower()]
 
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
@@ -201,20 +184,6 @@ def unit_of(entry: dict[str, str]) -> str:
     return unit.lower().replace(" ", "_")
 
 
-def belongs(pmu: Pmu, unit: str) -> bool:
-    """Whether the unit of a file means this PMU. A comma matches anything: hisi_sccl,ddrc."""
-    if unit == _CORE:
-        return pmu.is_core
-    if "," in unit:
-        position = 0
-        for part in unit.split(","):
-            position = pmu.name.find(part, position) + len(part)
-            if position < len(part):
-                return False
-        return True
-    return not {unit, "uncore_" + unit}.isdisjoint((pmu.name, split_number(pmu.name)[0]))
-
-
 def _number(text: str) -> int:
     """Return a number of the files: 0x3c, 60, or the first of "0xB7,0xBB"."""
     text = text.partition(",")[0].strip()
@@ -268,17 +237,6 @@ def event_terms(entry: dict[str, str]) -> str:
     return ",".join(terms)
 
 
-def scale_and_unit(text: str) -> tuple[float, str]:
-    """Split a number and a unit: 64Bytes -> (64.0, "Bytes")."""
-    end = len(text)
-    while end:
-        try:
-            return float(text[:end]), text[end:]
-        except ValueError:
-            end -= 1
-    return 1.0, text
-
-
 def _metric(entry: dict[str, str]) -> MetricDefinition:
     description = entry.get("BriefDescription", "")
     return MetricDefinition(
@@ -289,100 +247,11 @@ def _metric(entry: dict[str, str]) -> MetricDefinition:
         entry.get("PublicDescription", description),
         tuple(name for name in entry.get("MetricGroup", "").split(";") if name),
         entry.get("MetricThreshold", ""),
-        entry.get("Unit", "") if entry.get("Unit", "") in _CORE_ROLES.values() else "",
-        _CONSTRAINTS.get(entry.get("MetricConstraint", ""), ""),
-        tuple(name for name in entry.get("MetricgroupNoGroup", "").split(";") if name),
-        entry.get("DefaultMetricgroupName", ""),
+        entry["Unit"] if entry.get("Unit", "") in _CORE_ROLES.values() else "",
+        CONSTRAINTS.get(entry.get("MetricConstraint", ""), ""),
+        ungrouped_in=tuple(filter(None, entry.get("MetricgroupNoGroup", "").split(";"))),
+        default_group=entry.get("DefaultMetricgroupName", ""),
     )
-
-
-# Events and metrics that CPU vendors publish: tables of names, codes, scales and formulas. The user's own table of a CPU (made by `list
-# --update-events`) precedes the package's. A table is read when an event is requested that the kernel does not name.
-#
-#     tables/MAKER/index.tsv      pattern of identities \t name of the table; the first match counts
-#     tables/MAKER/NAME.z         a table, compressed by zlib
-#     ~/.cache/perfpy/events/IDENTITY     a table
-#
-#     E \t name \t PMU ("": the CPU's own) \t terms \t scale and unit \t topic \t "d" if deprecated
-#     M \t name \t expression \t scale and unit \t groups, separated by ; \t threshold
-#
-# Rows are sorted; trailing empty fields are omitted.
-
-_TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
-_MAKERS: Final = ("intel",)
-_LARGEST_TABLE: Final = 32 << 20  # bytes of a table's text
-_FIELDS: Final = 7
-
-
-class VendorTable:
-    """The events and metrics of one CPU. `folder` is the origin of the table."""
-
-    def __init__(self, text: str, folder: str) -> None:
-        self.folder = folder
-        self._text = "\n" + text
-
-    def alias(self, pmu: Pmu, name: str) -> Alias | None:
-        """Return the PMU's event of this name in any case; None if there is none."""
-        for _, own_name, unit, terms, scale, topic, flags in self._rows(f"\nE\t{name.lower()}\t"):
-            if _has(pmu, unit):
-                return Alias(own_name, terms, *scale_and_unit(scale), topic=topic, deprecated="d" in flags)
-        return None
-
-    def names(self, pmu: Pmu) -> list[str]:
-        """Return the names of the PMU's events."""
-        return [row[1] for row in self._rows("\nE\t") if _has(pmu, row[2])]
-
-    @cached_property
-    def metrics(self) -> list[MetricDefinition]:
-        """All metrics, by name."""
-        return [
-            MetricDefinition(name, expression, unit, groups=tuple(filter(None, groups.split(";"))), threshold=threshold)
-            for _, name, expression, unit, groups, threshold, _ in self._rows("\nM\t")
-        ]
-
-    def _rows(self, start: str) -> Iterator[list[str]]:
-        """Yield the rows with this beginning, each with all its fields."""
-        text = self._text
-        position = text.find(start)
-        while position >= 0:
-            end = text.find("\n", position + 1)
-            row = text[position + 1 : end if end >= 0 else None].split("\t")
-            yield row + [""] * (_FIELDS - len(row))
-            position = text.find(start, end) if end >= 0 else -1
-
-
-def _has(pmu: Pmu, unit: str) -> bool:
-    """Whether a unit's events belong to the PMU; none belong to the stand-in for a missing PMU."""
-    return bool(pmu.path) and belongs(pmu, unit)
-
-
-def table_of(identity: str) -> VendorTable | None:
-    """Return the table of a CPU, the user's own before the package's; None if there is none."""
-    if not identity:
-        return None
-    path = os.path.join(own_folder(), file_name(identity))
-    with contextlib.suppress(OSError, ValueError):
-        return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST_TABLE).decode(), path)
-    for maker in _MAKERS:
-        folder = os.path.join(_TABLES, maker)
-        with open(os.path.join(folder, "index.tsv"), encoding="ascii") as index:
-            for line in index:
-                pattern, _, name = line.rstrip("\n").partition("\t")
-                if re.match(pattern, identity):
-                    path = os.path.join(folder, f"{name}.z")
-                    with open(path, "rb") as file:
-                        return VendorTable(expand("zlib", file.read(), _LARGEST_TABLE).decode("ascii"), path)
-    return None
-
-
-def own_folder() -> str:
-    """Return the folder of the user's tables."""
-    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "events")
-
-
-def file_name(identity: str) -> str:
-    """Return the name of a CPU's table in that folder."""
-    return re.sub(r"[^0-9A-Za-z]", "-", identity)
 
 
 # Make the event table of one CPU from a vendor's event files (`list --update-events`). The source is a folder or a URL that has one of
@@ -392,7 +261,7 @@ def file_name(identity: str) -> str:
 #                                                  or the kernel's whole tree
 #
 # In both layouts a row of mapfile.csv is `pattern of identities,version,path,kind,...`. The first matching row of the kernel's mapfile is
-# complete. Table format: as above. Raises UsageError if there is nothing to read, or nothing for the CPU.
+# complete. Table format: see perfpy.events.vendor_tables. Raises UsageError if there is nothing to read, or nothing for the CPU.
 
 _LARGEST_DOWNLOAD: Final = 64 << 20  # bytes of one file
 _SECONDS: Final = 60  # of one file
@@ -406,6 +275,8 @@ _ADDRESS: Final = ("http://", "https://")
 _ARCHITECTURES: Final = ("x86", "arm64", "powerpc", "riscv", "s390")
 _NAME: Final = re.compile(r"[\w.:+-]+", re.ASCII)
 _CORE_ROLES: Final = {"Core": "cpu_core", "Atom": "cpu_atom"}  # of hybrid CPUs
+#: MetricConstraint of the files -> MetricDefinition.constraint
+CONSTRAINTS: Final = {"NO_GROUP_EVENTS": "always", "NO_GROUP_EVENTS_NMI": "nmi", "NO_GROUP_EVENTS_SMT": "smt"}
 _METRICS: Final = "_perf.json"
 _STEPPING: Final = "(-[0-9A-F]+)?"
 _CLASSES: Final = {"[:xdigit:]": "0-9A-Fa-f", "[:digit:]": "0-9", "[:alpha:]": "A-Za-z", "[:alnum:]": "0-9A-Za-z"}
@@ -427,7 +298,7 @@ def update(identity: str, source: str) -> tuple[str, int, int]:
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(f".{name}.{os.getpid()}", name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-    return os.path.join(own_folder(), name), text.count("\nE\t") + text.startswith("E"), text.count("\nM\t") + text.startswith("M")
+    return os.path.join(own_folder(), name), text.count("\nE\t") + text.startswith("E"), text.count("\nF\t") + text.startswith("F")
 
 
 def _rows(identity: str, source: str) -> Iterator[str]:
@@ -566,8 +437,27 @@ def matches_identity(pattern: str, identity: str) -> bool:
         return False
 
 
+def metric_row(fields: dict[str, str], pmu: str = "") -> tuple[str, ...]:
+    """Return the fields of a metric's row. Raises EventSyntaxError if its formula is none."""
+    name, threshold = fields["MetricName"], fields.get("MetricThreshold", "")
+    return (
+        "F",
+        name.lower(),
+        compile_formula(fields["MetricExpr"]),
+        fields.get("ScaleUnit", ""),
+        fields.get("MetricGroup", ""),
+        compile_formula(threshold) if threshold else "",
+        fields["Unit"] if fields.get("Unit", "") in _CORE_ROLES.values() else pmu,
+        CONSTRAINTS.get(fields.get("MetricConstraint", ""), ""),
+        fields.get("MetricgroupNoGroup", ""),
+        fields.get("DefaultMetricgroupName", ""),
+        name if name != name.lower() else "",
+    )
+
+
 def _row(topic: str, fields: dict[str, str], pmu: str) -> str | None:
     """Return the row of an event or a metric; None for other entries, and for text that would not stay on one row."""
+    row: tuple[str, ...]
     if _NAME.fullmatch(fields.get("EventName", "")):
         deprecated = "d" if fields.get("Deprecated", "0") != "0" else ""
         row = (
@@ -580,8 +470,10 @@ def _row(topic: str, fields: dict[str, str], pmu: str) -> str | None:
             deprecated,
         )
     elif _NAME.fullmatch(fields.get("MetricName", "")) and fields.get("MetricExpr"):
-        groups, limits = fields.get("MetricGroup", ""), fields.get("MetricThreshold", "")
-        row = ("M", fields["MetricName"], fields["MetricExpr"], fields.get("ScaleUnit", ""), groups, limits, "")
+        try:
+            row = metric_row(fields, pmu)
+        except EventSyntaxError:
+            return None
     else:
         return None
     return "\t".join(row).rstrip("\t") if all(map(str.isprintable, row)) else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from perfpy.events.listing import EventInfo
-    from perfpy.events.vendor import MetricDefinition
+    from perfpy.events.vendor_tables import MetricDefinition
 
 
 _TITLES: Final = {

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Final, Protocol, TextIO
 
     from perfpy.events.listing import EventInfo
-    from perfpy.events.vendor import MetricDefinition
+    from perfpy.events.vendor_tables import MetricDefinition
 
     class ListView(Protocol):
         """A consumer of events; `close` ends the text."""

@@ -14,7 +14,8 @@ import pytest
 from tests.builders.pmu_sys import with_pmus
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-UNITS = "arb cbox cha clock ha iio imc imc_free_running irp m2m m3upi pcu qpi r2pcie r3qpi sbox ubox upi"
+UNITS = "uncore_arb uncore_cbox uncore_cha uncore_clock uncore_ha uncore_iio uncore_imc uncore_imc_free_running uncore_irp"
+UNITS += " uncore_m2m uncore_m3upi uncore_pcu uncore_qpi uncore_r2pcie uncore_r3qpi uncore_sbox uncore_ubox uncore_upi"
 CPUS = {
     "GenuineIntel-6-3D-4": "cpu",
     "GenuineIntel-6-3F-2": "cpu",

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from perfpy.abi.attr import CountedEvent, CountState, EventAttr
 from perfpy.counts.aggregation import EVERYWHERE, CountRow, Neighbours
-from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names, parse_formula, value_of
+from perfpy.counts.formulas import parse_formula
+from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names, value_of
 from perfpy.errors import EventSyntaxError
 
 

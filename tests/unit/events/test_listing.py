@@ -11,7 +11,7 @@ import pytest
 from perfpy.errors import KernelRefusedError
 from perfpy.events.listing import Checker, EventInfo, Selector, forgiving, known_reason, marker_names
 from perfpy.events.machine import Machine
-from perfpy.events.vendor import MetricDefinition
+from perfpy.events.vendor_tables import MetricDefinition
 from perfpy.kernel.sysfs import Tracefs
 from perfpy.views.list_text import GROUPS, METRICS, JsonList, NameList, TextList, wrap
 from tests.builders import sysfs_tree

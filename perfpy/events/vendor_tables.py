@@ -1,0 +1,259 @@
+r"""Read the tables of events and metrics that CPU vendors publish: names, codes, scales and formulas.
+
+The user's own table of a CPU (made by `list --update-events`) precedes the package's. A table is read when an event is requested that
+the kernel does not name.
+
+    tables/MAKER/index.tsv      pattern of identities \t name of the table; the first match counts
+    tables/MAKER/NAME.z         a table, compressed by zlib
+    ~/.cache/perfpy/events/IDENTITY     a table
+
+    E \t name \t PMU ("": the CPU's own) \t terms \t scale and unit \t topic \t flags
+    F \t name in lower case \t program \t scale and unit \t groups \t program of the threshold \t kind of core \t constraint \t
+        groups in which its events need not be a group \t group of the default metrics \t name, if not in lower case
+    M \t name \t expression \t scale and unit \t groups \t threshold: a metric of a user's table of an earlier perfpy
+
+Rows are sorted by their bytes and found by bisection; trailing empty fields are omitted. Groups are separated by semicolons. Programs: see
+perfpy.counts.formulas. Flags of events: d deprecated, p counted once per package, u without a
+description by the vendor, for which perf's list has `pmu/name/`.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+
+from perfpy.abi.light_types import NamedTuple, cached_property
+from perfpy.counts.formulas import compile_formula, formula_text
+from perfpy.kernel.sysfs import Alias, split_number
+from perfpy.untrusted.files import read_regular, trusted_file_owners
+
+TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from perfpy.kernel.sysfs import Pmu
+
+
+_TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
+_MAKERS: Final = ("intel", "amd")
+_LARGEST: Final = 32 << 20  # bytes of a table's text
+_EVENT_FIELDS: Final = 7
+_METRIC_FIELDS: Final = 11
+
+
+class MetricDefinition(NamedTuple):
+    """A formula over events, as an expression or as a program (see perfpy.counts.formulas).
+
+    Attributes:
+        name: its name
+        source: the expression, or the program if `is_compiled`
+        unit: scale and unit, such as "100%"
+        groups: names of its metric groups
+        condition: when its value is remarkable, in the notation of `source`
+        pmu: the kind of core of a hybrid CPU; "" if there is one kind
+        constraint: when its events must not be a group: "always", "nmi" (the NMI watchdog counts), "smt" (cores have two threads), or ""
+        ungrouped_in: metric groups in which its events need not be a group
+        default_group: the metric group under which `stat` shows it by default
+    """
+
+    name: str
+    source: str
+    unit: str = ""
+    description: str = ""
+    long_description: str = ""
+    groups: tuple[str, ...] = ()
+    condition: str = ""
+    pmu: str = ""
+    constraint: str = ""
+    is_compiled: bool = False
+    ungrouped_in: tuple[str, ...] = ()
+    default_group: str = ""
+
+    @property
+    def program(self) -> str:
+        """The compiled formula. Raises EventSyntaxError."""
+        return self.source if self.is_compiled else compile_formula(self.source)
+
+    @property
+    def expression(self) -> str:
+        """The formula in perf's notation."""
+        return formula_text(self.source) if self.is_compiled else self.source
+
+    @property
+    def threshold(self) -> str:
+        """The condition of a remarkable value, in perf's notation; "" for none."""
+        return formula_text(self.condition) if self.is_compiled and self.condition else self.condition
+
+    @property
+    def threshold_program(self) -> str:
+        """The compiled condition, "" for none. Raises EventSyntaxError."""
+        return compile_formula(self.condition) if self.condition and not self.is_compiled else self.condition
+
+
+class VendorTable:
+    """The events and metrics of one CPU. `folder` is the origin of the table."""
+
+    def __init__(self, text: str, folder: str) -> None:
+        self.folder = folder
+        self._rows = text.removesuffix("\n").split("\n")
+
+    def alias(self, pmu: Pmu, name: str) -> Alias | None:
+        """Return the PMU's event of this name in any case; None if there is none."""
+        for row in self._rows_from(f"E\t{name.lower()}\t"):
+            if has_unit(pmu, row.split("\t", 3)[2]):
+                return _alias(row)
+        return None
+
+    def aliases(self, pmu: Pmu) -> list[Alias]:
+        """Return all events of the PMU, by name."""
+        units: dict[str, bool] = {}
+        aliases = []
+        for row in self._rows_from("E\t"):
+            unit = row.split("\t", 3)[2]
+            if unit not in units:
+                units[unit] = has_unit(pmu, unit)
+            if units[unit]:
+                aliases.append(_alias(row))
+        return aliases
+
+    def names(self, pmu: Pmu) -> list[str]:
+        """Return the names of the PMU's events."""
+        return [alias.name for alias in self.aliases(pmu)]
+
+    def metrics_named(self, name: str) -> list[MetricDefinition]:
+        """Return the metrics of this name in any case: several on hybrid CPUs, at most one on others."""
+        name = name.lower()
+        rows = self._rows_from(f"F\t{name}\t")
+        return [_metric(row) for row in rows] or [metric for metric in self._expressions if metric.name.lower() == name]
+
+    @cached_property
+    def metrics(self) -> list[MetricDefinition]:
+        """All metrics, by name in lower case."""
+        return [_metric(row) for row in self._rows_from("F\t")] + self._expressions
+
+    @cached_property
+    def _expressions(self) -> list[MetricDefinition]:
+        """The metrics of a table by an earlier perfpy, which are not compiled."""
+        fields = [_split(row, _METRIC_FIELDS) for row in self._rows_from("M\t")]
+        return [
+            MetricDefinition(name, expression, unit, groups=_words(groups), condition=condition)
+            for _, name, expression, unit, groups, condition, *_ in fields
+        ]
+
+    def _rows_from(self, start: str) -> Iterator[str]:
+        """Yield the rows with this beginning."""
+        rows = self._rows
+        index = bisect_left(rows, start)
+        while index < len(rows) and rows[index].startswith(start):
+            yield rows[index]
+            index += 1
+
+
+def _split(row: str, count: int) -> list[str]:
+    fields = row.split("\t")
+    return fields + [""] * (count - len(fields))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(";")))
+
+
+def _alias(row: str) -> Alias:
+    _, name, _, terms, scale, topic, flags = _split(row, _EVENT_FIELDS)[:_EVENT_FIELDS]
+    number, unit = scale_and_unit(scale) if scale else (1.0, "")
+    return Alias(name, terms, number, unit, "p" in flags, False, "", "", topic, "d" in flags)
+
+
+def _metric(row: str) -> MetricDefinition:
+    _, lower, program, unit, groups, condition, pmu, constraint, ungrouped, default, name = _split(row, _METRIC_FIELDS)[:_METRIC_FIELDS]
+    return MetricDefinition(
+        name or lower, program, unit, "", "", _words(groups), condition, pmu, constraint, True, _words(ungrouped), default
+    )
+
+
+def scale_and_unit(text: str) -> tuple[float, str]:
+    """Split a number and a unit: 64Bytes -> (64.0, "Bytes")."""
+    end = len(text)
+    while end:
+        try:
+            return float(text[:end]), text[end:]
+        except ValueError:
+            end -= 1
+    return 1.0, text
+
+
+def belongs(pmu: Pmu, unit: str) -> bool:
+    """Whether the unit of a file means this PMU. A comma matches anything: hisi_sccl,ddrc."""
+    if not unit:
+        return pmu.is_core
+    if "," in unit:
+        position = 0
+        for part in unit.split(","):
+            position = pmu.name.find(part, position) + len(part)
+            if position < len(part):
+                return False
+        return True
+    return not {unit, "uncore_" + unit}.isdisjoint((pmu.name, split_number(pmu.name)[0]))
+
+
+def has_unit(pmu: Pmu, unit: str) -> bool:
+    """Whether a unit's events belong to the PMU; none belong to the stand-in for a missing PMU."""
+    return bool(pmu.path) and belongs(pmu, unit)
+
+
+def table_of(identity: str) -> VendorTable | None:
+    """Return the table of a CPU, the user's own before the package's; None if there is none."""
+    if not identity:
+        return None
+    path = os.path.join(own_folder(), file_name(identity))
+    if os.path.lexists(path):
+        try:
+            return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST).decode(), path)
+        except (OSError, ValueError):  # damaged, or another user's
+            pass
+    for maker in _MAKERS:
+        folder = os.path.join(_TABLES, maker)
+        name = _table_named(folder, identity)
+        if name:
+            import zlib  # only CPUs with a table need it
+
+            path = os.path.join(folder, f"{name}.z")
+            with open(path, "rb") as file:
+                return VendorTable(zlib.decompress(file.read()).decode("ascii"), path)
+    return None
+
+
+def _table_named(folder: str, identity: str) -> str:
+    """Return the name of the table whose pattern in the index matches the identity; "" if none does.
+
+    A pattern is the beginning of the identity, or that and one or several [characters].
+    """
+    with open(os.path.join(folder, "index.tsv"), encoding="ascii") as index:
+        for line in index:
+            pattern, _, name = line.rstrip("\n").partition("\t")
+            if _begins(identity, pattern):
+                return name
+    return ""
+
+
+def _begins(identity: str, pattern: str) -> bool:
+    """Whether the pattern, without a regular expression's cost, is a beginning of the identity."""
+    start, bracket, rest = pattern.partition("[")
+    if not identity.startswith(start):
+        return False
+    if not bracket:
+        return True
+    characters, _, rest = rest.partition("]")
+    position = len(start)
+    return identity[position : position + 1] in tuple(characters) and _begins(identity[position + 1 :], rest)
+
+
+def own_folder() -> str:
+    """Return the folder of the user's tables."""
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "perfpy", "events")
+
+
+def file_name(identity: str) -> str:
+    """Return the name of a CPU's table in that folder."""
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in identity)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.units import ranges_of
+from perfpy.debuginfo.units import ranges_of, read_list_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -268,17 +268,13 @@ class UnitFunctions:
             inside = self._visit(abbreviation, start, scopes)
             if abbreviation.children:
                 if inside is None:
-                    offset = self._after_children(abbreviation, start, after)
+                    has_sibling = abbreviation.has(dwarf.AT_SIBLING)
+                    offset = Die(unit, start).end if has_sibling else skip_children(unit, after)
                     continue
                 scopes.append(inside)
                 if len(scopes) > _DEPTH_MOST:
                     raise ValueError(f"entries nested more than {_DEPTH_MOST} deep at {unit.header.start + start:#x}")
             offset = after
-
-    def _after_children(self, abbreviation: Abbreviation, start: int, after: int) -> int:
-        if abbreviation.has(dwarf.AT_SIBLING):
-            return Die(self.unit, start).end
-        return skip_children(self.unit, after)
 
     def _visit(self, abbreviation: Abbreviation, start: int, scopes: list[tuple[str, CodeDie | None]]) -> tuple[str, CodeDie | None] | None:
         """Collect a DIE; return the scope of its children and the code that contains them, None to skip them."""
@@ -438,56 +434,13 @@ def _list_of_5(unit: DebugUnit, offset: int) -> Iterator[LocatedRange]:
         kind, offset = data[offset], offset + 1
         if kind == dwarf.LLE_END_OF_LIST:
             return
-        operands, offset = _operands(unit, kind, offset)
-        if kind in (dwarf.LLE_BASE_ADDRESS, dwarf.LLE_BASE_ADDRESSX):
-            base = operands[0] if kind == dwarf.LLE_BASE_ADDRESS else unit.indexed_address(operands[0])
-        elif kind != dwarf.LLE_GNU_VIEW_PAIR:
+        if kind == dwarf.LLE_GNU_VIEW_PAIR:
+            offset = dwarf.skip(data, dwarf.skip(data, offset))
+            continue
+        located: tuple[int, int | None] | None = (0, None)
+        if kind != dwarf.LLE_DEFAULT_LOCATION:  # later kinds have the number of a range's kind + 1
+            located, base, offset = read_list_entry(unit, "loclists", kind - (kind > dwarf.LLE_DEFAULT_LOCATION), offset, base)
+        if located:
             length, offset = dwarf.read_unsigned(data, offset)
-            yield LocatedRange(*_bounds(unit, kind, operands, base), bytes(data[offset : offset + length]))
+            yield LocatedRange(*located, bytes(data[offset : offset + length]))
             offset += length
-
-
-#: kind -> the sizes of its operands: 0 for a LEB128 number, 1 for an address
-_OPERANDS: Final = {
-    dwarf.LLE_BASE_ADDRESSX: (0,),
-    dwarf.LLE_STARTX_ENDX: (0, 0),
-    dwarf.LLE_STARTX_LENGTH: (0, 0),
-    dwarf.LLE_OFFSET_PAIR: (0, 0),
-    dwarf.LLE_DEFAULT_LOCATION: (),
-    dwarf.LLE_BASE_ADDRESS: (1,),
-    dwarf.LLE_START_END: (1, 1),
-    dwarf.LLE_START_LENGTH: (1, 0),
-    dwarf.LLE_GNU_VIEW_PAIR: (0, 0),
-}
-
-
-def _operands(unit: DebugUnit, kind: int, offset: int) -> tuple[list[int], int]:
-    """Read an entry's operands; return them and the offset after them."""
-    if kind not in _OPERANDS:
-        raise ValueError(f"an entry of kind {kind} in .debug_loclists")
-    data, operands = unit.sections.data("loclists"), list[int]()
-    for is_address in _OPERANDS[kind]:
-        if is_address:
-            size = unit.header.shape.address_size
-            operands.append(unit.sections.number("loclists", offset, size))
-            offset += size
-        else:
-            operand, offset = dwarf.read_unsigned(data, offset)
-            operands.append(operand)
-    return operands, offset
-
-
-def _bounds(unit: DebugUnit, kind: int, operands: list[int], base: int) -> tuple[int, int | None]:
-    match kind:
-        case dwarf.LLE_DEFAULT_LOCATION:
-            return 0, None
-        case dwarf.LLE_OFFSET_PAIR:
-            return base + operands[0], base + operands[1]
-        case dwarf.LLE_STARTX_ENDX:
-            return unit.indexed_address(operands[0]), unit.indexed_address(operands[1])
-        case dwarf.LLE_STARTX_LENGTH:
-            start = unit.indexed_address(operands[0])
-            return start, start + operands[1]
-        case dwarf.LLE_START_END:
-            return operands[0], operands[1]
-    return operands[0], operands[0] + operands[1]

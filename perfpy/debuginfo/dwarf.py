@@ -163,14 +163,8 @@ RLE_START_LENGTH: Final = 7
 
 # entries of .debug_loclists
 LLE_END_OF_LIST: Final = 0
-LLE_BASE_ADDRESSX: Final = 1
-LLE_STARTX_ENDX: Final = 2
 LLE_STARTX_LENGTH: Final = 3
-LLE_OFFSET_PAIR: Final = 4
 LLE_DEFAULT_LOCATION: Final = 5
-LLE_BASE_ADDRESS: Final = 6
-LLE_START_END: Final = 7
-LLE_START_LENGTH: Final = 8
 LLE_GNU_VIEW_PAIR: Final = 9
 
 # operations of location expressions

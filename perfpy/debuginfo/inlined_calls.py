@@ -39,15 +39,8 @@ class FunctionNames:
         self._numbers = {name: number for number, name in enumerate(names)}
         self._numbers_by_die: dict[tuple[DebugUnit, int], tuple[int, bool]] = {}
 
-    def number(self, activation: Activation) -> int:
-        """Return the number of a function's name."""
-        return self._find(activation)[0]
-
-    def lacks_linkage_name(self, activation: Activation) -> bool:
-        """Whether the function has no linkage name although its language mangles names."""
-        return self._find(activation)[1]
-
-    def _find(self, activation: Activation) -> tuple[int, bool]:
+    def find(self, activation: Activation) -> tuple[int, bool]:
+        """Return the number of a function's name, and whether it is no linkage name although its language mangles names."""
         target: tuple[DebugUnit, int] | None = (activation.unit, activation.offset)
         if activation.caller is not None:
             target = activation.unit.target(activation.origin) if activation.origin else None
@@ -199,15 +192,10 @@ class InlineFinder:
         for _ in range(_NESTED_MOST):
             if activation is None:
                 return
-            call = unit, _bound(activation.file), _bound(activation.line)
-            yield self._functions.number(activation), *call, *self._find_unnamed(activation)
+            number, is_unnamed = self._functions.find(activation)
+            die, low = (activation.unit.header.start + activation.offset, activation.low) if is_unnamed else (-1, -1)
+            yield number, unit, _bound(activation.file), _bound(activation.line), die, low if low < 1 << 63 else -1
             activation = activation.caller
-
-    def _find_unnamed(self, activation: Activation) -> tuple[int, int]:
-        """Return the DIE and the start of a function without a linkage name, otherwise (-1, -1)."""
-        if not self._functions.lacks_linkage_name(activation):
-            return -1, -1
-        return activation.unit.header.start + activation.offset, activation.low if activation.low < 1 << 63 else -1
 
 
 def _bound(number: int) -> int:

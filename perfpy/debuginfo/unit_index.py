@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import slices_index
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import DebugSections, damage_of, open_elf, paths_below
-from perfpy.debuginfo.units import AbbreviationTable, DebugUnit, UnitOwner, ranges_of, read_header
+from perfpy.debuginfo.units import AbbreviationTable, DebugUnit, ranges_of, read_header
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -108,7 +108,7 @@ class UnitIndex:
 
     @cached_property
     def _split(self) -> SplitFiles:
-        return SplitFiles(self.sections, UnitIndex)
+        return SplitFiles(self.sections)
 
     def unit_around(self, offset: int) -> DebugUnit | None:
         """Return the unit that contains an offset of .debug_info, for references between units."""
@@ -220,31 +220,15 @@ _COLUMNS_MOST: Final = 32
 _SECTIONS: Final = {1: "info", 3: "abbrev", 4: "line", 5: "loclists", 6: "str_offsets", 8: "rnglists"}
 
 
-class SplitIndex(UnitOwner, Protocol):
-    """The units of a split file or package."""
-
-    @property
-    def sections(self) -> DebugSections:
-        """The file's debug sections."""
-
-    def headers(self) -> list[Header]:
-        """Return the headers of all units."""
-
-    def unit(self, offset: int) -> DebugUnit | None:
-        """Return the unit whose header is at an offset, None if it is damaged."""
-
-
 class SplitFiles:
     """The split units of one program's skeletons.
 
     Args:
         sections: the program's debug sections.
-        index_of: creates the unit index of a file from its sections.
     """
 
-    def __init__(self, sections: DebugSections, index_of: Callable[[DebugSections], SplitIndex]) -> None:
+    def __init__(self, sections: DebugSections) -> None:
         self._sections = sections
-        self._index_of = index_of
         self._units: dict[int, DebugUnit | None] = {}
 
     def unit(self, skeleton: DebugUnit) -> DebugUnit | None:
@@ -262,7 +246,7 @@ class SplitFiles:
             file = open_elf(path)
             if file is None:
                 continue
-            index = self._index_of(DebugSections(file, self._sections.root, _DWO))
+            index = UnitIndex(DebugSections(file, self._sections.root, _DWO))
             for header in index.headers():
                 unit = index.unit(header.start)
                 if unit and unit.dwo_id == skeleton.dwo_id and unit.is_compilation:
@@ -275,12 +259,12 @@ class SplitFiles:
         yield from paths_below(os.path.dirname(os.path.abspath(self._sections.file.path)), os.path.basename(name))
 
     @cached_property
-    def _package(self) -> SplitIndex | None:
+    def _package(self) -> UnitIndex | None:
         stem, suffix = os.path.splitext(self._sections.file.path)
         for path in (f"{self._sections.file.path}.dwp", *([f"{stem}.dwp"] if suffix == ".debug" else [])):
             file = open_elf(path)
             if file is not None:
-                return self._index_of(DebugSections(file, self._sections.root, _DWO))
+                return UnitIndex(DebugSections(file, self._sections.root, _DWO))
         return None
 
     def _in_package(self, skeleton: DebugUnit) -> DebugUnit | None:

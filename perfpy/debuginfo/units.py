@@ -639,7 +639,8 @@ def range_list(unit: DebugUnit, form: int, value: int) -> Ranges:
             unit.sections.spend(1 + (offset + 1 - begin) // _BYTES_OF_ENTRY)
             return ranges
         else:
-            base, offset = _read_other_entry(unit, kind, offset + 1, base, ranges)
+            entry, base, offset = read_list_entry(unit, "rnglists", kind, offset + 1, base)
+            ranges += _nonempty(*entry) if entry else ()
 
 
 def _nonempty(start: int, end: int) -> Ranges:
@@ -664,35 +665,45 @@ def _ranges_before_5(unit: DebugUnit, offset: int) -> Ranges:
     raise ValueError(f"ranges without an end at {offset:#x} of .debug_ranges")
 
 
-def _read_other_entry(unit: DebugUnit, kind: int, offset: int, base: int, ranges: Ranges) -> tuple[int, int]:
-    """Read an entry of any kind but offset_pair into `ranges`; return the base for later offset pairs, and the offset after the entry."""
-    one, offset = _operand(unit, offset, fixed=kind >= dwarf.RLE_BASE_ADDRESS)
-    if kind == dwarf.RLE_BASE_ADDRESS:
-        return one, offset
-    if kind == dwarf.RLE_BASE_ADDRESSX:
-        return unit.indexed_address(one), offset
-    two, offset = _operand(unit, offset, fixed=kind == dwarf.RLE_START_END)
-    ranges += _nonempty(*_bounds(unit, kind, one, two))
-    return base, offset
+#: kind of an entry -> its operands: 0 for LEB128 numbers, 1 for addresses
+_OPERANDS: Final = {
+    dwarf.RLE_BASE_ADDRESSX: (0,),
+    dwarf.RLE_STARTX_ENDX: (0, 0),
+    dwarf.RLE_STARTX_LENGTH: (0, 0),
+    dwarf.RLE_OFFSET_PAIR: (0, 0),
+    dwarf.RLE_BASE_ADDRESS: (1,),
+    dwarf.RLE_START_END: (1, 1),
+    dwarf.RLE_START_LENGTH: (1, 0),
+}
 
 
-def _bounds(unit: DebugUnit, kind: int, one: int, two: int) -> tuple[int, int]:
-    """Return the range that an entry's two operands stand for."""
-    match kind:
-        case dwarf.RLE_STARTX_ENDX:
-            return unit.indexed_address(one), unit.indexed_address(two)
-        case dwarf.RLE_STARTX_LENGTH:
-            start = unit.indexed_address(one)
-            return start, start + two
-        case dwarf.RLE_START_END:
-            return one, two
-        case dwarf.RLE_START_LENGTH:
-            return one, one + two
-    raise ValueError(f"an entry of kind {kind} in .debug_rnglists")
+def read_list_entry(unit: DebugUnit, section: str, kind: int, offset: int, base: int) -> tuple[tuple[int, int] | None, int, int]:
+    """Return an entry's range (None if it sets the base), the base for later offset pairs, and the offset after the operands.
 
-
-def _operand(unit: DebugUnit, offset: int, *, fixed: bool) -> tuple[int, int]:
-    if not fixed:
-        return dwarf.read_unsigned(unit.sections.data("rnglists"), offset)
-    size = unit.header.shape.address_size
-    return unit.sections.number("rnglists", offset, size), offset + size
+    Args:
+        unit: the unit of the list.
+        section: rnglists or loclists.
+        kind: of the entry, by its number in .debug_rnglists.
+        offset: of its operands.
+        base: of offset pairs.
+    """
+    data, operands = unit.sections.data(section), list[int]()
+    if kind not in _OPERANDS:
+        raise ValueError(f"an entry of kind {kind} in .debug_{section}")
+    for is_address in _OPERANDS[kind]:
+        if is_address:
+            size = unit.header.shape.address_size
+            operand, offset = unit.sections.number(section, offset, size), offset + size
+        else:
+            operand, offset = dwarf.read_unsigned(data, offset)
+        operands.append(operand)
+    if kind in (dwarf.RLE_BASE_ADDRESSX, dwarf.RLE_STARTX_ENDX, dwarf.RLE_STARTX_LENGTH):
+        operands[0] = unit.indexed_address(operands[0])
+    if len(operands) == 1:
+        return None, operands[0], offset
+    start, end = operands
+    if kind == dwarf.RLE_OFFSET_PAIR:
+        return (base + start, base + end), base, offset
+    if kind == dwarf.RLE_STARTX_ENDX:
+        end = unit.indexed_address(end)
+    return (start, end if kind in (dwarf.RLE_STARTX_ENDX, dwarf.RLE_START_END) else start + end), base, offset

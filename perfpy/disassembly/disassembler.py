@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
-class Disassembly:
+class Disassembly(NamedTuple):
     """The location of a function's code and its lines."""
 
-    def __init__(self, code: FunctionCode, lines: list[AsmLine]) -> None:
-        self.code = code
-        self.lines = lines
+    code: FunctionCode
+    lines: list[AsmLine]
 
 
 class Disassembler:
@@ -75,18 +74,14 @@ class Disassembler:
             return begun
         code, running = begun
         try:
-            return Disassembly(code, running.lines() if running else self._run_capstone(code))
+            return Disassembly(code, running.lines() if running else instructions(code, self._style))
         except NoCodeError as reason:
             if running is None or self._style.program:
                 return reason
         try:  # this machine's binutils may support fewer machines than capstone
-            return Disassembly(code, self._run_capstone(code))
+            return Disassembly(code, instructions(code, self._style))
         except NoCodeError as reason:
             return reason
-
-    def _run_capstone(self, code: FunctionCode) -> list[AsmLine]:
-
-        return instructions(code, self._style)
 
 
 # Disassemble with binutils' objdump. objdump opens no file by a name that the program's owner chose. It gets the program as a descriptor:
@@ -169,7 +164,7 @@ class Running:
             text_lines = [*with_source(text_lines, is_read=not self._style.code_only)]
         lines = of_objdump(text_lines, code.start, code.end, self._path)
         if not any(line.is_code for line in lines):
-            raise NoCodeError(code.name, f"objdump finds no instructions in {code.file.path} ({_machine(code)})")
+            raise NoCodeError(code.name, f"objdump finds no instructions in {code.file.path} (ELF machine {code.file.machine})")
         return lines
 
     def stop(self) -> None:
@@ -258,10 +253,6 @@ def _native() -> tuple[int, ...]:
     return (62, 3) if own in (62, 3) else (own,)  # x86's objdump reads both
 
 
-def _machine(code: FunctionCode) -> str:
-    return f"ELF machine {code.file.machine}"
-
-
 # Disassemble with the optional package capstone: code of other machines, or without objdump. Lines have a heading as objdump's. Mapping
 # symbols of 32-bit Arm code distinguish Arm instructions, Thumb instructions and data.
 
@@ -343,7 +334,6 @@ def _instructions(reader: Any, data: bytes, start: int, code: FunctionCode, styl
 
 
 def _of_arm(data: bytes, code: FunctionCode, style: CodeStyle) -> Iterator[AsmLine]:
-
     for start, end, kind in pieces(code.file, code.start, code.start + len(data)):
         part = data[start - code.start : end - code.start]
         if kind != DATA:

@@ -42,7 +42,7 @@ _ONE = 10**12
 _TRACE_FIELDS = "trace_fields"
 
 
-class Conditions:
+class Conditions(NamedTuple):
     """A condition on samples.
 
     Attributes:
@@ -50,9 +50,8 @@ class Conditions:
         of_samples: arguments of Recording.where().
     """
 
-    def __init__(self, hosts: Collection[str] | None, of_samples: dict[str, Any]) -> None:
-        self.hosts = hosts
-        self.of_samples = of_samples
+    hosts: Collection[str] | None
+    of_samples: dict[str, Any]
 
 
 def restrict_to(recording: Recording, conditions: Sequence[Conditions]) -> Recording | None:

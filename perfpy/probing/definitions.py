@@ -190,15 +190,8 @@ def describe(request: ProbeRequest, arguments: list[ProbeArgument]) -> str:
         text += f"@{point.source}"
     if not point.function and point.line is not None:
         text += f":{point.line}"
-    return text + _with([_described_argument(argument) for argument in arguments])
-
-
-def _described_argument(argument: ProbeArgument) -> str:
-    if argument.fields and not argument.name:
-        members = [field.member for field in argument.fields if field.member]
-        return f"{members[-1] if members else argument.variable}={argument.text}"
-    return argument.text
-
-
-def _with(arguments: list[str]) -> str:
-    return f" with {' '.join(arguments)}" if arguments else ""
+    described = []
+    for argument in arguments:
+        members = [argument.variable, *(field.member for field in argument.fields if field.member)]
+        described.append(f"{members[-1]}={argument.text}" if argument.fields and not argument.name else argument.text)
+    return text + (f" with {' '.join(described)}" if described else "")

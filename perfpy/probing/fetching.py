@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import damage_of
 from perfpy.probing.grammar import ALL_PARAMETERS, ProbeArgument, shown_name
-from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, WrongTypeError
+from perfpy.probing.problems import NoVariableError, ProbeError, UnsupportedLocationError, WrongTypeError, hint
 from perfpy.probing.variables import (
     COMPOUNDS,
     POINTERS,
@@ -99,12 +99,9 @@ class Fetcher:
                 return list(self._all(argument))
             variable = self._find(argument.variable)
             if variable is None:
-                from perfpy.probing.problems import nearest
-
                 names = [one.name for one in local_variables(self._scope, self._site.address)] if self._scope else []
-                similar = nearest(argument.variable, names)
-                hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--vars shows the variables"
-                raise NoVariableError(f"no variable '{argument.variable}' at {self._site.name}; {hint}")
+                advice = hint(argument.variable, names, "--vars shows the variables")
+                raise NoVariableError(f"no variable '{argument.variable}' at {self._site.name}{advice}")
             if not variable.is_available(self._site.address) and not variable.is_declared_only:
                 raise NoVariableError(
                     f"'{argument.variable}' has no value at {self._site.name} ({self._site.address:#x}): the compiler optimized it out;"
@@ -203,9 +200,8 @@ class Fetcher:
                 raise WrongTypeError(f"write {argument_text}{right}{field.member} instead of {argument_text}{written}{field.member}")
             offset_and_member = find_member(compound, field.member)
             if offset_and_member is None:
-                raise WrongTypeError(
-                    f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar_members(compound, field.member)}"
-                )
+                similar = hint(field.member, [child.name for child in _members_of(compound) if child.name])
+                raise WrongTypeError(f"'{argument_text}' ({type_text(compound)}) has no member '{field.member}'{similar}")
             offset, member = offset_and_member
             location = self._target_of(part) if is_pointer else self._memory_of(part)
             bits, byte = bitfield(member)
@@ -247,8 +243,8 @@ class Fetcher:
         requested = argument.type
         is_string = requested.startswith(_STRING) or requested == "ustring"
         text = self._as_string(kind, part, argument_text) if is_string else self._text(part)
-        if argument.is_user:
-            text = _as_user_memory(text) if self._is_kernel else text
+        if argument.is_user and self._is_kernel and text[:1] in ("+", "-"):
+            text = f"{text[0]}u{text[1:]}"
         if is_string:
             return text, requested, ""
         if requested and requested not in _LETTERS:
@@ -288,11 +284,6 @@ class Fetcher:
         # The kernel adds the distance of the probe's own address from its file offset, which is also right for data beyond it.
         distance = location.offset - self._site.address + self._program.file_offset(self._site.address)
         return f"@+{distance:#x}"
-
-
-def _as_user_memory(text: str) -> str:
-    """Mark the reads of memory as the user's: +0 to +u0."""
-    return text.replace("+", "+u", 1) if text.startswith("+") else text.replace("-", "-u", 1) if text.startswith("-") else text
 
 
 # Members of structures and elements of arrays: offsets and bitfields.
@@ -349,14 +340,6 @@ def find_member(compound: Die, name: str, depth: int = 0) -> tuple[int, Die] | N
             if nested:
                 return _offset_of(child) + nested[0], nested[1]
     return None
-
-
-def similar_members(compound: Die, name: str) -> str:
-    """Return a suggestion with members that resemble a name, "" without any."""
-    from perfpy.probing.problems import nearest
-
-    similar = nearest(name, [child.name for child in _members_of(compound) if child.name])
-    return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
 def _offset_of(member: Die) -> int:

@@ -90,3 +90,9 @@ def nearest(name: str, candidates: Iterable[str], most: int = 3) -> list[str]:
     matches = difflib.get_close_matches(target, folded, n=most, cutoff=0.6 if len(target) < 5 else 0.72)
     matches += [candidate for candidate in folded if len(target) > 2 and target in candidate and candidate not in matches]
     return [folded[candidate] for candidate in matches[:most]]
+
+
+def hint(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """Return the names that resemble a misspelt one as a question, or other advice."""
+    similar = nearest(name, candidates)
+    return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else otherwise and f"; {otherwise}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 _UNITS_KEPT: Final = 256  # walked units in memory
 _HITS_MOST: Final = 1 << 16  # occurrences of a name's bytes
 _WITH_CODE: Final = (dwarf.UT_COMPILE, dwarf.UT_SKELETON)
-_NO_SUCH_FILE: Final = 2
 _NOT_EXECUTABLE: Final = 8
 
 
-class SymbolCode:
+class SymbolCode(NamedTuple):
     """A symbol with code.
 
     Attributes:
@@ -53,13 +52,10 @@ class SymbolCode:
         is_indirect: whether it selects a function when the program starts (IFUNC).
     """
 
-    __slots__ = ("address", "is_indirect", "name", "size")
-
-    def __init__(self, name: str, address: int, size: int, *, is_indirect: bool) -> None:
-        self.name = name
-        self.address = address
-        self.size = size
-        self.is_indirect = is_indirect
+    name: str
+    address: int
+    size: int
+    is_indirect: bool
 
 
 _EXECUTABLE: Final = 1  # PF_X

@@ -16,7 +16,7 @@ from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.source_lines import ends_with
 from perfpy.probing.definitions import KERNEL_GROUP, Definition, Planned, describe, event_of
 from perfpy.probing.grammar import glob_test, is_glob, parse_argument, without_parameters
-from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError, nearest
+from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError, hint
 from perfpy.symbols.files.elf import DAMAGE
 from perfpy.untrusted.files import UnsafeNameError, below, read_regular
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from perfpy.debuginfo.dies import CodeDie, FunctionName
-    from perfpy.debuginfo.source_lines import Statement, StatementTable
     from perfpy.debuginfo.units import DebugUnit
     from perfpy.probing.grammar import ProbePoint, ProbeRequest
     from perfpy.probing.program import Program
@@ -52,11 +51,6 @@ class Resolver:
         self._search = SiteSearch(program, inlines=inlines, source=source)
         self._most = most
         self.notes: list[str] = []
-
-    @property
-    def search(self) -> SiteSearch:
-        """The search in the debug information."""
-        return self._search
 
     def sites(self, point: ProbePoint, *, with_variables: bool = False) -> list[Site]:
         """Return the sites of a point, at least one.
@@ -173,9 +167,8 @@ class Resolver:
 
         Code without optimization has them only after the prologue: at the second statement, as debuggers assume.
         """
-        if _is_optimized(
-            function.unit.text(dwarf.AT_PRODUCER) or (function.unit.skeleton.text(dwarf.AT_PRODUCER) if function.unit.skeleton else "")
-        ):
+        producer = function.unit.text(dwarf.AT_PRODUCER) or (function.unit.skeleton or function.unit).text(dwarf.AT_PRODUCER)
+        if not producer.startswith("GNU ") or any(mark in f"{producer} " for mark in _OPTIMIZED_MARKS):  # only gcc writes its options
             return function.code.entry
         statement = self._program.statements(function.unit).after(function.code.entry)
         if statement is None or not function.code.holds(statement.address):
@@ -235,12 +228,11 @@ class Resolver:
             if inlined is not None:
                 return ProbeError(f"{point.function} is inlined into its callers and never returns; probe its entry", errno.ENOENT)
         if point.function and not is_glob(point.function):
-            similar = nearest(point.function, self.names())
-            hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "--funcs lists its functions"
             has_part = point.line is not None or point.source or point.pattern
             if has_part and next(self._search.functions(point.function), None) is not None:
                 return NoSuchPointError(self._no_code(point))
-            return NoSuchPointError(f"no function '{point.function}' in {self._program.path}; {hint}")
+            advice = hint(point.function, self.names(), "--funcs lists its functions")
+            return NoSuchPointError(f"no function '{point.function}' in {self._program.path}{advice}")
         if point.source:
             return NoSuchPointError(self._no_code(point))
         return NoSuchPointError(f"'{point.text}' fits no function of {self._program.path}; --funcs lists them")
@@ -269,14 +261,7 @@ class Resolver:
         return described[:_LISTED_MOST] if len(described) > 1 else []
 
 
-def _is_optimized(producer: str) -> bool:
-    """Whether the compiler optimized a unit, by its command line. Only gcc writes that."""
-    return not producer.startswith("GNU ") or any(mark in f"{producer} " for mark in _OPTIMIZED_MARKS)
-
-
 # Search a program's debug information for points: functions, their inlined calls, source lines and patterns.
-
-_PARTS: Final = 3  # of a file's name, for suggestions
 
 
 class Site(NamedTuple):
@@ -477,11 +462,10 @@ class SiteSearch:
         if not path:
             raise ProbeError(f"no source file {source}; --source names the folder of the sources", errno.ENOENT)
         lines = set(matching_lines(read_lines(path), pattern))
-        table: StatementTable = self._program.statements(unit)
+        table = self._program.statements(unit)
         files = table.files_named(source)
         addresses: list[int] = []
-        statements: list[Statement] = table.of_files(files)
-        for statement in statements:
+        for statement in table.of_files(files):
             if statement.line in lines and statement.address not in addresses and (code is None or code.holds(statement.address)):
                 addresses.append(statement.address)
         functions = self._program.functions(unit)
@@ -511,15 +495,12 @@ _CODE: Final = "tTwW"
 _FIRST: Final = "_text"
 
 
-class KernelSymbol:
+class KernelSymbol(NamedTuple):
     """A function of the kernel: name, address, module ("" for the kernel itself)."""
 
-    __slots__ = ("address", "module", "name")
-
-    def __init__(self, name: str, address: int, module: str) -> None:
-        self.name = name
-        self.address = address
-        self.module = module
+    name: str
+    address: int
+    module: str
 
 
 def kernel_symbols(text: str) -> Iterator[KernelSymbol]:
@@ -585,9 +566,8 @@ def _missing(point: ProbePoint, symbols: list[KernelSymbol], module: str) -> str
     where = f"the module {module}" if module else "the kernel"
     if is_glob(point.function):
         return f"'{point.text}' fits no function of {where}"
-    similar = nearest(point.function, (symbol.name for symbol in symbols if module in ("", symbol.module)))
-    hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-    return f"no function '{point.function}' in {where}{hint}"
+    similar = hint(point.function, (symbol.name for symbol in symbols if module in ("", symbol.module)))
+    return f"no function '{point.function}' in {where}{similar}"
 
 
 # Addresses to points as `probe --list` prints them: FUNCTION[:LINE|+OFFSET][%return]@FILE.

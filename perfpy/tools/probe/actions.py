@@ -25,7 +25,7 @@ from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.probing.definitions import describe, parse_shown, unused_name
 from perfpy.probing.grammar import glob_test, parse_filter, parse_line_range, parse_request
-from perfpy.probing.problems import NoSuchPointError, ProbeError, UnreadableRegisterError, UnsupportedLocationError, damage_refused, nearest
+from perfpy.probing.problems import NoSuchPointError, ProbeError, UnreadableRegisterError, UnsupportedLocationError, damage_refused, hint
 from perfpy.probing.program import open_program
 from perfpy.probing.requests import plan
 from perfpy.probing.sites import KALLSYMS, Resolver, SiteSearch, kernel_symbols, plan_kernel, read_lines, site_text, source_path
@@ -37,10 +37,9 @@ from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from perfpy.debuginfo.dies import CodeDie
-    from perfpy.debuginfo.units import DebugUnit
     from perfpy.probing.definitions import Definition, Planned, ShownProbe
     from perfpy.probing.grammar import LineRange
     from perfpy.probing.program import Program
@@ -119,11 +118,8 @@ def _with_names(plans: list[Planned], events: ProbeEvents, *, force: bool) -> li
 def existing_names(events: ProbeEvents) -> dict[str, set[str]]:
     """Return the names of all dynamic events by group."""
     names: dict[str, set[str]] = {}
-    for kernel_side in (False, True):
-        for line in events.lines(is_kernel=kernel_side):
-            probe = parse_shown(line, is_kernel=kernel_side)
-            if probe:
-                names.setdefault(probe.group, set()).add(probe.event)
+    for probe in _probes(events):
+        names.setdefault(probe.group, set()).add(probe.event)
     return names
 
 
@@ -336,9 +332,8 @@ def _of_function(program: Program, search: SiteSearch, requested: LineRange) -> 
         if (own_path, own_base) == (path, base):
             probed |= search.function_lines(function, search.files_of(function.unit, path))
     if not base:
-        similar = nearest(requested.function, Resolver(program).names())
-        hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{hint}", errno.ENOENT)
+        similar = hint(requested.function, Resolver(program).names())
+        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{similar}", errno.ENOENT)
     return path, base, probed
 
 
@@ -354,7 +349,6 @@ def _of_file(program: Program, search: SiteSearch, source: str) -> tuple[str, in
     return path, 0, probed
 
 
-_VALID, _INVALID, _GLOBAL = "[VAL]", "[INV]", "[EXT]"
 _THREAD_OPERATIONS: Final = (dwarf.OP_FORM_TLS_ADDRESS, dwarf.OP_GNU_PUSH_TLS_ADDRESS)
 
 
@@ -384,16 +378,12 @@ def list_variables(program: Program, site: Site, *, externs: bool, ranges: bool,
             line = _line(variable, reader, site.address, code.function, name, ranges=ranges)
             if line and test(variable.name):
                 lines.add(line)
-        for variable in _globals(unit, site.address) if externs else ():
-            if test(variable.name):
-                lines.add(f"{_GLOBAL}\t{_text(variable)}" if ranges else _text(variable))
+        for variable in global_variables(unit) if externs else ():
+            if test(variable.name) and (variable.is_declared_only or _is_plain(variable.expression_at(site.address))):
+                lines.add(f"[EXT]\t{_text(variable)}" if ranges else _text(variable))
     except DAMAGE as damage:
         program.symbols.flaw(damage_of(damage))
     return VariableListing(f"{name}+{site.address - code.function.entry}", sorted(lines))
-
-
-def _globals(unit: DebugUnit, address: int) -> Iterator[ScopedVariable]:
-    return (one for one in global_variables(unit) if one.is_declared_only or _is_plain(one.expression_at(address)))
 
 
 def _text(variable: ScopedVariable) -> str:
@@ -413,7 +403,7 @@ def _line(variable: ScopedVariable, reader: LocationReader, address: int, functi
     if not ranges:
         return _text(variable)
     extents = _ranges(variable, function)
-    mark = _VALID if is_available else _INVALID
+    mark = "[VAL]" if is_available else "[INV]"
     return f"{mark}\t{_text(variable)}\t@<{name}+[{','.join(extents)}]>" if extents else ""
 
 
@@ -439,14 +429,9 @@ def _ranges(variable: ScopedVariable, function: CodeDie) -> list[str]:
     for one in variable.locations():
         if not one.expression or one.start == one.end:
             continue
-        ranges = [(one.start, one.end)] if one.end is not None else _scope(variable, function)
+        ranges = [(one.start, one.end)] if one.end is not None else variable.scope or function.ranges
         extents += [f"{start - function.entry}-{end - function.entry}" for start, end in ranges]
     return extents
-
-
-def _scope(variable: ScopedVariable, function: CodeDie) -> list[tuple[int, int]]:
-    """Return the code in which a variable with one location is in scope."""
-    return variable.scope or function.ranges
 
 
 # Existing probes.
@@ -465,10 +450,8 @@ def print_probes(pattern: str, options: ProbeCommandOptions) -> int:
 
 
 def _probes(events: ProbeEvents) -> list[ShownProbe]:
-    shown_probes = [
-        parse_shown(line, is_kernel=kernel_side) for kernel_side in (True, False) for line in events.lines(is_kernel=kernel_side)
-    ]
-    return [probe for probe in shown_probes if probe is not None]
+    probes = [parse_shown(line, is_kernel=kernel_side) for kernel_side in (True, False) for line in events.lines(is_kernel=kernel_side)]
+    return [probe for probe in probes if probe is not None]
 
 
 def _describe(probe: ShownProbe, programs: Callable[[str], Program | None]) -> str:
@@ -520,7 +503,6 @@ def delete(patterns: Iterable[str], *, dry_run: bool, quiet: bool) -> int:
                 print(one_line(f"Removed event: {group}:{event}"), file=sys.stderr)
     if missing:
         event_names = [f"{group}:{event}" for group, names in existing_names(events).items() for event in names]
-        similar = nearest(missing, [*event_names, *(name.partition(":")[2] for name in event_names)])
-        hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "-l lists the probes"
-        raise ProbeError(f"no probe is named '{missing}'; {hint}", errno.ENOENT)
+        advice = hint(missing, [*event_names, *(name.partition(":")[2] for name in event_names)], "-l lists the probes")
+        raise ProbeError(f"no probe is named '{missing}'{advice}", errno.ENOENT)
     return 0

@@ -176,7 +176,10 @@ _perfpy() {
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
-                '*--filter=[filter the tracepoints of the last -e]:value: ' \
+                '*--filter=[filter the tracepoints or addresses of the last -e]:value: ' \
+                '*-S-[record a tracers last data on SIGUSR2]::value: ' \
+                '*--snapshot=-[record a tracers last data on SIGUSR2]::value: ' \
+                '*--aux-sample=-[add a tracers last data to samples of its group]::value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \

@@ -2,6 +2,7 @@
 
     PerfError                    base of every error that perfpy raises on purpose; exit status 255
       UsageError                 an invalid command line or call; 129
+        TraceOptionsError        options for a hardware tracer that it cannot fulfil; 234
       EventSyntaxError           an event string that cannot be parsed: text, column
       UnknownEventError          a well-formed event that does not exist here: name, near matches
       KernelRefusedError         a failed system call: errno, event, cause, remedy
@@ -35,6 +36,12 @@ class UsageError(PerfError):
     """An option, an argument or a combination of them is invalid."""
 
     exit_code = 129
+
+
+class TraceOptionsError(UsageError):
+    """A hardware tracer cannot record what the options request. perf returns -EINVAL as its status."""
+
+    exit_code = 234
 
 
 def _suggest(near: Sequence[str]) -> str:

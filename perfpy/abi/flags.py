@@ -257,6 +257,9 @@ FLAG_PID_CGROUP = 1 << 2
 FLAG_FD_CLOEXEC = 1 << 3
 
 # sizes of perf_event_attr by ABI version
+#: the beginning of the PMU names of HiSilicon's counters into memory
+PMCU_NAME: Final = "hisi_pmcu"
+
 ATTR_SIZE_VER0 = 64
 ATTR_SIZE_VER1 = 72
 ATTR_SIZE_VER2 = 80

@@ -10,7 +10,7 @@ import struct
 
 from perfpy.abi import framing
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import ATTR_SIZE_VER0, RecordType, names_of
+from perfpy.abi.flags import ATTR_SIZE_VER0, PMCU_NAME, RecordType, names_of
 from perfpy.abi.framing import HeaderBuildId, encode_padded_name, pad_to_words, text, with_header
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import Unknown
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
-#: the common prefix of PMU names
-PMCU_NAME: Final = "hisi_pmcu"
 
 
 class AuxtraceInfo(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.perf_records import PMCU_NAME
+from perfpy.abi.flags import PMCU_NAME
 from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
 from perfpy.errors import BadPerfDataError
 

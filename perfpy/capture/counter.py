@@ -448,9 +448,10 @@ class OpenEvent(CountedEvent):
         filter: the filter for its counters.
         requested: the requested attr.
         asked_precise: the requested precise_ip, before it was lowered.
+        is_enabled: whether it has been enabled, by the start of a program at the latest, and not disabled since.
     """
 
-    __slots__ = ("asked_precise", "counters", "event", "filter", "flags", "requested", "state", "weak")
+    __slots__ = ("asked_precise", "counters", "event", "filter", "flags", "is_enabled", "requested", "state", "weak")
 
     leader: OpenEvent
 
@@ -464,6 +465,7 @@ class OpenEvent(CountedEvent):
         self.filter = event.filter
         self.state = COUNTED
         self.counters: dict[Any, Counter] = {}
+        self.is_enabled = bool(event.attr.enable_on_exec)
         self.ask(event.attr)
 
     @property

@@ -95,16 +95,19 @@ class SideBandOptions(NamedTuple):
     Attributes:
         synth: the existing state to synthesize
         tail_synthesize: synthesize it at the end
+        switch_events: None if the options do not say
+        text_pokes: whether an event of its own records changes of the kernel's code, and its symbols
         latency: whether report --latency must work
     """
 
-    switch_events: bool = False
+    switch_events: bool | None = None
     namespaces: bool = False
     all_cgroups: bool = False
     bpf_events: bool = True
     buildid_mmap: bool = False
     synth: frozenset[str] = SYNTH_ALL
     tail_synthesize: bool = False
+    text_pokes: bool = False
     latency: bool = False
 
 
@@ -167,6 +170,18 @@ class OffCpuOptions(NamedTuple):
     limit: int = DEFAULT_SWITCH_LIMIT
 
 
+class TraceOptions(NamedTuple):
+    """What is recorded of the AUX data of a hardware tracer; all of them by default.
+
+    Attributes:
+        snapshot: the text of --snapshot, None without it
+        aux_sample: the text of --aux-sample, None without it
+    """
+
+    snapshot: str | None = None
+    aux_sample: str | None = None
+
+
 class RecordOptions(NamedTuple):
     """The options of a recording; the defaults are perf's.
 
@@ -189,6 +204,7 @@ class RecordOptions(NamedTuple):
     buffers: BufferOptions = BufferOptions()
     output: OutputOptions = OutputOptions()
     off_cpu: OffCpuOptions = OffCpuOptions()
+    trace: TraceOptions = TraceOptions()
     jit: bool = False
     python: bool = False
     delay: int | tuple[tuple[int, int], ...] = 0

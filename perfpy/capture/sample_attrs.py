@@ -9,13 +9,12 @@ import os
 from errno import EACCES, EOPNOTSUPP, EPERM
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.abi.perf_records import PMCU_NAME
+from perfpy.abi.flags import PMCU_NAME, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.sample_layout import minimal_registers, user_registers
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError, UsageError
-from perfpy.events.event import TRACKING, Event, change_events
+from perfpy.events.event import INTEL_PT, TRACKING, Event, change_events, is_tracer
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ _FUNCTION_TRACE: Final = ("ftrace", "function")
 _MAX_PRECISION: Final = 3
 
 
+_AUX_ACTIONS: Final = {"start-paused": 1, "pause": 2, "resume": 4}  # bits of the attr
+
+
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
 
 
@@ -57,41 +59,39 @@ def configure_sampling(
         sysfs: the machine's; None for one with a single kind of cores.
     """
     result = list(events)
-    if any(map(is_aux, events)):
-        from perfpy.capture.aux_area import with_aux_first  # few machines have one
-
-        result = with_aux_first(events, options)
     at_once = not target.has_tasks or options.starts_disabled or bool(sysfs and len(sysfs.core_pmus) > 1)
-    tracking = result[0] if result else None
-    if tracking is None or is_aux(tracking) or ((at_once or options.max_cpu) and not is_dummy(tracking)):
-        tracking = new_dummy(TRACKING, system_wide=target.kind == "cpu" and not all(map(is_dummy, result)))
+    tracking = next((event for event in result if event.role == TRACKING), result[0] if result else None)
+    is_wide = at_once and target.kind == "cpu" and not all(map(is_dummy, result))
+    if tracking is None or ((at_once or options.max_cpu) and not is_dummy(tracking)):
+        tracking = new_dummy(TRACKING, system_wide=is_wide)
         result.append(tracking)
-    elif at_once and target.kind == "cpu" and not all(map(is_dummy, result)):
-        wider = tracking
-        result = change_events(result, lambda event: {"system_wide": event is wider})
+    elif is_wide and not tracking.role:
+        requested = tracking
+        result = change_events(result, lambda event: {"system_wide": event is requested})
         tracking = result[0]
     groups = {event.leader for event in result if not event.is_leader}
     attrs = {
         event: sampling_attr(event, options, target, tracks=event is tracking, at_once=at_once, in_group=event.leader in groups)
         for event in result
     }
-    attrs |= {event: _following(event, attrs) for event in result if event.sample_read and not event.is_leader}
+    attrs |= {event: _following(event, attrs, result) for event in result if event.sample_read and not event.is_leader}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
     return change_events(result, lambda event: {"attr": final[event]})
 
 
-def new_dummy(role: str, *, system_wide: bool) -> Event:
-    """Return an event for side-band."""
-    return Event("dummy:u", _software(SoftwareId.DUMMY, sample_period=1), role=role, system_wide=system_wide)
+def new_dummy(role: str, *, system_wide: bool = False, immediate: bool = False, **fields: int) -> Event:
+    """Return an event for side-band. fields are those of its attr."""
+    attr = _software(SoftwareId.DUMMY, sample_period=1, **fields)
+    return Event("dummy:u", attr, role=role, system_wide=system_wide, immediate=immediate)
 
 
 def is_aux(event: Event | OpenEvent) -> bool:
     """Whether hardware writes this event's data to memory."""
-    return event.pmu.startswith(PMCU_NAME)
+    return is_tracer(event.pmu)
 
 
-def _aux_attr(attr: EventAttr) -> EventAttr:
-    """Return the attr of an AUX event: its records only mark the times of its data."""
+def _pmcu_attr(attr: EventAttr) -> EventAttr:
+    """Return the attr of a HiSilicon PMCU's event: its records only mark the times of its data."""
     sample_type = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU
     excluded = dict.fromkeys(("exclude_user", "exclude_kernel", "exclude_hv", "exclude_guest", "exclude_host"), 0)
     read_format = int(ReadFormat.ID | ReadFormat.LOST)
@@ -112,8 +112,8 @@ def sampling_attr(
     """
     if event.ebb:
         raise UsageError(f"'{event.name}' branches to the program at overflows (EBB, bit 63), and has no samples; clear that bit")
-    if is_aux(event):
-        return _aux_attr(event.attr)
+    if event.pmu.startswith(PMCU_NAME):
+        return _pmcu_attr(event.attr)
     return _Draft(event, options, target, tracks=tracks, at_once=at_once, in_group=in_group).finish()
 
 
@@ -137,7 +137,7 @@ class _Draft:
         self.target = target
         self.tracks = tracks
         self.in_group = in_group
-        self.is_plain = bool(event.role)  # it has no samples
+        self.is_plain = bool(event.role) or event.pmu == INTEL_PT  # perf adds nothing to their records
         self.at_once = at_once and tracks and is_dummy(event)
         self.sample = SampleType.IP | SampleType.TID
         self.read = ReadFormat.ID | ReadFormat.LOST
@@ -220,7 +220,7 @@ class _Draft:
             (options.side_band.all_cgroups, SampleType.CGROUP),
             (options.sampling.data_page_size, SampleType.DATA_PAGE_SIZE),
             (options.sampling.code_page_size, SampleType.CODE_PAGE_SIZE),
-            (bool(options.sampling.branch_filter) and not is_dummy(self.event), SampleType.BRANCH_STACK),
+            (bool(options.sampling.branch_filter) and not (self.is_plain or is_dummy(self.event)), SampleType.BRANCH_STACK),
         ):
             if is_wanted:
                 self.sample |= field
@@ -259,7 +259,7 @@ class _Draft:
             draft.exclude_callchain_user = 1
 
     def _set_registers(self) -> None:
-        if is_dummy(self.event):
+        if self.is_plain or is_dummy(self.event):
             return
         if self.options.sampling.intr_regs:
             self.sample |= SampleType.REGS_INTR
@@ -272,12 +272,14 @@ class _Draft:
         draft, options = self.draft, self.options
         if not self.tracks:
             return
-        draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = draft.ksymbol = 1
+        draft.task = draft.mmap = draft.mmap2 = draft.comm = draft.comm_exec = 1
+        draft.ksymbol = int(not options.side_band.text_pokes)
         draft.build_id = int(options.side_band.buildid_mmap)
         draft.bpf_event = int(options.side_band.bpf_events)
         draft.namespaces = int(options.side_band.namespaces)
         draft.cgroup = int(options.side_band.all_cgroups)
-        draft.context_switch = int(options.side_band.switch_events)
+        if options.side_band.switch_events:
+            draft.context_switch = 1
         draft.defer_output = int(bool(options.sampling.callchain and options.sampling.callchain.defer))
 
     def _set_enabling(self) -> None:
@@ -285,8 +287,11 @@ class _Draft:
         draft, starts_disabled = self.draft, self.options.starts_disabled
         is_command = self.target.kind == "command"
         waits_for_exec = is_command and (starts_disabled if self.at_once else not starts_disabled)
+        if self.event.immediate:
+            waits_for_exec = False
         draft.enable_on_exec = int(waits_for_exec and self.event.is_leader)
-        draft.disabled = int(self.event.is_leader and not (self.at_once and not waits_for_exec))
+        starts = self.event.immediate or (self.at_once and not waits_for_exec)
+        draft.disabled = int(self.event.is_leader and not starts)
 
     def _apply_terms(self) -> None:
         draft, terms = self.draft, self.event.terms
@@ -306,17 +311,10 @@ class _Draft:
             draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
         if terms.call_graph is not None or terms.stack_size or terms.max_stack:
             self._set_own_callchain()
-        self._refuse_hardware_terms()
-
-    def _refuse_hardware_terms(self) -> None:
-        terms = self.event.terms
-        terms_given = {
-            "call-graph=lbr": terms.call_graph == "lbr",
-            "aux-output": terms.aux_output,
-            "aux-sample-size": terms.aux_sample_size,
-        }
-        for name in (name for name, is_given in terms_given.items() if is_given):
-            cause = f"'{name}' needs branch records or a hardware tracer, which perfpy does not support"
+        draft.aux_output = int(terms.aux_output or 0)
+        draft.aux_action = sum(_AUX_ACTIONS[name] for name in terms.aux_action or ())
+        if terms.call_graph == "lbr":
+            cause = "'call-graph=lbr' needs branch records, which perfpy does not support"
             raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="drop the term")
 
     def _set_own_callchain(self) -> None:
@@ -336,12 +334,20 @@ class _Draft:
         self._set_callchain(chain._replace(stack_size=copied) if copied else chain)
 
 
-def _following(event: Event, attrs: Mapping[Event, EventAttr]) -> EventAttr:
-    """Return the attr of a :S group's member: the leader samples, and the member is only read, but has the leader's sample_type."""
-    attr = attrs[event]
+def _following(event: Event, attrs: Mapping[Event, EventAttr], events: Sequence[Event]) -> EventAttr:
+    """Return the attr of a :S group's member: the sampler samples, and the member is only read, but has the sampler's sample_type.
+
+    The sampler is the leader, or the second event if a tracer leads.
+    """
+    leader, attr = event.leader, attrs[event]
+    sampler = next(other for other in events if other.leader is leader and other is not leader) if is_aux(leader) else leader
+    if event is sampler:
+        return attr
     if event.terms.period is None and event.terms.freq is None:
         attr = attr.copy(freq=0, sample_period=0)
-    return attr.copy(write_backward=0, sample_type=attrs[event.leader].sample_type)
+    if event.terms.overwrite is None:
+        attr = attr.copy(write_backward=0)
+    return attr.copy(sample_type=attrs[sampler].sample_type | attrs[leader].sample_type)
 
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:

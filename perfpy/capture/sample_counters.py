@@ -7,7 +7,7 @@ import os
 
 from perfpy.abi.attr import EventAttr, decode_read, is_sampled_each_time, read_size
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.flags import FLAG_PID_CGROUP, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import FLAG_PID_CGROUP, PMCU_NAME, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import IdIndexEntry
 from perfpy.capture.counter import Counter, Opener, events_to_open
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Final
 
-    from perfpy.capture.aux_area import AuxOutput
+    from perfpy.capture.aux_area import AuxTrace
     from perfpy.capture.counter import OpenEvent
+    from perfpy.capture.tracers import TracePlan
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
     from perfpy.kernel.procfs import ProcFs
@@ -82,19 +83,20 @@ class SampleCounters:
         self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
         self._skip_foreign = skip_foreign
+        self._tell = tell
         self._missing: set[int] = set()
         self._foreign: set[int] = set()
         self._opener = Opener(kernel, self, on_cpus=ANY in self.tids, tell=tell, more_files=raise_open_files_limit)
         self.rings: list[Ring] = []
         self._ring_fds: list[int] = []
         self.opened: list[Opened] = []
-        self.aux: AuxOutput | None = None
+        self.aux: AuxTrace | None = None
 
     def open(self) -> None:
         """Open every event on its targets. Raises KernelRefusedError after closing all if one cannot be opened."""
         try:
             for event in self.events:
-                if is_aux(event):
+                if event.event.terms.user_events:
                     from perfpy.capture.aux_area import write_user_events  # few machines have one
 
                     write_user_events(event.event)
@@ -112,7 +114,7 @@ class SampleCounters:
             warn(f"skipping {threads}, the first is {min(self._foreign)}; run with CAP_PERFMON or CAP_SYS_PTRACE to include them")
 
     def _targets(self, event: OpenEvent) -> Iterator[CounterTarget]:
-        if is_aux(event):
+        if event.pmu.startswith(PMCU_NAME):
             yield from (CounterTarget(cpu, ANY) for cpu in event.cpus or (0,))
             return
         cpus = self.cpus
@@ -155,10 +157,10 @@ class SampleCounters:
             self._foreign.add(tid)
         return bool(set(self.tids) - self._missing)
 
-    def map(self, pages: int, aux_pages: int = 0) -> None:
+    def map(self, pages: int, trace: TracePlan | None = None, warn: Callable[[str], None] | None = None) -> None:
         """Map the ring buffers, `pages` pages each, and redirect every counter's records to that of its CPU (or thread).
 
-        aux_pages is the size of the AUX area of an AUX event; 0 for the default.
+        trace: how the AUX data of a tracer's event are collected; warn is called with lines about them.
         """
         owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring buffer
         owner_fds = self._ring_fds
@@ -175,10 +177,13 @@ class SampleCounters:
                 else:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
                 self.opened.append(Opened(event, target, counter, counter.id, ring))
-        if self.opened and is_aux(self.opened[0].event):
-            from perfpy.capture.aux_area import AuxOutput  # few machines have one
+        if trace:
+            from perfpy.capture.aux_area import AuxTrace, TracedCounter  # few machines have one
 
-            self.aux = AuxOutput(self.opened[0].counter, self.rings[0], 0, aux_pages)
+            traced = [
+                TracedCounter(one.counter, one.event, one.target.cpu, one.target.tid, one.ring) for one in self.opened if is_aux(one.event)
+            ]
+            self.aux = AuxTrace(traced, self.rings, self.cpus, trace, warn or self._tell)
 
     def restricted_to(self, events: Sequence[OpenEvent]) -> SampleCounters:
         """Return the same open counters, restricted to these events."""
@@ -203,7 +208,8 @@ class SampleCounters:
 
     def fds(self) -> list[int]:
         """Return every counter's file descriptor, except those that do not end with the tasks."""
-        return [one.counter.fd for one in self.opened if not is_aux(one.event)]
+        is_of_tasks = ANY not in self.tids
+        return [one.counter.fd for one in self.opened if not (is_of_tasks and one.target.tid == ANY)]
 
     def ring_fds(self) -> list[int]:
         """Return the counters whose ring buffers are mapped; polling them reports every record."""
@@ -212,7 +218,7 @@ class SampleCounters:
     def enable(self, *, with_program: bool = False) -> None:
         """Enable all counters; with_program: only those that a program's start does not enable."""
         for event in self.events:
-            if not with_program or is_aux(event):
+            if not with_program or (event.attr.disabled and not event.attr.enable_on_exec):
                 self.switch(event, True)
 
     def disable(self) -> None:
@@ -223,6 +229,7 @@ class SampleCounters:
     def switch(self, event: OpenEvent, on: bool) -> None:
         """Enable or disable an event's counters; members of a group follow their leader."""
         action = Counter.enable if on else Counter.disable
+        event.is_enabled = on
         if event.is_leader:
             for counter in event.counters.values():
                 action(counter)

@@ -25,6 +25,7 @@ from perfpy.capture.record_options import (
     SamplingOptions,
     SideBandOptions,
     SwitchOutput,
+    TraceOptions,
     compression_of_unwound,
     parse_branch_filter,
     parse_callchain,
@@ -125,12 +126,9 @@ def _max_size(text: str) -> int:
     return parse_size(text, "--max-size")
 
 
-_HARDWARE = "it needs a hardware tracer, which perfpy does not decode"
 _BPF = "it needs perf's BPF programs; --filter filters tracepoints in the kernel"
 
 _LACKING: Final = {
-    "-S,--snapshot": _HARDWARE,
-    "--aux-sample": _HARDWARE,
     "--setup-filter": _BPF,
     "--bpf-aux-pause": _BPF,
     "--clang-path": "perf dropped it, too",
@@ -165,7 +163,13 @@ class SamplingCommandOptions(CommandOptions):
     """The events, and the sampling frequency."""
 
     event: tuple[str, ...] = option("-e,--event", Listed(), "select events; perfpy list shows them", metavar="<event>", negatable=False)
-    filter: tuple[str, ...] = option("--filter", Listed(), "filter the tracepoints of the last -e", metavar="<filter>", negatable=False)
+    filter: tuple[str, ...] = option(
+        "--filter", Listed(), "filter the tracepoints or addresses of the last -e", metavar="<filter>", negatable=False
+    )
+    snapshot: str | None = option(
+        "-S,--snapshot", Attached(""), "record a tracer's last data on SIGUSR2; e: also at exit", metavar="<[e][size]>"
+    )
+    aux_sample: str | None = option("--aux-sample", Attached(""), "add a tracer's last data to samples of its group", metavar="<size>")
     event_files: str = option("--event-files", Value(default=""), "also take named events from these JSON files", metavar="<folder>")
     freq: int | None = option("-F,--freq", Value(frequency), "samples per second (default: 4000)", metavar="<freq or 'max'>")
     period: int | None = option("-c,--count", Value(sample_period), "take one sample every n events", metavar="<n>")
@@ -246,7 +250,7 @@ class ContentCommandOptions(CommandOptions):
 class SideBandCommandOptions(CommandOptions):
     """The records besides samples."""
 
-    switch_events: bool = option("--switch-events", Flag(), "record context switches")
+    switch_events: bool | None = option("--switch-events", Flag(default=None), "record context switches")
     namespaces: bool = option("--namespaces", Flag(), "record namespaces of tasks")
     all_cgroups: bool = option("--all-cgroups", Flag(), "record cgroups of tasks")
     no_bpf_event: bool = option("--no-bpf-event", Flag(), "do not record BPF programs")
@@ -382,13 +386,14 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         ),
         side_band=options.fill(
             SideBandOptions,
-            switch_events=options.switch_events or options.latency,
+            switch_events=options.latency or options.switch_events,
             bpf_events=not options.no_bpf_event,
             buildid_mmap=options.buildid_mmap or build_id == "mmap",
         ),
         buffers=_buffers(options),
         output=_output(options, config, build_id),
         off_cpu=OffCpuOptions(options.off_cpu, options.off_cpu_thresh, options.off_cpu_limit),
+        trace=TraceOptions(options.snapshot, options.aux_sample),
         command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
         notes=notes_are_read(quiet=options.quiet, verbose=options.verbose),
         brief=options.brief and not options.verbose,

@@ -6,7 +6,7 @@ opening elsewhere (perfpy.capture.counter). Names of the terms: perf-record(1), 
 
 from __future__ import annotations
 
-from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
+from perfpy.abi.flags import PMCU_NAME, CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 
 
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+
+
+# PMUs of hardware tracers, which write their data to AUX areas.
+
+INTEL_PT: Final = "intel_pt"
+INTEL_BTS: Final = "intel_bts"
+CS_ETM: Final = "cs_etm"
+ARM_SPE: Final = "arm_spe"
+HISI_PTT: Final = "hisi_ptt"
+
+#: Beginnings of PMU names: arm_spe_0, hisi_ptt0_2, hisi_pmcu_sccl3.
+TRACERS: Final = (INTEL_PT, INTEL_BTS, CS_ETM, ARM_SPE, HISI_PTT, PMCU_NAME)
+
+
+def is_tracer(pmu: str) -> bool:
+    """Whether events of this PMU write AUX data."""
+    return pmu.startswith(TRACERS)
+
+
+def counts_tasks(pmu: str) -> bool:
+    """Whether a tracer's events follow tasks, although its CPUs are limited by a cpumask."""
+    return pmu.startswith(ARM_SPE)
 
 
 class EventTerms(NamedTuple):
@@ -38,6 +60,7 @@ class EventTerms(NamedTuple):
         cpu: the CPUs to open the event on, also for tasks
         driver: `@name=value` settings of a hardware tracer
         user_events: the events that a HiSilicon PMCU counts
+        config_bits: the bits of config that the terms of a hardware tracer set or clear
     """
 
     period: int | None = None
@@ -58,6 +81,7 @@ class EventTerms(NamedTuple):
     cpu: tuple[int, ...] | None = None
     driver: tuple[str, ...] | None = None
     user_events: tuple[int, ...] | None = None
+    config_bits: int | None = None
 
     def present_terms(self) -> dict[str, Any]:
         """Return the present terms by name."""
@@ -104,6 +128,7 @@ class Event(NamedTuple):
         is_named: whether the term `name` gave it its name
         added_to: the event on the first of the PMUs that the text means, to which stat adds this one's count; None for that event
         must_be_grouped: whether it counts only in its group (x86's topdown metrics)
+        immediate: whether a recording enables it before the others
     """
 
     name: str
@@ -135,6 +160,7 @@ class Event(NamedTuple):
     is_named: bool = False
     added_to: Event | None = None
     must_be_grouped: bool = False
+    immediate: bool = False
 
     def __eq__(self, other: object) -> bool:
         return self is other

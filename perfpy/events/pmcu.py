@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.perf_records import PMCU_NAME
+from perfpy.abi.flags import PMCU_NAME
 from perfpy.errors import EventSyntaxError, UsageError
 from perfpy.kernel.sysfs import read_text
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PerfType, SoftwareId
+from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PMCU_NAME, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
-from perfpy.abi.perf_records import PMCU_NAME
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
-from perfpy.events.event import MACHINE_VALUES, RETIREMENT_LATENCY, TOOL, Event, cache_event, generic_event
+from perfpy.events.event import MACHINE_VALUES, RETIREMENT_LATENCY, TOOL, TRACERS, Event, cache_event, counts_tasks, generic_event, is_tracer
 from perfpy.events.grammar import (
     RAW_LIMIT,
     Breakpoint,
@@ -96,7 +95,10 @@ def parse_events(
             pmu = machine.sysfs.pmu(event.pmu) if event.pmu else None
             if event.tracepoint is None and not (pmu and pmu.address_filters):
                 raise UsageError(f"--filter needs a tracepoint or a hardware tracer, and '{event.name}' is neither")
-            event.narrow(expression)
+            if event.tracepoint:
+                event.narrow(expression)
+            else:
+                event.filter = f"{event.filter},{expression}" if event.filter else expression
     if machine.is_hybrid and not adds_cores:
         _tell_cores_apart(drafts, machine)
     for draft in drafts:
@@ -356,7 +358,7 @@ def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
 # events may join any group. The rules for splitting and ordering are perf 6.12's.
 
 #: PMUs of hardware tracers, whose groups may hold events of other PMUs
-_TRACERS: Final = ("intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt", "hisi_pmcu", "s390_cpum_sf")
+_TRACERS: Final = (*TRACERS, "s390_cpum_sf")
 _TYPE_NAMES: Final[dict[int, str]] = {
     PerfType.SOFTWARE: "software",
     PerfType.TRACEPOINT: "tracepoint",
@@ -710,7 +712,11 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
     attr.type = pmu.type
     event.pmu = pmu.name
     event.cpus = pmu.cpus
-    event.requires_cpu = pmu.cpus is not None and not pmu.is_core
+    event.requires_cpu = pmu.cpus is not None and not pmu.is_core and not counts_tasks(pmu.name)
+    if is_tracer(pmu.name):
+        from perfpy.events.tracers import default_config  # rarely needed
+
+        attr.config = default_config(pmu)
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     alias: Alias | None = None
     for term in terms:
@@ -759,6 +765,8 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
         event.terms = event.terms._replace(user_events=user_events(term, context.text))
     elif is_event_term(term.name):
         apply_event_term(event, term, context.text, counting=context.counting)
+        if term.name == "config" and is_tracer(pmu.name):
+            event.terms = event.terms._replace(config_bits=_BITS_64)
     elif not _set_generic(event, pmu, term, context):
         raise _unknown_term(pmu, term, context)
 
@@ -775,7 +783,12 @@ def _set_format(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -
     if value >> layout.width:
         highest = (1 << layout.width) - 1
         raise context.error(term.value_column, f"{term.literal or value} does not fit '{term.name}'", f"at most {highest:#x}")
-    setattr(event.attr, layout.field, getattr(event.attr, layout.field) | layout.spread(value))
+    before = getattr(event.attr, layout.field)
+    if is_tracer(pmu.name):  # its terms change a default
+        before &= ~pmu.bits(term.name)
+        if layout.field == "config":
+            event.terms = event.terms._replace(config_bits=(event.terms.config_bits or 0) | pmu.bits(term.name))
+    setattr(event.attr, layout.field, before | layout.spread(value))
 
 
 def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> bool:

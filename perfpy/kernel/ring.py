@@ -210,17 +210,31 @@ class AuxArea:
         self._last_head = 0
 
     @classmethod
-    def map(cls, fd: int, ring: Ring, pages: int) -> AuxArea:
-        """Map `pages` pages (a power of two) after the data ring. Raises KernelRefusedError, and UsageError for a backward ring."""
+    def map(cls, fd: int, ring: Ring, pages: int, *, overwrite: bool = False) -> AuxArea:
+        """Map `pages` pages (a power of two) after the data ring. Raises KernelRefusedError, and UsageError for a backward ring.
+
+        overwrite: whether new data overwrite the oldest ones; otherwise the hardware stops at data that were not consumed.
+        """
         if ring.backward:
             raise UsageError("a backward ring has no AUX area, because its control page is only read")
         offset = ring.size + PAGE_SIZE
         struct.pack_into("=QQ", ring.control, _AUX_OFFSET, offset, pages * PAGE_SIZE)
+        protection = mmap.PROT_READ if overwrite else mmap.PROT_READ | mmap.PROT_WRITE
         try:
-            area = mmap.mmap(fd, pages * PAGE_SIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE, offset=offset)
+            area = mmap.mmap(fd, pages * PAGE_SIZE, mmap.MAP_SHARED, protection, offset=offset)
         except OSError as error:
             raise _explain_refusal(error.errno or 0, pages) from None
         return cls(ring, area)
+
+    @property
+    def size(self) -> int:
+        """The size of the area in bytes."""
+        return len(self._data)
+
+    @property
+    def head(self) -> int:
+        """The position of the next byte: the number of bytes written, or, of some tracers that overwrite, an offset in the area."""
+        return self._head[0]
 
     @property
     def position(self) -> int:
@@ -229,9 +243,16 @@ class AuxArea:
 
     def pending(self) -> tuple[memoryview, ...]:
         """Return the unread trace as one slice, or two if it wraps around; () if there is none."""
-        start, end = self._tail[0], self._head[0]
-        self._last_head = end
+        self._last_head = self.head
+        return self.between(self._tail[0], self._last_head)
+
+    def between(self, start: int, end: int) -> tuple[memoryview, ...]:
+        """Return the bytes between two positions, at most `size` apart, as one slice or two; () if they are equal."""
         return _slices(self._data, start, end) if start != end else ()
+
+    def copy(self, start: int, end: int) -> bytes:
+        """Return a copy of the bytes between two positions."""
+        return b"".join(self.between(start, end))
 
     def consume(self) -> None:
         """Return the space of the last pending() to the kernel."""

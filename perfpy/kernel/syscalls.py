@@ -328,6 +328,11 @@ def may_count_cpus() -> bool:
     return bool(trusted) or (paranoid_level() or 0) <= 0
 
 
+def may_lock_more() -> bool:
+    """Whether ring buffers of this user may lock more memory than the limit for all users."""
+    return bool(own_status()[0] & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN)) or (paranoid_level() or 0) < 0
+
+
 def may_measure_kernel() -> bool:
     """Whether this user may measure the kernel, not only user space."""
     return (paranoid_level() or 0) <= 1 or bool(own_status()[0] & (1 << _CAP_PERFMON | 1 << _CAP_SYS_ADMIN))

@@ -172,8 +172,19 @@ class Pmu:
     @property
     def address_filters(self) -> int:
         """The number of address filters (hardware tracers); 0 for none."""
-        text = read_text(f"{self.path}/nr_addr_filters") or "0"
-        return int(text) if text.isdigit() else 0
+        return self.number("nr_addr_filters") or 0
+
+    def number(self, file: str, base: int = 10) -> int | None:
+        """Return the number in a file below the PMU's folder, such as caps/mtc; None without a number."""
+        try:
+            return int(read_text(f"{self.path}/{file}") or "", base)
+        except ValueError:
+            return None
+
+    def bits(self, term: str) -> int:
+        """Return all bits of a format term in its field; 0 if the PMU does not have it."""
+        layout = self.formats.get(term)
+        return layout.spread((1 << layout.width) - 1) if layout else 0
 
     def __repr__(self) -> str:
         return f"<Pmu {self.name}>"

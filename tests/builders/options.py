@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.capture.record_options import RecordOptions
 
-_GROUPS = "target", "sampling", "side_band", "buffers", "output", "off_cpu", "chains", "rows", "names", "times"
+_GROUPS = "target", "sampling", "side_band", "buffers", "output", "off_cpu", "trace", "chains", "rows", "names", "times"
 Options = TypeVar("Options", RecordOptions, ReportOptions)
 
 

@@ -122,6 +122,42 @@ def intel_skylake(root: Path) -> Tree:
     return tree.pmu("intel_pt", 8, {"cyc": "config:1", "psb_period": "config:24-27"}, nr_addr_filters="2")
 
 
+def intel_trace(root: Path, **files: str) -> Tree:
+    """A machine with both of Intel's tracers; files: other contents of caps/NAME, written caps_NAME."""
+    tree = software_only(root).pmu("cpu", 4, INTEL_CORE_FORMAT, INTEL_CORE_EVENTS).pmu("intel_bts", 7)
+    formats = {
+        "pt": "config:0", "cyc": "config:1", "pwr_evt": "config:4", "fup_on_ptw": "config:5", "mtc": "config:9", "tsc": "config:10",
+        "noretcomp": "config:11", "ptw": "config:12", "branch": "config:13", "mtc_period": "config:14-17", "cyc_thresh": "config:19-22",
+        "psb_period": "config:24-27",
+    }  # fmt: skip
+    caps = {
+        "caps/mtc": "1", "caps/mtc_periods": "249", "caps/psb_cyc": "1", "caps/psb_periods": "3f", "caps/cycle_thresholds": "3f",
+        "caps/topa_multiple_entries": "1", "caps/event_trace": "1", "max_nonturbo_ratio": "20", "tsc_art_ratio": "168:2",
+        "nr_addr_filters": "2",
+    }  # fmt: skip
+    return tree.pmu("intel_pt", 8, formats, {}, **caps | {name.replace("caps_", "caps/"): text for name, text in files.items()})
+
+
+def coresight(root: Path) -> Tree:
+    """An Arm machine with a tracer of each version: ETMv4, ETE, ETMv3; CPU 3 has none."""
+    formats = {"cycacc": "config:12", "contextid": "config:14", "contextid1": "config:14", "contextid2": "config:15"}
+    formats |= {"timestamp": "config:28", "retstack": "config:29", "sinkid": "config2:0-31"}
+    registers = {"trcidr/trcidr0": "0x28000ea1", "trcidr/trcidr1": "0x4100f403", "trcidr/trcidr2": "0x488", "trcidr/trcidr8": "0x0"}
+    registers["mgmt/trcauthstatus"] = "0xcc"
+    ete = registers | {"trcidr/trcidr1": "0x4100fff3", "mgmt/trcdevarch": "0x47705a13", "ts_source": "1"}
+    files = {f"cpu0/{name}": text for name, text in registers.items()} | {f"cpu1/{name}": text for name, text in ete.items()}
+    files |= {"cpu2/mgmt/etmccer": "0x34c01ac2", "cpu2/mgmt/etmidr": "0x411cf312", "sinks/tmc_etr0": "0x1a2b3c4d"}
+    return software_only(root).pmu("cs_etm", 9, formats, {}, **files)
+
+
+def arm_spe(root: Path) -> Tree:
+    """An Arm machine with statistical profiling on CPUs 0 to 3, at most one sample in 256 operations."""
+    formats = {"ts_enable": "config:0", "pa_enable": "config:1", "jitter": "config:16", "load_filter": "config:33"}
+    formats |= {"min_latency": "config2:0-11"}
+    files = {"cpumask": "0-3", "caps/min_interval": "256"}
+    return software_only(root).pmu("arm_spe_0", 10, formats, {}, **files)
+
+
 def intel_hybrid(root: Path) -> Tree:
     """An Alder Lake: big cores 0-15 and small ones 16-23."""
     atom = {term: INTEL_CORE_FORMAT[term] for term in ("event", "umask", "edge", "inv", "cmask", "ldlat", "offcore_rsp")}

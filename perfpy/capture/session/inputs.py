@@ -134,6 +134,7 @@ class Attention:
 
     Attributes:
         stopping: whether to stop.
+        wants_snapshot: whether a snapshot of AUX data is requested.
         signal: the signal that ended the recording, 0 for none.
         wakeups: how often the recorder waited.
         alarms: periodic actions.
@@ -167,6 +168,7 @@ class Attention:
         self.alarms: list[Alarm] = []
         self.others: list[SwitchEvent] = []
         self.stopping = False
+        self.wants_snapshot = False
         self.signal = 0
         self.wakeups = 0
 
@@ -232,6 +234,7 @@ class Attention:
                     self.signal = number
                     self.stopping = True
                 elif number == signal.SIGUSR2:
+                    self.wants_snapshot = True
                     self._output_switch.ask()
         elif self._answers and fd == self._answers.fileno():
             if not self._answers.take():
@@ -264,6 +267,8 @@ class Attention:
         for command in control.commands():
             if command.verb == "stop":
                 self.stopping = True
+            elif command.verb == "snapshot":
+                self.wants_snapshot = True
             else:
                 command.obey(self)
             control.acknowledge(command)

@@ -376,9 +376,7 @@ class DataFile:
             yield from metadata.time_conversion(counters.rings[0])
         yield from metadata.id_index(counters)
         if counters.aux:
-            from perfpy.capture.aux_area import info_record  # few machines have one
-
-            yield info_record(counters.aux.kind)
+            yield counters.aux.info_record()
         if not all(event.attr.exclude_kernel for event in counters.events):
             yield from synthesis.kernel()
         yield from metadata.event_updates(counters, pipe=self._output.is_pipe)
@@ -618,16 +616,27 @@ class Drain:
             if self._move:
                 self._move(index)
             total += self._take(ring, ring.pending(), self._flush)
-        if self._aux and (aux_bytes := self._aux.take(self._output)):
-            self._aux.go_on()
-            total += aux_bytes
+            if self._aux and (aux_bytes := self._aux.take(ring, self._output)):
+                self._aux.go_on(ring)
+                total += aux_bytes
         return self._round(total)
 
     def rest(self) -> int:
         """Write the current contents of the forward ring buffers, however little. Return the bytes written."""
         held = [(ring, ring.pending()) for ring in self._forward]
-        aux = self._aux.take(self._output) if self._aux else 0
+        aux = sum(self._aux.take(ring, self._output) for ring in self._forward) if self._aux else 0
         return self._round(sum(self._take(ring, slices, 1) for ring, slices in held) + aux)
+
+    def snapshot(self) -> int:
+        """Write the latest data of a hardware tracer, which stops meanwhile. Return the bytes written."""
+        if not self._aux:
+            return 0
+        self._aux.switch(False)
+        try:
+            self.rest()
+            return self._round(self._aux.take_snapshot(self._output))
+        finally:
+            self._aux.switch(True)
 
     def backward(self) -> int:
         """Write a snapshot of the backward ring buffers, if there are any: the latest records. Return the bytes written."""

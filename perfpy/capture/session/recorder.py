@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.light_types import NamedTuple
-from perfpy.capture.record_options import ANYWHERE, RecordOptions
-from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, with_frequency
+from perfpy.capture.record_options import ANYWHERE, RecordOptions, TraceOptions
+from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_aux, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import closing
 from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wakeups, names_only
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.capture.session.inputs import Describe
     from perfpy.capture.session.threaded_output import ThreadedDrain
     from perfpy.capture.sleeping_threads import DepartureRecords
+    from perfpy.capture.tracers import TracePlan
     from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
@@ -129,6 +130,7 @@ class Recorder:
             self._names = RuntimeNames(self.options, self.command, self._tell)
             self.options = self._names.options
         self._waits: WaitPlan | None = None
+        self._trace: TracePlan | None = None
         self._copier: FrameCopier | None = None
         self._size = 0
         self._failure: OutputFailedError | None = None
@@ -202,6 +204,10 @@ class Recorder:
             if self._copier is None:  # frames are read the better the sooner
                 self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
         events = self._parse() if target.kind != "cpu" else self._on_requested_cpus(self._parse(), target)
+        if any(map(is_aux, events)) or self.options.trace != TraceOptions() or any(event.terms.aux_sample_size for event in events):
+            from perfpy.capture.tracers import plan_trace  # rarely needed
+
+            events, self.options, self._trace = plan_trace(events, self.options, target, self._machine.sysfs, self._tell)
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(events, self.options, target, self._kernel, self._machine.sysfs)
         from perfpy.capture.off_cpu import add_wait_events  # rarely needed
@@ -300,7 +306,7 @@ class Recorder:
         try:
             attrs = [event.attr for event in events]
             usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)
-            counters.map(options.buffers.mmap_pages or usual, options.buffers.aux_pages)
+            counters.map(options.buffers.mmap_pages or usual, self._trace, self._tell)
         except BaseException:
             counters.close()
             raise
@@ -374,6 +380,9 @@ class Recorder:
         try:
             while not attention.stopping:
                 size = drain.forward()
+                if attention.wants_snapshot:
+                    attention.wants_snapshot = False
+                    self._take_snapshot(drain)
                 self._check_size(drain)
                 attention.look(wait=size < _WORTH_ANOTHER_PASS and not attention.stopping)
                 looks = own if own and own.look(self._output.bytes_read, self._tell) else self._progress
@@ -382,6 +391,8 @@ class Recorder:
                 self._counters.disable()
             drain.rest()
             drain.backward()
+            if self._trace and self._trace.snapshot_at_exit:
+                self._take_snapshot(drain)
             if self._waits:  # waits that have not ended last until now
                 self._output.write_ring([self._departures(self._waits).switch(0, 0, 0, time.clock_gettime_ns(self._clock), 0)])
         except OutputFailedError as failure:
@@ -392,6 +403,10 @@ class Recorder:
             self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailedError as failure:
             self._failure = self._failure or failure
+
+    def _take_snapshot(self, drain: Drain | ThreadedDrain) -> None:
+        if self._trace and self._trace.snapshot_size:
+            drain.snapshot()
 
     def _check_size(self, drain: Drain | ThreadedDrain) -> None:
         """Stop at --max-size; start a new file for --switch-output."""

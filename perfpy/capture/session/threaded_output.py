@@ -21,7 +21,7 @@ from perfpy.capture.session.output import OutputPart, RecordOutput, RoundStarts,
 from perfpy.capture.synthesis import FOLDER_VERSION
 from perfpy.capture.targets import online_cpus
 from perfpy.capture.thread_masks import thread_masks
-from perfpy.errors import OutputFailedError, UsageError
+from perfpy.errors import OutputFailedError
 from perfpy.kernel.cpus import Topology
 from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.perfdata.reader import KERNEL_FOLDER
@@ -114,6 +114,10 @@ class ThreadedDrain:
             ring.consume()
             total += size
         return total
+
+    def snapshot(self) -> int:
+        """No-op: --threads excludes AUX data."""
+        return 0
 
     def fail(self, failure: OutputFailedError) -> None:
         """Report a failure; called by a thread."""
@@ -408,8 +412,6 @@ def threaded_drain(
 ) -> ThreadedDrain:
     """Start the threads that read the ring buffers. With --exclude-perf they are not recorded, like the recorder."""
     assert isinstance(output, RingFilesOutput)
-    if counters.aux:
-        raise UsageError("--threads excludes events with AUX data")
     recorded = {one.target.cpu for one in counters.opened}
     masks = thread_masks(options.buffers.threads, recorded, online_cpus(), Topology())
     drain = ThreadedDrain(

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PMCU_NAME, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
-from perfpy.events.event import MACHINE_VALUES, RETIREMENT_LATENCY, TOOL, TRACERS, Event, cache_event, counts_tasks, generic_event, is_tracer
+from perfpy.events.event import (
+    MACHINE_VALUES,
+    RETIREMENT_LATENCY,
+    TOOL,
+    TRACERS,
+    Event,
+    cache_event,
+    counts_tasks,
+    generic_event,
+    is_tracer,
+)
 from perfpy.events.grammar import (
     RAW_LIMIT,
     Breakpoint,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import TraceOptionsError
 from perfpy.kernel.ring import PAGE_SIZE
 

@@ -11,11 +11,10 @@ import os
 import random
 import struct
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from perfpy.abi import perf_records
 from perfpy.abi.flags import NATIVE_ENDIAN, PMCU_NAME
-from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import ARM_SPE, CS_ETM, HISI_PTT, INTEL_BTS, INTEL_PT

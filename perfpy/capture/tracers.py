@@ -5,10 +5,9 @@ The rules are those of perf 6.12: auxtrace_record__init() and the recording_opti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import PMCU_NAME, SampleType
-from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.sample_attrs import is_aux, new_dummy
 from perfpy.errors import PerfError, TraceOptionsError, UsageError
 from perfpy.events.event import (

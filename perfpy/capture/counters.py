@@ -106,16 +106,34 @@ class Counting:
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self.events = events_to_open(events)
-        count_members(self.events)
         self.tids: list[int] = []
         self.missing: set[int] = set()  # indexes of tasks that ended before they were opened
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
+        self.notes = self._ungroup_by_cpus()
+        count_members(self.events)
         self._cgroup_fds = cgroup_fds or {}
         self._prepared: dict[OpenEvent, tuple[EventAttr, tuple[bool, bool]]] = {}
         self._kernel = kernel or this_kernel()
         self._warn = warn or (lambda _text: None)
         self._opener = Opener(self._kernel, self, on_cpus=self.cpus != [ANY], tell=self._warn)
+
+    def _ungroup_by_cpus(self) -> list[str]:
+        """Remove members from groups whose leader counts on other CPUs; return perf's warnings."""
+        notes: list[str] = []
+        for leader in [event for event in self.events if event.is_leader]:
+            members = [event for event in self.events if event.leader is leader and not event.tool]
+            others = [event for event in members if tuple(self._cpus_of(event)) != tuple(self._cpus_of(leader))]
+            if others:
+                names = ", ".join(event.name for event in members)
+                notes += [
+                    "WARNING: grouped events cpus do not match.",
+                    "Events with CPUs not matching the leader will be removed from the group.",
+                    f"  {leader.event.group_name or 'anon group'} {{ {names} }}",
+                ]
+            for event in others:
+                event.leave_group()
+        return notes
 
     # -- opening ---------------------------------------------------------------
 

@@ -174,6 +174,8 @@ class Measurement:
         self._counting = Counting(
             plan.events, cpus=plan.cpus, options=plan.counting_options, cgroup_fds=plan.cgroup_fds, kernel=kernel, warn=self._hooks.warn
         )
+        for note in self._counting.notes:
+            self._hooks.note(note)
         self._differences = Differences()
         self._started = 0
         self._elapsed: list[int] = []

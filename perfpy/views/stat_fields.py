@@ -250,4 +250,5 @@ def _ratio(ratio: Ratio) -> list[str]:
 
 
 def _alone(ratios: Sequence[Ratio]) -> list[str]:
-    return [f'{_text(ratio.unit)} : "{bare_number(ratio) or "none"}"' for ratio in ratios if ratio.unit]
+    """Return the ratios that have a number; perf writes no negative ones."""
+    return [f'{_text(ratio.unit)} : "{number}"' for ratio in ratios if ratio.unit and (number := bare_number(ratio))]

@@ -30,7 +30,7 @@ _RIGHT: Final = (_CPUS, _COUNT, _RATIO, _SPREAD, _SHARE)
 _DISPENSABLE: Final = ((_RATIO, _RATIO_UNIT), (_CPUS,), (_CGROUP,), (_SPREAD,), (_SHARE,))
 _SHORTEST_NAME: Final = 12
 
-_DIM, _MAGENTA, _RED, _PLAIN = "2", "35", "31", "[0m"
+_DIM, _MAGENTA, _RED, _GREEN, _PLAIN = "2", "35", "31", "32", "[0m"
 
 
 class ScreenView(TextView):
@@ -57,30 +57,32 @@ class ScreenView(TextView):
         if tally.timestamp is not None:
             yield from super()._count_lines(tally)
             return
-        lines = [(line, cells) for line in tally.lines() for cells in self._rows(line, tally)]
+        lines = [(_code(line.row, ratio), cells) for line in tally.lines() for cells, ratio in self._rows(line, tally)]
         columns = [column for column in range(len(_HEADINGS)) if any(cells[column] for _, cells in lines)]
         widths = _fit_widths(columns, [cells for _, cells in lines], self._width)
         yield self._paint(_join_cells(_HEADINGS, widths), _DIM) + "\n"
-        for line, cells in lines:
-            yield self._paint(_join_cells(cells, widths), _code(line.row)) + "\n"
+        for code, cells in lines:
+            yield self._paint(_join_cells(cells, widths), code) + "\n"
 
-    def _rows(self, line: TallyLine, tally: Tally) -> Iterator[list[str]]:
-        """Yield the cells of a count with its first ratio, and a row for each further ratio."""
+    def _rows(self, line: TallyLine, tally: Tally) -> Iterator[tuple[list[str], Ratio | None]]:
+        """Yield the cells of a count with its first ratio, and a row for each further ratio; default metrics begin with their group."""
         row = line.row
         cells = [""] * len(_HEADINGS)
         cells[_AGGREGATE] = visible(_aggregate(row, tally.mode))
         cells[_CPUS] = str(row.cells) if tally.mode not in (Aggregation.GLOBAL, Aggregation.NONE, Aggregation.THREAD) else ""
-        cells[_COUNT] = self._count_alone(row)
-        cells[_UNIT], cells[_EVENT], cells[_CGROUP] = row.event.unit, visible(line.name), visible(row.event.cgroup or "")
-        first, *more = line.ratios or (None,)
-        cells[_RATIO], cells[_RATIO_UNIT] = _ratio(first)
+        if not line.hides_count:
+            cells[_COUNT] = self._count_alone(row)
+            cells[_UNIT], cells[_EVENT] = row.event.unit, visible(line.name)
+        cells[_CGROUP] = visible(row.event.cgroup or "")
         cells[_SPREAD] = f"+-{line.noise:.2f}%" if line.noise else ""
         cells[_SHARE] = f"{row.running / row.enabled:.0%}" if row.was_counted and row.running != row.enabled else ""
-        yield cells
-        for ratio in more:
-            further = [""] * len(_HEADINGS)
-            further[_RATIO], further[_RATIO_UNIT] = _ratio(ratio)
-            yield further
+        group = ""
+        for ratio in line.ratios or (None,):
+            if line.hides_count and ratio is not None and ratio.group != group:
+                cells[_EVENT] = group = ratio.group
+            cells[_RATIO], cells[_RATIO_UNIT] = _ratio(ratio)
+            yield cells, ratio
+            cells = [""] * len(_HEADINGS)
 
     def _count_alone(self, row: CountRow) -> str:
         if not row.was_counted:
@@ -101,10 +103,12 @@ def _aggregate(row: CountRow, mode: Aggregation) -> str:
     return "" if mode is Aggregation.GLOBAL else row.aggregate_id.label
 
 
-def _code(row: CountRow) -> str:
-    """Return red for an event without a count, magenta for an estimate."""
+def _code(row: CountRow, ratio: Ratio | None) -> str:
+    """Return red for an event without a count and a metric above its threshold, green for one below, magenta for an estimate."""
     if not row.was_counted:
         return _RED
+    if ratio is not None and ratio.exceeds is not None:
+        return _RED if ratio.exceeds else _GREEN
     return _MAGENTA if row.running < TRUSTED_SHARE * row.enabled else ""
 
 

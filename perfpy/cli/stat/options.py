@@ -280,6 +280,8 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
         adds_cores=options.hybrid_merge,
     )
     _print_warnings(options, warnings)
+    if not texts and (options.all_user or options.all_kernel):
+        events = _with_modifiers(events, options)
     count = len(texts or default_events(target))
     requested, details = [event for event in events if event.option < count], [event for event in events if event.option >= count]
     if chosen := _chosen_metrics(options, is_system_wide):
@@ -292,6 +294,15 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
         if defaults := default_metrics(how, machine):
             return [*requested, *defaults.events, *details], defaults.metrics, defaults.events
     return events, {}, []
+
+
+def _with_modifiers(events: list[Event], options: StatCommandOptions) -> list[Event]:
+    """Return the default events with the modifiers in their names that --all-user or --all-kernel means."""
+    from perfpy.events.event import change_events
+    from perfpy.events.fallback import modifiers_of
+
+    excluded = {"exclude_user": int(options.all_kernel), "exclude_kernel": int(options.all_user)}
+    return change_events(events, lambda event: {"name": f"{event.name}:{modifiers_of(event.attr.copy(**excluded))}"})
 
 
 def _chosen_metrics(options: StatCommandOptions, is_system_wide: bool) -> ChosenMetrics | None:

@@ -327,6 +327,40 @@ def test_a_weak_group_falls_apart() -> None:
     assert [event.leader for event in events] == events
 
 
+def test_topdown_events_stay_grouped_when_a_weak_group_falls_apart() -> None:
+    """The kernel refuses them alone. As in perf 6.12, all that is opened after the refusal counts guests, too."""
+
+    class ThreeCounters(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+            if event == "cycles" and group_fd != -1:
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    def core(name: str, config: int, must_be_grouped: bool = False) -> Event:
+        attr = EventAttr(type=PerfType.RAW, config=config, exclude_guest=1)
+        return Event(name, attr, weak=True, must_be_grouped=must_be_grouped)
+
+    kernel = ThreeCounters()
+    topdown = [core("slots", 0x400, must_be_grouped=True), core("retiring", 0x8000, must_be_grouped=True), core("cycles", 0x3C)]
+    counting = Counting([core("before", 1), *group(*topdown)], cpus=(0,), kernel=kernel).open()
+    _, slots, retiring, cycles = counting.events
+    assert (retiring.leader, cycles.leader) == (slots, cycles)
+    alive = {counter.event: counter for counter in kernel.counters if not counter.closed}
+    assert [alive[name].attr.exclude_guest for name in ("before", "slots", "retiring", "cycles")] == [1, 0, 0, 0]
+    assert alive["slots"].attr.read_format & ReadFormat.GROUP
+    assert not alive["cycles"].attr.read_format & ReadFormat.GROUP
+
+
+def test_members_that_count_on_other_cpus_leave_their_group() -> None:
+    pair = group(
+        Event("c6", EventAttr(type=20), cpus=(0,), requires_cpu=True, pmu="cstate_pkg"), Event("tsc", EventAttr(type=9), pmu="msr")
+    )
+    counting = Counting(pair, cpus=(0, 1), kernel=FakeKernel())
+    assert [event.group_size for event in counting.events] == [1, 1]
+    assert counting.notes[-1] == "  anon group { c6, tsc }"
+    assert Counting(pair, cpus=(0,), kernel=FakeKernel()).notes == []
+
+
 def test_a_pinned_counter_that_lost_its_place_fails() -> None:
     """An empty read means no count, not zero."""
     kernel = FakeKernel(counts=lambda counter: setattr(counter, "gone", True))

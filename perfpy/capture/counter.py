@@ -528,7 +528,6 @@ class Opener:
         self._tell = tell
         self._more_files = more_files
         self._missing: frozenset[str] = frozenset()
-        self._counts_guests = False
 
     def open(self, opened: OpenEvent, targets: Sequence[OpeningTarget], *, flags: int = 0) -> None:
         """Open an event's counters on the targets that have none yet: as requested, with less, or as another event.
@@ -559,8 +558,6 @@ class Opener:
 
     def _begin(self, opened: OpenEvent) -> None:
         """Omit features that earlier events have found missing."""
-        if self._counts_guests and not opened.counters:
-            opened.attr = opened.attr.copy(exclude_guest=0, exclude_host=0)
         if not self._missing or opened.counters:
             return
         from perfpy.events.fallback import first_attempt
@@ -572,14 +569,13 @@ class Opener:
         """Handle a refusal: True to retry, False to go on without the event; otherwise raise it."""
         if refusal.errno == errno.EMFILE and self._more_files():
             return True
+        # As in perf 6.12, a group that is too large looks like a kernel without the newer features, which later events go without, too.
+        if self._ask_for_less(opened, refusal, first=first):
+            return True
         if opened.weak and not opened.is_leader:
-            # perf 6.12 takes a group that is too large for a kernel without exclude_guest, and opens all further events so.
-            self._counts_guests |= first and refusal.errno == errno.EINVAL
             again = self._refusals.member_refused(opened, refusal)
             if again is not None:
                 return again
-        if self._ask_for_less(opened, refusal, first=first):
-            return True
         if self._refusals.cannot_count(opened, refusal):
             return False
         if self._refusals.may_replace(opened, refusal) and self._replace(opened, refusal):

@@ -111,6 +111,7 @@ class Counting:
         self.cpus = list(cpus)
         self.options = options or CountingOptions()
         self.notes = self._ungroup_by_cpus()
+        self._dissolved: list[OpenEvent] = []  # events of groups that were broken up, to open again
         count_members(self.events)
         self._cgroup_fds = cgroup_fds or {}
         self._prepared: dict[OpenEvent, tuple[EventAttr, tuple[bool, bool]]] = {}
@@ -154,6 +155,9 @@ class Counting:
             raise_open_files_limit()
         try:
             self._open_everywhere(self.events)
+            while self._dissolved:
+                events, self._dissolved = self._dissolved, []
+                self._open_everywhere([event for event in self.events if event in events])
             self._close_missing()
             for event in self.events:
                 event.set_filter()
@@ -187,7 +191,7 @@ class Counting:
     def _open_everywhere(self, events: Sequence[OpenEvent]) -> None:
         for cpu in self._every_cpu():
             for event in events:
-                if event.state.supported and not event.tool and cpu in self._cpus_of(event):
+                if event.state.supported and not event.tool and event not in self._dissolved and cpu in self._cpus_of(event):
                     tids = enumerate(self.tids if event.cgroup is None else [self._cgroup_fds[event.cgroup]] * len(self.tids))
                     targets = [((cpu, thread), tid, cpu) for thread, tid in tids if thread not in self.missing]
                     self._opener.open(event, targets, flags=0 if event.cgroup is None else FLAG_PID_CGROUP)
@@ -233,7 +237,7 @@ class Counting:
                 event.counters.pop(known_by).close()
 
     def _dissolve(self, leader: OpenEvent) -> None:
-        """Reopen each event of a group alone, from the first CPU on; those that count only in a group stay with its leader."""
+        """Close a group; open() opens each of its events alone at last. Those that count only in a group stay with its leader."""
         members = [event for event in self.events if event.leader is leader]
         for event in members:
             event.close()
@@ -244,7 +248,7 @@ class Counting:
         count_members(self.events)
         for event in members:
             self._prepare(event)
-        self._open_everywhere(members)
+        self._dissolved += members
 
     # -- running ---------------------------------------------------------------
 

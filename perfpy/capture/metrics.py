@@ -11,6 +11,7 @@ events are counted, in which groups, and which metrics share them follows perf 6
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
@@ -25,14 +26,14 @@ from perfpy.events.vendor_tables import scale_and_unit
 from perfpy.kernel.sysfs import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfpy.counts.formulas import Node
     from perfpy.events.event import Event
 
 
 _NMI_WATCHDOG: Final = "/proc/sys/kernel/nmi_watchdog"
-_HYBRID_UNITS: Final = ("cpu_core", "cpu_atom")
+_HYBRID_UNITS: Final = ("cpu_atom", "cpu_core")
 #: groups that may share the CPU's counters with nothing else, so that the metrics of Intel's top-down method are not grouped in them
 _TOPDOWN: Final = ("TopdownL1", "TopdownL2")
 _DEFAULT: Final = "Default"
@@ -112,10 +113,23 @@ class _ChosenMetric:
 def definitions(machine: Machine | None = None) -> list[Definition]:
     """Return every metric, by kind of core and name. The user's files and the vendor's table override built-in ones."""
     own = (machine or this_machine()).metrics
-    names = {metric.name.lower() for metric in own}
-    return sorted(
-        [*own, *(metric for metric in BUILT_IN if metric.name.lower() not in names)], key=lambda metric: (metric.pmu, metric.name)
-    )
+    kinds: dict[str, set[str]] = {}
+    for metric in own:
+        kinds.setdefault(metric.name.lower(), set()).add(metric.pmu)
+    if any(metric.pmu for metric in own):
+        own = [metric if metric.pmu else metric._replace(pmu=_kind_of_core(metric, kinds)) for metric in own]
+    others = [metric for metric in BUILT_IN if metric.name.lower() not in kinds]
+    return sorted([*own, *others], key=lambda metric: (metric.pmu, metric.name))
+
+
+def _kind_of_core(metric: Definition, kinds: Mapping[str, set[str]]) -> str:
+    """Return the kind of core that a formula is about: that of its events, or one that has all metrics in it; "" for neither."""
+    words = re.findall(r"\w+", metric.expression.lower())
+    parts = [kinds[word] for word in words if word in kinds]
+    for pmu in _HYBRID_UNITS:
+        if pmu in words or (parts and all(pmu in part for part in parts)):
+            return pmu
+    return ""
 
 
 def choose(names: str, options: MetricOptions | None = None, machine: Machine | None = None) -> ChosenMetrics:

@@ -121,8 +121,14 @@ class _Feature(NamedTuple):
 
     def key(self, attr: EventAttr) -> str:
         """Return its name in `missing`. A PMU that lacks it implies nothing about other PMUs."""
-        is_one_pmu = self.per_type and attr.type not in (PerfType.HARDWARE, PerfType.HW_CACHE)
-        return f"{self.name}:{attr.type}" if is_one_pmu else self.name
+        return f"{self.name}:{_pmu_type(attr)}" if self.per_type else self.name
+
+
+def _pmu_type(attr: EventAttr) -> int:
+    """Return the type of an event's PMU: of generic events, the core PMU's, which hybrid machines have in the high half of config."""
+    if attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE):
+        return attr.config >> 32 or int(PerfType.RAW)
+    return attr.type
 
 
 def _clear(field: str, bits: int) -> Callable[[EventAttr], None]:

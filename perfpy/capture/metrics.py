@@ -151,7 +151,7 @@ def topdown_group(level: int, machine: Machine) -> str:
         int(digit) for metric in machine.metrics for group in metric.groups if group[:-1] == "TopdownL" and (digit := group[-1:]).isdigit()
     ]
     if not levels:
-        raise PerfError(
+        raise UnknownMetricError(
             "Topdown requested but no metric of this CPU is in a group TopdownL1; metric files for it can be installed "
             f"(in the folder {EVENT_FILES_VARIABLE})"
         )

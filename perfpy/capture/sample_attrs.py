@@ -38,6 +38,7 @@ _FUNCTION_TRACE: Final = ("ftrace", "function")
 
 
 _MAX_PRECISION: Final = 3
+_MEM_LOADS_AUX: Final = 0x8203
 
 
 _AUX_ACTIONS: Final = {"start-paused": 1, "pause": 2, "resume": 4}  # bits of the attr
@@ -74,7 +75,7 @@ def configure_sampling(
         event: sampling_attr(event, options, target, tracks=event is tracking, at_once=at_once, in_group=event.leader in groups)
         for event in result
     }
-    attrs |= {event: _following(event, attrs, result) for event in result if event.sample_read and not event.is_leader}
+    attrs |= {event: _following(event, attrs, result) for event in result if event.leader in groups and event.leader.sample_read}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
     return change_events(result, lambda event: {"attr": final[event]})
 
@@ -335,19 +336,33 @@ class _Draft:
 
 
 def _following(event: Event, attrs: Mapping[Event, EventAttr], events: Sequence[Event]) -> EventAttr:
-    """Return the attr of a :S group's member: the sampler samples, and the member is only read, but has the sampler's sample_type.
-
-    The sampler is the leader, or the second event if a tracer leads.
-    """
+    """Return the attr of an event of a :S group: one event samples, and the others are only read, but have its sample_type."""
     leader, attr = event.leader, attrs[event]
-    sampler = next(other for other in events if other.leader is leader and other is not leader) if is_aux(leader) else leader
-    if event is sampler:
+    sampler = _sampler(leader, [other for other in events if other.leader is leader])
+    if event is sampler or (event is leader and is_aux(leader)):
         return attr
     if event.terms.period is None and event.terms.freq is None:
         attr = attr.copy(freq=0, sample_period=0)
     if event.terms.overwrite is None:
         attr = attr.copy(write_backward=0)
     return attr.copy(sample_type=attrs[sampler].sample_type | attrs[leader].sample_type)
+
+
+def _sampler(leader: Event, group: Sequence[Event]) -> Event:
+    """Return the event of a :S group that samples: the leader, unless it is there for the others' sake. Then it is the second event.
+
+    So it is after a tracer, and after the event that Intel's mem-loads needs beside it. After the slots of topdown metrics it is the
+    first event that is none of these metrics, which cannot sample.
+    """
+    is_for_loads = leader.attr.type == PerfType.RAW and leader.attr.config == _MEM_LOADS_AUX and _has_event(leader.pmu, "mem-loads-aux")
+    is_for_metrics = leader.must_be_grouped and any(event.must_be_grouped for event in group if event is not leader)
+    if is_for_metrics:
+        return next((event for event in group if not event.must_be_grouped), group[1])
+    return group[1] if is_aux(leader) or is_for_loads else leader
+
+
+def _has_event(pmu: str, name: str) -> bool:
+    return os.path.exists(f"/sys/bus/event_source/devices/{pmu}/events/{name}")
 
 
 def _with_ids(attrs: Sequence[EventAttr], options: RecordOptions, kernel: Kernel) -> list[EventAttr]:

@@ -283,6 +283,7 @@ class Metric:
         group: str = "",
     ) -> None:
         self.name = f"{unit}  {name}" if unit else name
+        self.plain_name = name
         self.group = group
         self._formula = formula
         self._events = events

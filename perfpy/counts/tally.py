@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import CountedEvent
     from perfpy.counts.metrics import Metric
 
+#: metrics that are percentages of the same slots
+_SHARES_OF_SLOTS = ("tma_frontend_bound", "tma_bad_speculation", "tma_backend_bound", "tma_retiring")
+_SLACK = 1.0  # percentage points, for counts of different times
 _BY_EVENT = (Aggregation.GLOBAL, Aggregation.THREAD, Aggregation.NONE)
 
 
@@ -127,6 +130,20 @@ class Tally:
             if index not in missing:
                 shown = [event for event in self.events if event not in self._only_for_metrics or event in self.metrics]
                 yield aggregate_id, [self._line(self.rows[event][index], index) for event in shown]
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield a line for each part of the machine and kind of core whose shares of the slots do not add up to 100 %."""
+        for index, aggregate_id in enumerate(self.grouping.aggregate_ids):
+            shares: dict[str, dict[str, float]] = {}
+            for event, metrics in self.metrics.items():
+                for metric in metrics:
+                    if metric.plain_name in _SHARES_OF_SLOTS and (value := metric.ratio(self.near(index)).value) is not None:
+                        shares.setdefault(event.pmu, {})[metric.plain_name] = value
+            for pmu, by_name in shares.items():
+                total = sum(by_name.values())  # NaN if one is undefined
+                if len(by_name) == len(_SHARES_OF_SLOTS) and abs(total - 100) > _SLACK:
+                    where = ", ".join(filter(None, (aggregate_id.label, pmu)))
+                    yield f"the top-down shares of {where} add up to {total:.0f} %, not 100: their counts contradict each other"
 
     def _missing_threads(self) -> set[int]:
         """Return the indexes of the threads that no event has counted although others were: they had ended before."""

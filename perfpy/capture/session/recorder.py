@@ -260,7 +260,7 @@ class Recorder:
     def _parse(self) -> list[Event]:
         events = parse_events(self._texts or (self._default_event(),), self._filters, self._machine)
         for text in events.warnings:
-            self._tell(f"WARNING: {text}")
+            self._tell(text)
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):
             raise UsageError("--exclude-perf requires a tracepoint event, -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")

@@ -173,6 +173,8 @@ class Session(Hooks):
         if self._progress:
             self._progress.clear()
         self._output.show(tally)
+        for text in tally.contradictions():
+            self.note(text)
 
     def on_open(self, counting: Counting) -> None:
         """Write the file's header with the counters."""

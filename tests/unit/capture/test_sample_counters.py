@@ -274,6 +274,31 @@ def test_a_group_that_is_read_follows_its_leader():
     assert first.sample_type == second.sample_type == PLAIN | SampleType.READ | SampleType.ID
 
 
+def core(name: str, config: int, *, must_be_grouped: bool = False) -> Event:
+    return Event(name, EventAttr(type=PerfType.RAW, config=config), pmu="cpu", sample_read=True, must_be_grouped=must_be_grouped)
+
+
+@pytest.mark.parametrize(
+    ("group", "sampler"),
+    [
+        ([core("mem-loads-aux", 0x8203), core("mem-loads", 0x1CD), core("cycles", 0x3C)], "mem-loads"),
+        ([core("slots", 0x400, must_be_grouped=True), core("retiring", 0x8000, must_be_grouped=True), core("cycles", 0x3C)], "cycles"),
+        ([core("slots", 0x400, must_be_grouped=True), core("retiring", 0x8000, must_be_grouped=True)], "retiring"),
+        ([core("slots", 0x400, must_be_grouped=True), core("cycles", 0x3C)], "slots"),
+        ([core("cycles", 0x3C), core("instructions", 0xC0)], "cycles"),
+    ],
+)
+def test_the_second_event_samples_where_the_leader_is_there_for_the_others(
+    group: list[Event], sampler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel wants mem-loads-aux before mem-loads, and slots before topdown metrics; neither is what the user samples."""
+    monkeypatch.setattr("perfpy.capture.sample_attrs._has_event", lambda _pmu, _name: True)
+    events = [group[0], *(event._replace(led_by=group[0]) for event in group[1:])]
+    attrs = configured(*events)
+    assert [event.name for event, attr in zip(events, attrs, strict=False) if attr.sample_period] == [sampler]
+    assert len({attr.sample_type for attr in attrs[: len(events)]}) == 1
+
+
 def test_events_of_one_sample_type_are_distinguished_by_id():
     assert all(attr.sample_type == PLAIN | SampleType.ID for attr in configured(clock(), faults()))
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.abi.attr import CountedEvent, CountState, EventAttr
-from perfpy.counts.aggregation import EVERYWHERE, CountRow, Neighbours
+from perfpy.counts.aggregation import EVERYWHERE, CountRow, Grouping, Neighbours
 from perfpy.counts.formulas import parse_formula
 from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names, value_of
+from perfpy.counts.tally import Tally
 from perfpy.errors import EventSyntaxError
 
 
@@ -163,3 +164,15 @@ def test_a_metric_of_an_unsupported_event_is_undefined() -> None:
     assert ratio.exceeds is None
     sources = Metric("boxes", parse_formula("source_count(b) + source_count(a)"), events, sources={"a": 4, "b": 4}).ratio(rows)
     assert sources.value == 4
+
+
+@pytest.mark.parametrize(("retiring", "lines"), [(30, 0), (75, 1)])
+def test_shares_of_slots_that_do_not_add_up_are_told(retiring: int, lines: int) -> None:
+    names = ("tma_frontend_bound", "tma_bad_speculation", "tma_backend_bound", "tma_retiring")
+    counts = dict(zip(names, (20, 10, 40, retiring), strict=True))
+    events = [CountedEvent(name, EventAttr(), pmu="cpu") for name in names]
+    rows = {event: [CountRow(event, EVERYWHERE, counts[event.name], 5, 5, 1)] for event in events}
+    metrics = {event: [Metric(event.name, event.name, {event.name: event})] for event in events}
+    told = list(Tally(events, rows, Grouping.everything(), wall_ns=1, metrics=metrics).contradictions())
+    assert len(told) == lines
+    assert all("cpu add up to 145 %" in text for text in told)

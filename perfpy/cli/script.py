@@ -212,7 +212,12 @@ def run(options: ScriptCommandOptions) -> int:
         fail("--call-trace, --call-ret-trace and --insn-trace exclude -F")
     fields = output_fields([*options.trace_fields, *options.fields])
     with open_recording(
-        options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, as_stored=options.as_stored
+        options.input,
+        force=options.force,
+        quiet=options.quiet,
+        verbose=options.verbose,
+        as_stored=options.as_stored,
+        keeps_memory=not options.header_only,
     ) as recording:
         return SampleListing(recording, options, fields).show()
 

@@ -275,7 +275,9 @@ class Recorder:
             covered = requested if event.requires_cpu or event.cpus is None else requested.intersection(event.cpus)
             if covered != requested:
                 where = f"PMU '{event.pmu}' (CPUs {cpu_list_text(event.cpus or ())})"
-                self._tell(f"WARNING: A requested CPU in '{target.text}' is not supported by {where} for event '{event.name}'")
+                self._tell(
+                    f"WARNING: A requested CPU in '{target.text}' is not supported by {where} for event '{event.text_name or event.name}'"
+                )
             if covered:
                 kept.append(event)
         return kept

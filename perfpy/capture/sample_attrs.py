@@ -62,6 +62,8 @@ def configure_sampling(
     result = list(events)
     at_once = not target.has_tasks or options.starts_disabled or bool(sysfs and len(sysfs.core_pmus) > 1)
     tracking = next((event for event in result if event.role == TRACKING), result[0] if result else None)
+    if tracking is not None and not tracking.role and (tracer := next(filter(is_aux, result), None)):  # no plan: perfpy.capture.tracers
+        raise UsageError(f"'{tracer.name}' has no samples but AUX data, which only perfpy record takes")
     is_wide = at_once and target.kind == "cpu" and not all(map(is_dummy, result))
     if tracking is None or ((at_once or options.max_cpu) and not is_dummy(tracking)):
         tracking = new_dummy(TRACKING, system_wide=is_wide)

@@ -45,6 +45,7 @@ from perfpy.abi.records import (
     SampleId,
     encode,
 )
+from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.perfdata.bpf_programs import kernel_name, program_function_names
@@ -491,7 +492,7 @@ class RecordedFeatures:
         }
         if any(event.attr.branch_sample_type for event in events):
             values[Feature.BRANCH_STACK] = True
-        if self._counters.aux:
+        if self._counters.aux and self._options.output.path != STANDARD_OUTPUT:  # positions in a file
             values[Feature.AUXTRACE] = tuple(self._counters.aux.index)
         groups = event_groups(events)
         if groups:

@@ -329,7 +329,7 @@ class _Planner:
         if self.is_sampled:
             self._set_if_unset(event, "psb_period", 0)
         if "pt" in pmu.formats and not self.attrs[event].config & 1:
-            self.tell("warning: pt=0 would trace nothing; setting pt=1")
+            self.tell("pt=0 doesn't make sense, forcing pt=1")
             self._set(event, config=self.attrs[event].config | 1)
         for term, choices, condition in _PT_CHOICES:
             valid = pmu.number(choices, 16) or 0 if pmu.number(condition) != 0 else 0

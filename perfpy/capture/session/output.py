@@ -337,6 +337,8 @@ class DataFile:
 
     def begin(self, *, first: bool = True) -> None:
         """Write everything before the samples; first: the command has not started yet."""
+        if self._counters.aux:
+            self._counters.aux.index.clear()
         self._output.begin(self.written_events, self._collect() if self._output.is_pipe else {})
         if not self._tail:
             self._write(self._synthesized_records())

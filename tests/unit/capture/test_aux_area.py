@@ -12,16 +12,23 @@ import pytest
 
 from perfpy.abi import perf_records
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
+from perfpy.auxtrace.aux_pieces import aux_pieces
 from perfpy.capture.aux_area import AuxTrace, TracedCounter, write_user_events
+from perfpy.capture.sample_counters import Opened, SampleCounters
+from perfpy.capture.session.output import DataFile, RecordOutput
 from perfpy.capture.targets import ANY
 from perfpy.capture.tracers import TracePlan
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import ARM_SPE, CS_ETM, HISI_PTT, INTEL_BTS, INTEL_PT, Event, EventTerms
+from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.ring import AuxArea, Ring
 from perfpy.kernel.sysfs import Pmu
+from perfpy.perfdata.reader import PerfData
 from tests.builders import sysfs_tree
+from tests.builders.fake_kernel import FakeKernel
+from tests.builders.options import record_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,6 +269,47 @@ def test_data_that_the_kernel_copies_into_samples_are_not_taken(monkeypatch: pyt
     traced = Traced(monkeypatch, is_sampled=True)
     traced.hardware(pattern(500))
     assert (traced.take(), traced.overwrite) == (b"", True)
+
+
+# The file
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_each_file_has_the_positions_of_its_own_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_pipe: bool) -> None:
+    """--switch-output goes on in a new file. A pipe has no positions."""
+    traced = Traced(monkeypatch)
+    event = Event("intel_pt//u", EventAttr(type=12, sample_type=SampleType.IDENTIFIER, exclude_kernel=1), pmu="intel_pt")
+    counters = SampleCounters(FakeKernel(), [event], (3,), (77,), tell=print)
+    counters.open()
+    counters.rings.append(traced.ring)
+    counters.opened = [Opened(one, target, counter, 1, 0) for one in counters.events for target, counter in one.counters.items()]
+    counters.aux = traced.trace
+    path = str(tmp_path / "trace.data")
+    output = RecordOutput(path)
+    file = DataFile(
+        output,
+        counters,
+        record_options(output="-" if is_pipe else path, synth=frozenset(), bpf_events=False, buildids=False),
+        ProcFs(str(tmp_path)),
+    )
+    positions: list[list[tuple[int, int]]] = []
+    for last in (False, True):
+        file.begin(first=not last)
+        positions.append([])
+        for size in (100, 300):
+            traced.hardware(pattern(size))
+            positions[-1].append((output.size, 48))
+            traced.trace.take(traced.ring, output)
+        output.end_round()
+        file.end(last=last)
+        with PerfData(path) as data:
+            assert data.features.get("auxtrace") == (None if is_pipe else tuple(positions[-1]))
+            assert [info.type for info in aux_pieces(data).infos] == [1]
+            assert [(piece.at_record, piece.record.size) for piece in aux_pieces(data).pieces] == [
+                (position, size) for (position, _), size in zip(positions[-1], (104, 304), strict=True)
+            ]
+        if not last:
+            output.reopen()
 
 
 # AUXTRACE_INFO

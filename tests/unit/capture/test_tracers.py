@@ -264,6 +264,12 @@ def test_options_of_tracers_need_one(intel: sysfs_tree.Tree, text: str, options:
         plan_trace(parse_events(text, machine=machine), record_options(**options), COMMAND, machine.sysfs, print)
 
 
+def test_what_takes_samples_only_refuses_tracers(intel: sysfs_tree.Tree) -> None:
+    events = parse_events("page-faults,intel_pt//u", machine=intel.machine())
+    with pytest.raises(UsageError, match="which only perfpy record takes"):
+        configure_sampling(events, record_options(), COMMAND, FakeKernel())
+
+
 def test_without_a_tracer_nothing_changes(intel: sysfs_tree.Tree) -> None:
     machine = intel.machine()
     events, options = parse_events("page-faults", machine=machine), record_options()

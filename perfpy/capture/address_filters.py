@@ -146,11 +146,13 @@ class _Lookup:
 def _functions(path: str) -> Symbols:
     """Return the functions of a file, as offsets in it, or ("") of the kernel. Raises TraceOptionsError."""
     if path:
-        from perfpy.symbols.files import elf_symbols  # needs numpy
+        from perfpy.symbols.dso import Dso  # needs numpy
+        from perfpy.symbols.files import debug_files, elf_symbols
         from perfpy.symbols.files.elf import ElfFile
 
-        file = ElfFile(path)
-        symbols = elf_symbols.collect(file, file)
+        runtime = ElfFile(path)
+        found = debug_files.find(Dso(path, build_id=runtime.build_id), debug_files.SymbolOptions())
+        symbols = elf_symbols.collect(found.symbols or runtime, runtime)
     else:
         from perfpy.symbols.kernel_symbols import parse  # as above
         from perfpy.untrusted.files import read_named

@@ -61,6 +61,7 @@ from perfpy.perfdata.header import (
     EventDesc,
     EventGroup,
     Feature,
+    HybridPmu,
     MemNode,
     MemTopology,
     NumaNode,
@@ -563,7 +564,8 @@ class Environment:
             Feature.PMU_MAPPINGS: self.pmus(),
             Feature.CACHE: self.caches(),
             Feature.MEM_TOPOLOGY: self.memory_blocks(),
-            Feature.CPU_PMU_CAPS: self._pmu_caps("cpu"),
+            Feature.CPU_PMU_CAPS: self.cpu_caps(),
+            Feature.HYBRID_TOPOLOGY: self.hybrid_pmus(),
             Feature.PMU_CAPS: self.pmu_caps(),
         }
         return {number: value for number, value in values.items() if value is not None}
@@ -644,6 +646,15 @@ class Environment:
         core = [pmu for pmu in pmus if _CORE_PMUS.fullmatch(pmu.name)]
         others = [pmu for pmu in pmus if pmu not in core]
         return (*sorted(core or [_RAW_PMU], key=lambda pmu: pmu.name), *sorted(others, key=lambda pmu: pmu.name))
+
+    def cpu_caps(self) -> tuple[tuple[str, str], ...] | None:
+        """Return the capabilities of the CPU's PMU; None if it has another name than on most machines."""
+        return self._pmu_caps("cpu") if any(pmu.name == "cpu" for pmu in self.pmus()) else None
+
+    def hybrid_pmus(self) -> tuple[HybridPmu, ...] | None:
+        """Return the PMU of each kind of core with its CPUs; None if there is one kind."""
+        pmus = [pmu.name for pmu in self.pmus() if _CORE_PMUS.fullmatch(pmu.name)]
+        return tuple(HybridPmu(name, self._read(f"{_PMUS}/{name}/cpus")) for name in pmus) if len(pmus) > 1 else None
 
     def _pmu_caps(self, pmu: str) -> tuple[tuple[str, str], ...]:
         folder = f"{_PMUS}/{pmu}/caps"

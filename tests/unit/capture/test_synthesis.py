@@ -13,7 +13,8 @@ from perfpy.capture.synthesis import Environment, Synthesis, id_layout, kernel_e
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text
-from perfpy.perfdata.header import CacheLevel, Feature, MemNode, MemTopology, NumaNode, PmuMapping
+from perfpy.perfdata.header import CacheLevel, Feature, HybridPmu, MemNode, MemTopology, NumaNode, PmuMapping
+from tests.builders import sysfs_tree
 from tests.builders.bpf_programs import types
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
@@ -241,6 +242,17 @@ def test_memory(machine):
 
 def test_pmus_have_the_cpu_first_even_where_the_kernel_has_none(machine):
     assert machine.pmus() == (PmuMapping(4, "cpu"), PmuMapping(5, "breakpoint"), PmuMapping(20, "uncore"))
+
+
+def test_a_hybrid_machine_names_the_cpus_of_each_kind_of_core(tmp_path):
+    features = Environment(str(tmp_path), str(sysfs_tree.intel_hybrid(tmp_path).sys)).features()
+    assert features[Feature.HYBRID_TOPOLOGY] == (HybridPmu("cpu_atom", "16-23"), HybridPmu("cpu_core", "0-15"))
+    assert Feature.CPU_PMU_CAPS not in features
+
+
+def test_one_kind_of_core_needs_no_topology(machine):
+    assert machine.hybrid_pmus() is None
+    assert machine.cpu_caps() == ()
 
 
 def test_caches(machine):

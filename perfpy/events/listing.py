@@ -12,7 +12,6 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.events.event import HARDWARE, SOFTWARE, TOOL, cache_configs, cache_event_name
 from perfpy.kernel.sysfs import names_in, split_number
-from perfpy.untrusted.files import read_regular
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -524,6 +523,8 @@ def _read_markers(path: str) -> list[str]:
     try:
         if not os.stat(path).st_size:
             return []  # most files have no markers, and a list visits hundreds
+        from perfpy.untrusted.files import read_regular
+
         text = read_regular(path, limit=_LARGEST).decode("utf-8", "replace")
         return [line[1:].partition("=")[0] for line in text.split("\n") if line.startswith("%sdt_")]
     except OSError:

@@ -15,9 +15,8 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.records import SampleId
 from perfpy.disassembly import function_code
-from perfpy.disassembly.disassembler import NOT_CODE, AsmLine, CodeStyle, instructions, of_objdump, pieces
+from perfpy.disassembly.disassembler import NOT_CODE, AsmLine, CodeStyle, instructions, of_objdump, pieces, with_source
 from perfpy.disassembly.function_code import FunctionCode
-from perfpy.disassembly.source_lines import with_source
 from perfpy.disassembly.x86_lengths import always_elsewhere, length
 from perfpy.perfdata.header import BpfProgram, Feature
 from perfpy.recording import Recording

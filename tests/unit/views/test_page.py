@@ -34,12 +34,11 @@ from perfpy.perfdata.records.side_band import SideRecord
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.tools.trace import lane_page
-from perfpy.views.page import code_data as module
 from perfpy.views.page import marks
 from perfpy.views.page import marks as marks_module
-from perfpy.views.page.code_data import code_data, file_data
+from perfpy.views.page import page as module
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, wait_lane_data
-from perfpy.views.page.page import SCRIPTS, PageText, page_parts, render, verdict
+from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict
 from perfpy.views.page.profile_data import page_options
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
 from tests.builders.kernel_events import recording_of_locks

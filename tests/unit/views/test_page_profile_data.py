@@ -17,12 +17,11 @@ from perfpy.analysis.report.options import ReportOptions
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.page import code_data as code_data_module
+from perfpy.views.page import page as code_data_module
 from perfpy.views.page import profile_data as module
 from perfpy.views.page import profile_data as sample_rows
-from perfpy.views.page.code_data import code_data, file_data
 from perfpy.views.page.marks import packed
-from perfpy.views.page.page import page_parts
+from perfpy.views.page.page import code_data, file_data, page_parts
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.annotated import spin_with_lines, stand_in
 from tests.builders.stacks import At, stacks, timed_stacks

@@ -341,7 +341,7 @@ def _following(event: Event, attrs: Mapping[Event, EventAttr], events: Sequence[
     """Return the attr of an event of a :S group: one event samples, and the others are only read, but have its sample_type."""
     leader, attr = event.leader, attrs[event]
     sampler = _sampler(leader, [other for other in events if other.leader is leader])
-    if event is sampler or (event is leader and is_aux(leader)):
+    if event is sampler:
         return attr
     if event.terms.period is None and event.terms.freq is None:
         attr = attr.copy(freq=0, sample_period=0)

@@ -208,8 +208,9 @@ def test_aux_data_in_samples(intel: sysfs_tree.Tree, texts: tuple[str, ...], opt
 def test_of_a_group_that_is_read_the_event_after_the_tracer_samples(intel: sysfs_tree.Tree) -> None:
     session = Session(intel, "{intel_pt//,page-faults,minor-faults}:S", freq=None)
     trace, sampler, member = session.events[:3]
-    assert (sampler.attr.freq, sampler.attr.sample_freq, member.attr.sample_period) == (1, 4000, 0)
-    assert member.attr.sample_type == sampler.attr.sample_type | trace.attr.sample_type
+    assert (sampler.attr.freq, sampler.attr.sample_freq, member.attr.sample_period, trace.attr.sample_period) == (1, 4000, 0, 0)
+    assert trace.attr.sample_type == member.attr.sample_type
+    assert member.attr.sample_type & ~SampleType.CPU == sampler.attr.sample_type
 
 
 def test_an_event_with_aux_output_joins_the_group(intel: sysfs_tree.Tree) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 10  # of recording a running process
 _MOMENT: Final = 0.3  # seconds without a running thread after which a process is taken to wait
+_KILLED: Final = 128  # plus the number of a signal: an exit status
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 _MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
@@ -140,15 +142,28 @@ def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
 
 def _record_and_report(stacks: str, target: Sequence[str]) -> int:
     status = _record(stacks, target)
+    if status and target[0] == "--":
+        print(f"perfpy: {target[1]} {_ending(status)}", file=sys.stderr)
     # without -i, report reads a standard input that is a pipe
     arguments = [] if sys.stdin is not None and sys.stdin.isatty() else ["-i", FILE]
     print(f"perfpy report{_join_command(arguments)}", file=sys.stderr)
+    sys.stderr.flush()
     if sys.stdout.isatty():
         from perfpy.cli.line.pager import page
 
         page("report")
+    else:  # the sentences that a screen begins with, before perf's text
+        load_command("report").run("report", [*arguments, "--verdict"])
+        print(flush=True)
     report_status = load_command("report").run("report", arguments)
     return status or report_status
+
+
+def _ending(status: int) -> str:
+    """Return how a program ended, by the exit status that a shell has for it."""
+    number = status - _KILLED
+    name = signal.strsignal(number) if 0 < number < signal.NSIG else None
+    return f"was ended by signal {number} ({name})" if name else f"exited with status {status}"
 
 
 def _record(stacks: str, target: Sequence[str]) -> int:

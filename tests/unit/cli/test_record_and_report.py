@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,9 @@ from perfpy.errors import KernelRefusedError, WorkloadFailedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+
+REPORTS = ["report -i perf.data --verdict", "report -i perf.data"]
 
 
 class Recorded:
@@ -57,14 +61,37 @@ def test_without_arguments_the_first_steps_are_shown(capsys: pytest.CaptureFixtu
 def test_a_program_is_recorded_and_reported(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = started(monkeypatch, Recorded(status=7), program, "-x", "1")
     assert status == 7
-    assert lines == [f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1", "report -i perf.data"]
-    assert capsys.readouterr().err.splitlines() == [f"perfpy {line.replace('--brief ', '')}" for line in lines]
+    assert lines == [
+        f"record --brief --unwind --off-cpu -o perf.data -- {program} -x 1",
+        "report -i perf.data --verdict",
+        "report -i perf.data",
+    ]
+    assert capsys.readouterr().err.splitlines() == [
+        f"perfpy record --unwind --off-cpu -o perf.data -- {program} -x 1",
+        f"perfpy: {program} exited with status 7",
+        "perfpy report -i perf.data",
+    ]
+
+
+@pytest.mark.parametrize(("status", "ending"), [(139, "was ended by signal 11 (Segmentation fault)"), (200, "exited with status 200")])
+def test_the_end_of_a_program_that_fails_is_said_first(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, ending: str
+) -> None:
+    assert started(monkeypatch, Recorded(status), program)[0] == status
+    assert capsys.readouterr().err.splitlines()[1] == f"perfpy: {program} {ending}"
+
+
+def test_a_screen_has_the_sentences_itself(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(record_and_report, "sys", SimpleNamespace(stdin=None, stdout=terminal, stderr=sys.stderr))
+    monkeypatch.setattr("perfpy.cli.line.pager.page", lambda _name: None)
+    assert started(monkeypatch, Recorded(), program)[1][1:] == ["report -i perf.data"]
 
 
 def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
     assert status == 0
-    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", "report -i perf.data"]
+    assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", *REPORTS]
 
 
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +115,7 @@ def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPat
     assert lines[1:] == [
         f"record --brief --unwind -o perf.data -- {program}",
         f"record --brief -g -o perf.data -- {program}",
-        "report -i perf.data",
+        *REPORTS,
     ]
 
 

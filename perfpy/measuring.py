@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count
+    from perfpy.counts.tally import Tally
+    from perfpy.events.event import Event
     from perfpy.kernel import Kernel
 
 SHORTEST_MS = 10
@@ -67,28 +69,30 @@ def count_program(
 
 
 def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
-    event_names = [event.name for event in plan.events if event not in plan.options.alone]
+    shown = [event for event in plan.events if event.added_to is None and event not in plan.options.alone]
     outcome = Measurement(plan, kernel=kernel).run()
     tally = outcome.tally
     assert tally is not None  # there are no commands around the runs that could have failed
     times = tally.times
     return ProgramCounts(
-        event_names,
-        _with_own_parts([named_count(line.row, line.noise) for line in tally.lines()], plan),
+        [event.name for event in shown],
+        _with_own_parts(tally, shown),
         exit_code=outcome.exit_code,
         elapsed=[elapsed / 1e9 for elapsed in times.elapsed] if times else (),
         user=times.user if times else None,
         system=times.system if times else None,
+        on_cpus=not plan.target.has_tasks,
     )
 
 
-def _with_own_parts(counts: list[Count], plan: Plan) -> list[Count]:
-    """The counts of all, with those of the task alone, which were asked for behind them."""
-    first = len(plan.events) - len(plan.options.alone)
-    alone = iter(counts[first:])
-    if first == len(plan.events):
-        return counts
-    return [count if event.tool else count.beside(next(alone)) for event, count in zip(plan.events, counts[:first], strict=False)]
+def _with_own_parts(tally: Tally, shown: Sequence[Event]) -> list[Count]:
+    """Return the counts of the shown events; other events are those that were counted for the task alone, in the same order."""
+    ((_, lines),) = tally.lines_by_aggregate()
+    counts = {line.row.event: named_count(line.row, line.noise) for line in lines}
+    events = tally.events[: len(shown)]
+    of_task = iter([count for event, count in counts.items() if event not in events])
+    has_parts = len(tally.events) > len(shown)
+    return [counts[event].beside(next(of_task)) if has_parts and not event.tool else counts[event] for event in events]
 
 
 def compare_programs(

@@ -408,7 +408,8 @@ class Reading(tuple[int | None, ...]):
         return self[4] if len(self) > _WORDS else None
 
     def __repr__(self) -> str:
-        return f"Reading(value={self.value}, enabled={self.enabled}, running={self.running}, id={self.id}, lost={self.lost})"
+        share = f", share={self.share:.3f}" if self.share < 1 else ""  # a count of 0 may be one that was never counted
+        return f"Reading(value={self.value}, enabled={self.enabled}, running={self.running}, id={self.id}, lost={self.lost}{share})"
 
     @property
     def scaled(self) -> float:
@@ -454,7 +455,8 @@ class UserReading(Reading):
         return len(self) == _WORDS
 
     def __repr__(self) -> str:
-        return f"UserReading(value={self.value}, enabled={self.enabled}, running={self.running}, why_read={self.why_read!r})"
+        share = f", share={self.share:.3f}" if self.share < 1 else ""
+        return f"UserReading(value={self.value}, enabled={self.enabled}, running={self.running}, why_read={self.why_read!r}{share})"
 
 
 _ENABLED: Final = ReadFormat.TOTAL_TIME_ENABLED
@@ -529,6 +531,7 @@ class CountedEvent:
         snapshot: whether the last reading is the count, instead of the difference of two readings
         cpus: the CPUs that the PMU counts on; None means any
         generic: the id of the generic hardware event that a core PMU's own event counts, or None
+        text_name: the name of an event on a hybrid machine without its PMU, or ""
         is_named: whether the user chose the name
         added_to: the event of another PMU to which this one's count is added (uncore boxes), or None
         cgroup: the cgroup's path, or None
@@ -538,7 +541,7 @@ class CountedEvent:
 
     __slots__ = (
         "added_to", "attr", "cgroup", "cpus", "generic", "group_size", "is_named", "leader", "name", "per_pkg", "pmu", "scale", "snapshot",
-        "tool", "unit",
+        "text_name", "tool", "unit",
     )  # fmt: skip
 
     def __init__(self, name: str, attr: EventAttr, *, unit: str = "", scale: float = 1.0, pmu: str = "", tool: str = "") -> None:
@@ -553,6 +556,7 @@ class CountedEvent:
         self.cpus: tuple[int, ...] | None = None
         self.cgroup: str | None = None
         self.generic: int | None = None
+        self.text_name = ""
         self.is_named = False
         self.added_to: CountedEvent | None = None
         self.leader: CountedEvent = self

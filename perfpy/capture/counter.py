@@ -22,6 +22,7 @@ from perfpy.abi.attr import (
     unpack_signed,
     unpack_times,
 )
+from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
@@ -78,7 +79,7 @@ class Counter:
 
     __slots__ = (
         "__weakref__", "_aux", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
-        "_read_page", "_reader", "_ring", "_sharers", "_target", "_thread", "attr", "cpu", "event", "fd", "pid",
+        "_read_page", "_reader", "_ring", "_sharers", "_target", "_thread", "attr", "cpu", "cpus", "event", "fd", "pid",
     )  # fmt: skip
 
     fd: int
@@ -125,6 +126,7 @@ class Counter:
         self._sharers: list[Counter] = []  # counters that write to this one's ring buffer
         self._thread = get_ident()
         self._has_handler = False
+        self.cpus: tuple[int, ...] | None = None  # that the PMU counts on; None for all
 
     @classmethod
     def open(cls, event: str, pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> Counter:
@@ -136,13 +138,16 @@ class Counter:
 
         parsed = parse_events([event])
         if len(parsed) != 1 or parsed[0].tool:
-            raise UsageError(f"'{event}' is not a single kernel event")
+            names = f", but {len(parsed)}: {', '.join(each.name for each in parsed)}; open them one by one" if len(parsed) > 1 else ""
+            raise UsageError(f"'{event}' is not a single kernel event{names}")
         attr = parsed[0].attr.copy(**{"read_format": int(_TIMES), **attr_fields})
         if ebb:
             from perfpy.events.ebb import with_needs  # rarely needed
 
             attr = with_needs(attr)
-        return open_with_less(attr, pid, cpu, event=parsed[0].name)
+        counter = open_with_less(attr, pid, cpu, event=parsed[0].name)
+        counter.cpus = parsed[0].cpus
+        return counter
 
     @classmethod
     def from_fd(cls, fd: int, attr: EventAttr | None = None, *, event: str = "", kernel: Kernel | None = None) -> Counter:
@@ -186,6 +191,18 @@ class Counter:
             own = self.id
             return next(reading for reading in readings if reading.id == own)
         return readings[self._position]
+
+    def why_partial(self, reading: Reading) -> str:
+        """Return the share of the time that a reading covers, and the reason; "" if the counter ran whenever it was enabled.
+
+        A task's counter stops while the task runs on a CPU that the PMU lacks, such as the other kind of core of a hybrid machine.
+        """
+        if not reading.enabled or reading.share >= 1:
+            return ""
+        share = f"counted for {reading.share:.1%} of the time" if reading.running else "never counted"
+        if self.cpus is None:
+            return f"{share}: other events had the PMU"
+        return f"{share}: {self.event or 'it'} counts on CPUs {cpu_list_text(self.cpus)} only, and shares them with other events"
 
     def verify(self) -> None:
         """Raise NotScheduledError if the counter can never be scheduled: a pinned one may be open and enabled without counting."""
@@ -458,7 +475,7 @@ class OpenEvent(CountedEvent):
     def __init__(self, event: Event, leader: OpenEvent | None = None) -> None:
         super().__init__(event.name, event.attr, unit=event.unit, scale=event.scale, pmu=event.pmu, tool=event.tool)
         self.per_pkg, self.snapshot, self.cpus, self.cgroup = event.per_pkg, event.snapshot, event.cpus, event.cgroup
-        self.generic, self.is_named = event.generic, event.is_named
+        self.generic, self.is_named, self.text_name = event.generic, event.is_named, event.text_name
         self.event = event
         self.leader = leader or self
         self.weak = event.weak

@@ -14,7 +14,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
 
 from perfpy.capture.counters import Counting, CountingOptions
-from perfpy.counts.aggregation import Grouping, aggregate
+from perfpy.counts.aggregation import Grouping, add_boxes, aggregate
 from perfpy.counts.named_counts import Count, Counts, named_count
 from perfpy.errors import UsageError
 from perfpy.events import parse_events
@@ -22,6 +22,7 @@ from perfpy.events import parse_events
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfpy.capture.counter import OpenEvent
     from perfpy.kernel import Kernel
 
 
@@ -50,10 +51,11 @@ class Region(Counts):
             raise UsageError("separate_children=True requires inherit=True")
         parsed = parse_events(events, counting=True)
         alone = [event for event in parse_events(events, counting=True) if not event.tool] if separate_children else []
-        self._event_names = [event.name for event in parsed]
+        self._event_names = [event.name for event in parsed if event.added_to is None]
+        self._alone = frozenset(alone)
         self._make = partial(Region, *events, inherit=inherit, separate_children=separate_children, kernel=kernel)
         self._counting = Counting(
-            [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=frozenset(alone)), kernel=kernel
+            [*parsed, *alone], options=CountingOptions(identifier=False, inherit=inherit, alone=self._alone), kernel=kernel
         )
         self._clock = _Clock() if any(event.tool for event in parsed) else None
         self._net = net
@@ -81,16 +83,16 @@ class Region(Counts):
     def read(self) -> list[Count]:
         """Return the counts so far, in the order of the events; only inside the block."""
         cells = self._counting.read(self._clock.read() if self._clock else {})
-        counts = [
-            named_count(aggregate(event, its_cells, Grouping.everything(), state=event.state)[0]) for event, its_cells in cells.items()
-        ]
-        if len(counts) == len(self._event_names):
-            return counts
-        of_parent = iter(counts[len(self._event_names) :])
-        tools = [event.tool for event in self._counting.events[: len(self._event_names)]]
-        return [
-            count if tool else count.beside(next(of_parent)) for tool, count in zip(tools, counts[: len(self._event_names)], strict=True)
-        ]
+        everything = Grouping.everything()
+        rows = add_boxes({event: aggregate(event, its_cells, everything, state=event.state) for event, its_cells in cells.items()})
+        shown = self._shown()
+        counts = {event: named_count(its_rows[0]) for event, its_rows in rows.items()}
+        of_parent = iter([count for event, count in counts.items() if event not in shown])
+        return [counts[event].beside(next(of_parent)) if self._alone and not event.tool else counts[event] for event in shown]
+
+    def _shown(self) -> list[OpenEvent]:
+        """Return the events whose counts are shown; other boxes' counts and those of the task alone are parts of these."""
+        return [event for event in self._counting.events if event.added_to is None and event.event not in self._alone]
 
     def overhead(self) -> Counts:
         """Return the counts of an empty block: the cost of enabling and disabling. Measured once, as the minimum of a few blocks."""
@@ -110,8 +112,7 @@ class Region(Counts):
     @property
     def why_not(self) -> dict[str, str]:
         """The events that this machine cannot count, each with the reason; available once the block has begun."""
-        events = self._counting.events[: len(self._event_names)]
-        return {name: str(event.state.why_not) for name, event in zip(self._event_names, events, strict=True) if not event.state.supported}
+        return {event.event.name: str(event.state.why_not) for event in self._shown() if not event.state.supported}
 
 
 class _Clock:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfpy.abi.cpu_list import cpu_list_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,6 +28,7 @@ class Count(NamedTuple):
         why_not: the reason if value is None
         own: the part of value that the task itself caused, if requested
         overhead: what an empty block counts, already subtracted from value, if requested
+        text: the requested event, if it means one event for each kind of core of a hybrid machine
 
     >>> import perfpy
     >>> count = perfpy.stat(["true"], events="page-faults:u")["page-faults:u"]
@@ -43,6 +46,12 @@ class Count(NamedTuple):
     why_not: str = ""
     own: int | None = None
     overhead: int | None = None
+    text: str = ""
+
+    @property
+    def share(self) -> float:
+        """The fraction of the enabled time, 0 to 1, in which the event was counted; value is scaled up for the other part."""
+        return self.running / self.enabled if self.enabled else 0.0
 
     @property
     def children(self) -> int | None:
@@ -55,11 +64,11 @@ class Count(NamedTuple):
             return NotImplemented
         enabled, running = self.enabled + other.enabled, self.running + other.running
         if self.value is None or other.value is None:
-            return Count(self.event, None, None, self.unit, enabled, running, why_not=self.why_not or other.why_not)
+            return Count(self.event, None, None, self.unit, enabled, running, why_not=self.why_not or other.why_not, text=self.text)
         amount = None if self.amount is None or other.amount is None else self.amount + other.amount
         own = None if self.own is None or other.own is None else self.own + other.own
         overhead = None if self.overhead is None or other.overhead is None else self.overhead + other.overhead
-        return Count(self.event, self.value + other.value, amount, self.unit, enabled, running, own=own, overhead=overhead)
+        return Count(self.event, self.value + other.value, amount, self.unit, enabled, running, own=own, overhead=overhead, text=self.text)
 
     def beside(self, alone: Count) -> Count:
         """Return this count with the task's own part, counted by `alone`."""
@@ -80,13 +89,38 @@ class Count(NamedTuple):
             return f"{'<not counted>':>18}      {self.event:<25} # {self.why_not}"
         number = f"{self.value:,}" if not self.unit or self.amount is None else f"{self.amount:,.2f}"
         line = f"{number:>18} {self.unit:<4} {self.event}".rstrip()
-        return line if self.own is None else f"{line:<49} # {100 * self.own / self.value if self.value else 100:5.1f}% its own"
+        if self.own is not None:
+            line = f"{line:<49} # {100 * self.own / self.value if self.value else 100:5.1f}% its own"
+        return f"{line:<49} ({self.share:.2%} of the time)" if 0 < self.share < 1 else line
+
+
+def of_all_cores(counts: Sequence[Count], *, on_cpus: bool) -> Count:
+    """Return the count of an event on all kinds of cores.
+
+    Counts of CPUs are added. A task runs on one kind of core at a time: each of its counts is scaled up as if the task had spent all its
+    time there, so their mean weighted with the times is the task's count.
+    """
+    if on_cpus:
+        total = counts[0]
+        for count in counts[1:]:
+            total += count
+        return total._replace(event=total.text)
+    counted = [count for count in counts if count.value is not None and count.amount is not None]
+    enabled = max(count.enabled for count in counts)
+    running = sum(count.running for count in counted)
+    first = counts[0]
+    if not running:
+        return Count(first.text, None, None, first.unit, enabled, 0, why_not=first.why_not, text=first.text)
+    value = sum(count.value * count.running for count in counted if count.value is not None) / running
+    amount = sum(count.amount * count.running for count in counted if count.amount is not None) / running
+    return Count(first.text, round(value), amount, first.unit, enabled, min(running, enabled), text=first.text)
 
 
 class Counts(Mapping[str, Count]):
     """A mapping from event name to Count, in the order of the requested events.
 
     A count is found by the requested name and by the counted one: where only user space may be measured, "cycles" is counted as "cycles:u".
+    On a hybrid machine "cycles" is the count on all kinds of cores, and "cpu_core/cycles/" that of one.
 
     >>> import perfpy
     >>> counts = perfpy.stat(["true"], events="page-faults:u,task-clock:u")
@@ -94,7 +128,9 @@ class Counts(Mapping[str, Count]):
     (['page-faults:u', 'task-clock:u'], 'msec')
     """
 
-    def __init__(self, names: Sequence[str] = (), counts: Sequence[Count] = ()) -> None:
+    def __init__(self, names: Sequence[str] = (), counts: Sequence[Count] = (), *, on_cpus: bool = False) -> None:
+        """Take the counts of the named events. on_cpus: CPUs were counted, not tasks."""
+        self._on_cpus = on_cpus
         self._counts: dict[str, Count] = {}
         self._also: dict[str, Count] = {}
         self._fill(names, counts)
@@ -104,6 +140,11 @@ class Counts(Mapping[str, Count]):
         for name, count in zip(names, counts, strict=True):
             self._counts.setdefault(name, count)
         self._also = {count.event: count for count in counts}
+        of_text: dict[str, list[Count]] = {}
+        for count in counts:
+            of_text.setdefault(count.text, []).append(count)
+        of_text.pop("", None)
+        self._also |= {text: of_all_cores(kinds, on_cpus=self._on_cpus) for text, kinds in of_text.items()}
 
     def __getitem__(self, name: str) -> Count:
         count = self._counts.get(name) or self._also.get(name)
@@ -152,8 +193,9 @@ class ProgramCounts(Counts):
         elapsed: Sequence[float],
         user: float | None,
         system: float | None,
+        on_cpus: bool = False,
     ) -> None:
-        super().__init__(names, counts)
+        super().__init__(names, counts, on_cpus=on_cpus)
         self.exit_code = exit_code
         self.elapsed = tuple(elapsed)
         self.user = user
@@ -161,8 +203,15 @@ class ProgramCounts(Counts):
 
 
 def named_count(row: CountRow, spread: float | None = None) -> Count:
-    """A row as a Count. spread: see Count."""
+    """Return a row as a Count. spread: see Count."""
     event: CountedEvent = row.event
-    if not row.was_counted:
-        return Count(event.name, None, None, event.unit, row.enabled, row.running, why_not=str(row.state.why_not or _NEVER_ON))
-    return Count(event.name, row.value, row.amount, event.unit, row.enabled, row.running, spread)
+    value, amount = (row.value, row.amount) if row.was_counted else (None, None)
+    why_not = "" if row.was_counted else str(row.state.why_not or never_on(event))
+    return Count(event.name, value, amount, event.unit, row.enabled, row.running, spread, why_not, text=event.text_name)
+
+
+def never_on(event: CountedEvent) -> str:
+    """Return the reason why an open event was never counted."""
+    if not event.text_name or not event.cpus:
+        return _NEVER_ON
+    return f"nothing ran on CPUs {cpu_list_text(event.cpus)}, the only ones that {event.pmu} counts, or other events had its counters"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import disable_all, enable_all
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import EventAttr, Reading
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat
 from perfpy.capture.counter import Counter
 from perfpy.capture.counter_group import CounterGroup
@@ -138,6 +138,23 @@ def test_a_member_of_a_group_reads_as_itself() -> None:
         for fake, value in zip(kernel.counters, (5, 9), strict=True):
             fake.value = value
         assert (leader.read().value, member.read().value) == (5, 9)
+
+
+def test_a_counter_tells_for_which_share_of_the_time_it_counted() -> None:
+    """A task on a CPU that the PMU lacks: 0 is not a count."""
+
+    def stopped(counter: FakeCounter) -> None:
+        counter.enabled += 200
+        counter.running = max(counter.enabled - 300, 0)
+
+    with Counter(EventAttr(read_format=TIMES), event="cpu_atom/cycles/", kernel=FakeKernel(counts=stopped)) as counter:
+        counter.cpus = (8, 9)
+        never, partial = counter.read(), counter.read()
+        assert repr(never) == "Reading(value=0, enabled=200, running=0, id=None, lost=None, share=0.000)"
+        assert counter.why_partial(never) == "never counted: cpu_atom/cycles/ counts on CPUs 8-9 only, and shares them with other events"
+        counter.cpus = None
+        assert counter.why_partial(partial) == "counted for 25.0% of the time: other events had the PMU"
+        assert counter.why_partial(Reading(7, 5, 5)) == counter.why_partial(Reading(7)) == ""
 
 
 def test_a_closed_counter_is_reported() -> None:

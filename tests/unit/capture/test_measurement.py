@@ -21,6 +21,7 @@ from perfpy.capture.targets import Target
 from perfpy.counts.aggregation import Grouping
 from perfpy.errors import UnknownEventError, UsageError
 from perfpy.events.event import MACHINE_VALUES, Event
+from perfpy.measuring import count_program
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
 if TYPE_CHECKING:
@@ -104,6 +105,14 @@ def test_the_boxes_of_an_uncore_pmu_are_one_line_and_each_cpu_has_its_own() -> N
         seen = Seen()
         Measurement(Plan(boxes, SYSTEM, ("true",), grouping=grouping, repeat=2), seen, kernel=FakeKernel(counts=growing)).run()
         assert [(line.row.value, line.row.cells) for line in seen.tallies[-1].lines()] == counts
+
+
+def test_the_api_has_one_count_for_all_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Event("uncore_imc/clockticks/", EventAttr(type=20), pmu="uncore_imc_0", cpus=(0,), requires_cpu=True)
+    chosen = [first, first._replace(pmu="uncore_imc_1", added_to=first), Event("faults", EventAttr(type=PerfType.SOFTWARE))]
+    monkeypatch.setattr(measurement, "choose_events", lambda *_: (chosen, []))
+    counts = count_program(["true"], cpus=[0], kernel=FakeKernel(counts=growing))
+    assert [(name, count.value) for name, count in counts.items()] == [("uncore_imc/clockticks/", 20), ("faults", 10)]
 
 
 def test_events_that_no_requested_cpu_counts_are_left_out_with_perfs_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ def test_a_mapping_of_plain_values():
             "why_not": "",
             "own": None,
             "overhead": None,
+            "text": "",
         }
     }
 
@@ -174,3 +175,31 @@ def test_lines_of_each_cpu_name_the_box(name: str, is_named: bool, expected: str
     event = CountedEvent(name, EventAttr(type=20), pmu="uncore_imc_0")
     event.is_named = is_named
     assert name_with_pmu(event) == expected
+
+
+# One event on several kinds of cores.
+
+BIG = Count("cpu_core/cycles/", 1000, 1000.0, "", 100, 75, text="cycles")
+LITTLE = Count("cpu_atom/cycles/", 600, 600.0, "", 100, 25, text="cycles")
+
+
+def test_a_tasks_event_on_all_kinds_of_cores_is_the_mean_weighted_with_the_times():
+    """Each count is scaled up to all of the time: 750 were counted on one kind, 150 on the other."""
+    counts = Counts(["cpu_core/cycles/", "cpu_atom/cycles/"], [BIG, LITTLE])
+    assert (counts["cycles"].value, counts["cycles"].share, list(counts)) == (900, 1.0, ["cpu_core/cycles/", "cpu_atom/cycles/"])
+    assert str(counts["cpu_atom/cycles/"]).endswith("cpu_atom/cycles/          (25.00% of the time)")
+
+
+def test_cpus_of_all_kinds_are_added():
+    assert Counts(["a", "b"], [BIG, LITTLE], on_cpus=True)["cycles"][:2] == ("cycles", 1600)
+
+
+def test_a_kind_that_never_counted_gives_the_reason_instead_of_a_zero():
+    event = CountedEvent("cpu_atom/cycles/", EventAttr(), pmu="cpu_atom")
+    event.cpus, event.text_name = (8, 9), "cycles"
+    never = named_count(CountRow(event, EVERYWHERE, 0, 100, 0, 1))
+    assert never.value is None
+    assert never.why_not == "nothing ran on CPUs 8-9, the only ones that cpu_atom counts, or other events had its counters"
+    counts = Counts(["big", "little"], [BIG, never])
+    assert (counts["cycles"].value, counts["cycles"].share) == (1000, 0.75)
+    assert Counts(["little"], [never])["cycles"].why_not == never.why_not

@@ -112,7 +112,9 @@ class _ChosenMetric:
 
 def definitions(machine: Machine | None = None) -> list[Definition]:
     """Return every metric, by kind of core and name. The user's files and the vendor's table override built-in ones."""
-    own = (machine or this_machine()).metrics
+    machine = machine or this_machine()
+    cores = {"", *(pmu.name for pmu in machine.core_pmus)}
+    own = [metric for metric in machine.metrics if metric.pmu in cores]
     kinds: dict[str, set[str]] = {}
     for metric in own:
         kinds.setdefault(metric.name.lower(), set()).add(metric.pmu)
@@ -311,7 +313,8 @@ class _Chooser:
             parsed = parse_events([text], machine=self._machine, counting=True)
         except PerfError as error:
             raise MetricEventsError(f"the events of a metric: {error}") from None
-        name_of = {event: event.tool or wanted[int(event.terms.metric_id or 0)] for event in parsed}
+        numbers = {event: event.terms.metric_id for event in parsed}
+        name_of = {event: event.tool if number is None else wanted[int(number)] for event, number in numbers.items()}
         renamed = change_events(parsed, lambda event: {"name": _display_name(name_of[event], modifier, event, self._machine)})
         return dict(zip(renamed, name_of.values(), strict=True))
 

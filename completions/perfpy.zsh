@@ -131,6 +131,8 @@ _perfpy() {
                 '*--metric-no-group[do not group the events of a metric]' \
                 '*--metric-no-merge[do not share events between metrics]' \
                 '*--metric-no-threshold[do not count events for metric thresholds]' \
+                '*-T[compute the metrics of hardware transactions]' \
+                '*--transaction[compute the metrics of hardware transactions]' \
                 '*--topdown[compute the top-down metrics]' \
                 '*--td-level=[set the level of --topdown]:value: ' \
                 '*--smi-cost[measure the cost of system management interrupts]' \

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from perfpy.errors import UsageError
-from perfpy.events.event import change_events
+from perfpy.events.event import copies_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,8 +32,8 @@ def mount_point(mounts: str = "/proc/mounts") -> str:
     return second
 
 
-def assign(events: Sequence[Event], names: str) -> list[Event]:
-    """Assign the n-th cgroup of -G NAME,... to the n-th event; an empty name means none, and a single name applies to all events.
+def assign(events: Sequence[Event], names: str) -> dict[Event, Event]:
+    """Return each event's copy in its cgroup: the n-th of -G NAME,... for the n-th event. An empty name means none; one name means all.
 
     Raises UsageError if there are more names than events.
     """
@@ -45,20 +45,20 @@ def assign(events: Sequence[Event], names: str) -> list[Event]:
     if len(listed) == 1:
         listed *= len(events)
     cgroup_of = {event: name or None for event, name in zip(events, listed, strict=False)}
-    return change_events(events, lambda event: {"cgroup": cgroup_of.get(event)})
+    return copies_of(events, lambda event: {"cgroup": cgroup_of.get(event)})
 
 
-def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[Event]:
-    """Repeat every event for each cgroup of --for-each-cgroup NAME,...; a name with pattern characters matches paths.
+def expand(events: Sequence[Event], names: str, root: str | None = None) -> list[dict[Event, Event]]:
+    """Return the copies of the events for each cgroup of --for-each-cgroup NAME,...; a name with pattern characters matches paths.
 
     Raises UsageError if a pattern matches no cgroup.
     """
     cgroups = matching(names, root or mount_point()) if _PATTERN.search(names) else names.split(",")
-    return [event for cgroup in cgroups for event in _in_cgroup(events, cgroup)]
+    return [_in_cgroup(events, cgroup) for cgroup in cgroups]
 
 
-def _in_cgroup(events: Sequence[Event], cgroup: str) -> list[Event]:
-    return change_events(events, lambda _event: {"cgroup": cgroup or None})
+def _in_cgroup(events: Sequence[Event], cgroup: str) -> dict[Event, Event]:
+    return copies_of(events, lambda _event: {"cgroup": cgroup or None})
 
 
 def matching(pattern: str, root: str) -> list[str]:

@@ -26,7 +26,7 @@ from perfpy.events.vendor_tables import scale_and_unit
 from perfpy.kernel.sysfs import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.counts.formulas import Node
     from perfpy.events.event import Event
@@ -195,7 +195,8 @@ class _Chooser:
         for definition in self._definitions:
             if self._options.unit and definition.pmu not in ("", self._options.unit):
                 continue
-            in_group = any(group.lower() == sought for group in definition.groups)
+            groups = ("No_group",) if definition.groups == (definition.name,) else definition.groups
+            in_group = sought in (group.lower() for group in groups)
             if not in_group and definition.name.lower() != sought and sought != "all":
                 continue
             metric = _ChosenMetric(definition, modifier, grouped=self._is_grouped(definition, sought))
@@ -282,8 +283,8 @@ class _Chooser:
                 events = metric.events = self._events(metric.names, metric.modifier, grouped=metric.grouped, tools=tools)
             if not metric.names:
                 continue  # perf, too, shows no metric that is a constant here
-            computed, shown_beside = self._metric(metric, events, is_default=is_default)
-            metrics.setdefault(shown_beside, []).insert(0, computed)
+            for event, computed in self._metrics(metric, events, is_default=is_default):
+                metrics.setdefault(event, []).insert(0, computed)
         if self._watchdog_forbids_groups:
             self._warnings.append("echo 0 > /proc/sys/kernel/nmi_watchdog frees the counter; 1 turns the watchdog on again")
         events_of_all = [*combined, *(event for metric in chosen for event in metric.events or ())]
@@ -318,22 +319,36 @@ class _Chooser:
         renamed = change_events(parsed, lambda event: {"name": _display_name(name_of[event], modifier, event, self._machine)})
         return dict(zip(renamed, name_of.values(), strict=True))
 
-    def _metric(self, metric: _ChosenMetric, counted: dict[Event, str], *, is_default: bool) -> tuple[Metric, Event]:
-        """Return the metric over the counted events, and the event that it is printed beside: the first of its events."""
+    def _metrics(self, metric: _ChosenMetric, counted: dict[Event, str], *, is_default: bool) -> Iterator[tuple[Event, Metric]]:
+        """Yield the metric over the counted events with the event that it is printed beside, the first of its events.
+
+        The metric of each further box of an uncore PMU, from the events of this box, is printed beside the box's event.
+        """
         definition = metric.definition
-        by_name: dict[str, Event] = {}
-        sources: dict[str, int] = {}
+        boxes: dict[str, list[Event]] = {}
         for event, name in counted.items():
             is_other_core = definition.pmu in _HYBRID_UNITS and event.pmu in _HYBRID_UNITS and event.pmu != definition.pmu
             if name in metric.names and not is_other_core:
-                by_name.setdefault(name, event)
-                sources[name] = sources.get(name, 0) + 1
-        if missing := [name for name in metric.names if name not in by_name]:
+                boxes.setdefault(name, []).append(event)
+        if missing := [name for name in metric.names if name not in boxes]:
             raise UnknownMetricError(f"metric {definition.name}: event {missing[0]} is not counted")
+        by_name = {name: events[0] for name, events in boxes.items()}
+        first, *others = next(iter(boxes.values()))
+        sources = {name: len(events) for name, events in boxes.items()}
+        yield first, self._metric(metric, by_name, sources, group=self._group_heading(definition, first) if is_default else "")
+        for other in others:
+            of_box = {
+                name: next((event for event in events if event.pmu == other.pmu), events[0]) if events[0].pmu == first.pmu else events[0]
+                for name, events in boxes.items()
+            }
+            yield other, self._metric(metric, of_box, {})
+
+    def _metric(self, metric: _ChosenMetric, by_name: dict[str, Event], sources: dict[str, int], *, group: str = "") -> Metric:
+        """Return the metric over these events."""
+        definition = metric.definition
         scale, unit = scale_and_unit(definition.unit) if definition.unit else (1.0, "")
-        shown_beside = next(iter(by_name.values()))
         name = definition.name + ("_0" if "?" in definition.source else "") + (f":{metric.modifier}" if metric.modifier else "")
-        computed = Metric(
+        return Metric(
             name,
             self.tree(definition.program),
             by_name,
@@ -343,9 +358,8 @@ class _Chooser:
             scale=scale,
             unit=unit,
             threshold=self.tree(definition.threshold_program) if definition.condition else None,
-            group=self._group_heading(definition, shown_beside) if is_default else "",
+            group=group,
         )
-        return computed, shown_beside
 
     def _group_heading(self, definition: Definition, event: Event) -> str:
         """Return the name under which a default metric is shown, with the kind of core on hybrid machines."""

@@ -365,6 +365,15 @@ class Neighbours:
         return 0.0
 
 
+def ratio_name(event: CountedEvent) -> str:
+    """Return the name of the ratio beside an event in lines without counts; "" if such lines show none."""
+    its_kind = kind(event)
+    if its_kind in _SHARES:
+        name = _SHARES[its_kind][1]
+        return f"{event.name} {name}" if name.startswith("of all") else name
+    return {"instructions": "insn per cycle", "cycles": "GHz"}.get(its_kind, "")
+
+
 def ratios(row: CountRow, near: Neighbours) -> list[Ratio]:
     """Return the ratios of a row with a count; at least one entry."""
     its_kind = kind(row.event)

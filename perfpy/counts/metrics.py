@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from perfpy.counts.aggregation import Ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from perfpy.counts.aggregation import Neighbours
     from perfpy.counts.formulas import Node
@@ -293,6 +293,11 @@ class Metric:
         self._scale = scale
         self._threshold = threshold
         self._format = "%8.1f" if unit else "%8.2f"
+
+    @property
+    def events(self) -> Collection[object]:
+        """The events that it is computed from."""
+        return self._events.values()
 
     def of(self, counterparts: Mapping[Any, object]) -> Metric:
         """Return this metric over the counterparts of its events."""

@@ -124,12 +124,13 @@ class Tally:
                 yield self._line(row, index)
 
     def lines_by_aggregate(self) -> Iterator[tuple[AggregateId, list[TallyLine]]]:
-        """Yield all lines of each aggregate id, zeros included."""
+        """Yield all lines of each aggregate id and cgroup, zeros included."""
         missing = self._missing_threads()
         for index, aggregate_id in enumerate(self.grouping.aggregate_ids):
             if index not in missing:
-                shown = [event for event in self.events if event not in self._only_for_metrics or event in self.metrics]
-                yield aggregate_id, [self._line(self.rows[event][index], index) for event in shown]
+                for events in self._by_cgroup():
+                    shown = [event for event in events if event not in self._only_for_metrics or event in self.metrics]
+                    yield aggregate_id, [self._line(self.rows[event][index], index) for event in shown]
 
     def contradictions(self) -> Iterator[str]:
         """Yield a line for each part of the machine and kind of core whose shares of the slots do not add up to 100 %."""
@@ -178,8 +179,15 @@ class Tally:
     def near(self, index: int) -> Neighbours:
         """Return the rows of all events for an aggregate id."""
         if index not in self._near:
-            self._near[index] = Neighbours([self.rows[event][index] for event in self.events], self.wall_ns)
+            self._near[index] = Neighbours([self._row_of_metrics(event, index) for event in self.events], self.wall_ns)
         return self._near[index]
+
+    def _row_of_metrics(self, event: CountedEvent, index: int) -> CountRow:
+        """Return the row that a metric of an aggregate uses: its own, and for times, which are measured once, the one that has them."""
+        row = self.rows[event][index]
+        if event.tool and not row.was_counted:
+            return next((other for other in self.rows[event] if other.was_counted), row)
+        return row
 
     def _beside_the_point(self, event: CountedEvent, index: int) -> bool:
         """Whether a zero carries no information: the event cannot count here, or most threads were idle."""

@@ -193,12 +193,17 @@ class Event(NamedTuple):
 
 def change_events(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]]) -> list[Event]:
     """Return changed copies of the events in the same groups. `changes` maps an event to its new fields."""
+    return list(copies_of(events, changes).values())
+
+
+def copies_of(events: Sequence[Event], changes: Callable[[Event], dict[str, Any]]) -> dict[Event, Event]:
+    """Return the changed copy of each event, in the order of the events."""
     copies: dict[Event, Event] = {}
     for event in events:
         leader = None if event.led_by is None else copies[event.led_by]
         added_to = None if event.added_to is None else copies.get(event.added_to)
         copies[event] = event._replace(led_by=leader, added_to=added_to, **changes(event))
-    return list(copies.values())
+    return copies
 
 
 def natural_unit(attr: EventAttr, tool: str) -> tuple[str, float]:

@@ -60,32 +60,33 @@ class CsvView:
         join = self._separator.join
         start = self._start(tally)
         for line in tally.lines():
-            before = start + _aggregate_fields(tally.mode, line.row.aggregate_id, line.row.cells)
+            aggregate = _aggregate_fields(tally.mode, line.row.aggregate_id, line.row.cells)
+            before, again = start + aggregate, ([] if tally.timestamp is None else start) + aggregate
             if line.hides_count:
-                yield from self._group_lines(line, before)
+                yield from self._group_lines(line, before, again)
                 continue
             first, *more = line.ratios or (Ratio(None, None),)
             yield join([*before, *_count_fields(line, tally.has_cgroups), *_ratio_fields(first)]) + "\n"
             empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
             for ratio in more:
-                yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+                yield join([*again, *empty, *_ratio_fields(ratio)]) + "\n"
 
-    def _group_lines(self, line: TallyLine, before: Sequence[str]) -> Iterator[str]:
-        """Yield the lines of default metrics, after one with the name of their group."""
+    def _group_lines(self, line: TallyLine, before: Sequence[str], again: Sequence[str]) -> Iterator[str]:
+        """Yield the lines of default metrics, after one with the name of their group. The first begins with before, others with again."""
         join = self._separator.join
         empty = [""] * (_EMPTY_BEFORE_RATIO + (line.row.event.cgroup is not None))
         for number, ratio in enumerate(line.ratios):
             if number and ratio.group == line.ratios[number - 1].group:
-                yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+                yield join([*again, *empty, *_ratio_fields(ratio)]) + "\n"
                 continue
             noise = [] if line.noise is None else [f"{line.noise:.2f}%"]
-            running = [*before, "", *noise, str(line.row.running), f"{whole_share(line.row):.2f}"]
+            running = [*(again if number else before), "", *noise, str(line.row.running), f"{whole_share(line.row):.2f}"]
             if ratio.group == self._last_group:
                 yield join([*running, *empty[:-3], *_ratio_fields(ratio)]) + "\n"
                 continue
             self._last_group = ratio.group
             yield join([*running, *empty[:-2], ratio.group]) + "\n"
-            yield join([*before, *empty, *_ratio_fields(ratio)]) + "\n"
+            yield join([*again, *empty, *_ratio_fields(ratio)]) + "\n"
 
     def _start(self, tally: Tally) -> list[str]:
         if tally.timestamp is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow, Ratio, relative_error, standard_error
+from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow, Ratio, ratio_name, relative_error, standard_error
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -147,6 +147,8 @@ class TextView:
         stamp = timestamp(tally)
         for aggregate_id, lines in tally.lines_by_aggregate():
             text = stamp + aggregate_column(tally.mode, aggregate_id, lines[0].row.cells)
+            if tally.has_cgroups:
+                text += one_line(f" {lines[0].row.event.cgroup or '':<16}")
             for line in lines:
                 text += "".join(_metric_value(ratio) for ratio in ratios_without_counts(line))
             yield text + "\n"
@@ -201,15 +203,25 @@ def noise_column(percent: float | None) -> str:
 
 
 def metric_names(tally: Tally) -> list[str]:
-    """Return the headings of a line of ratios."""
-    return [metric.name for event in tally.events for metric in tally.metrics.get(event, ())]
+    """Return the headings of a line of ratios: of the metrics, and of the ratios of their events. Without aggregation, of all events."""
+    of_metrics = {event for metrics in tally.metrics.values() for metric in metrics for event in metric.events}
+    names: list[str] = []
+    for event in tally.events:
+        if event.cgroup == tally.events[0].cgroup:
+            if (tally.mode is Aggregation.NONE or event in of_metrics) and (name := ratio_name(event)):
+                names.append(name)
+            names += [metric.name for metric in tally.metrics.get(event, ())]
+    return names
 
 
 def ratios_without_counts(line: TallyLine) -> Sequence[Ratio]:
-    """Return the ratios that --metric-only shows: no rates, and no CPUs utilized."""
+    """Return the ratios that --metric-only shows, under their full names: no rates, and no CPUs utilized."""
     if not line.ratios:
         return [Ratio(None, "")]
-    return [r for r in line.ratios if r.unit is not None and not r.unit.endswith("/sec") and r.unit != "CPUs utilized"]
+    shown = [ratio for ratio in line.ratios if ratio.unit is not None and not ratio.unit.endswith("/sec") and ratio.unit != "CPUs utilized"]
+    return [
+        ratio._replace(unit=f"{line.row.event.name} {ratio.unit}") if (ratio.unit or "").startswith("of all") else ratio for ratio in shown
+    ]
 
 
 def _share(row: CountRow) -> str:

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 
 _LACKING = {
-    "-T,--transaction": "it needs a CPU with transactional memory",
     "-b,--bpf-prog": "it needs perf's BPF programs",
     "--bpf-counters": "it needs perf's BPF programs",
     "--bpf-attr-map": "it needs perf's BPF programs",
@@ -122,6 +121,7 @@ class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
     metric_no_group: bool = option("--metric-no-group", Flag(), "do not group the events of a metric")
     metric_no_merge: bool = option("--metric-no-merge", Flag(), "do not share events between metrics")
     metric_no_threshold: bool = option("--metric-no-threshold", Flag(), "do not count events for metric thresholds")
+    transaction: bool = option("-T,--transaction", Flag(), "compute the metrics of hardware transactions")
     topdown: bool = option("--topdown", Flag(), "compute the top-down metrics (group TopdownL1)")
     td_level: int = option("--td-level", Value(int, default=1), "set the level of --topdown")
     smi_cost: bool = option("--smi-cost", Flag(), "measure the cost of system management interrupts (Intel)")
@@ -237,7 +237,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         events = _on_requested_cpus(events, target, options)
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         target = target._replace(kind="system")  # uncore PMUs count on CPUs, not tasks
-    events, metrics, cgroup_fds = _in_cgroups(events, metrics, target, options)
+    events, metrics, only_for_metrics, cgroup_fds = _in_cgroups(events, metrics, only_for_metrics, target, options)
     return Plan(
         events,
         target,
@@ -248,7 +248,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         cgroup_fds=cgroup_fds,
         metrics=metrics,
         only_for_metrics=only_for_metrics,
-        default_set=not (options.event or options.metrics or options.topdown),
+        default_set=not (options.event or options.metrics or options.topdown or options.transaction),
         hides_zeros=options.hide_zero_events,
         delay=options.delay,
         repeat=options.repeat,
@@ -307,20 +307,23 @@ def _with_modifiers(events: list[Event], options: StatCommandOptions) -> list[Ev
 
 def _chosen_metrics(options: StatCommandOptions, is_system_wide: bool) -> ChosenMetrics | None:
     """Return the events and metrics of -M and --topdown; None without them."""
-    if not options.metrics and not options.topdown:
+    if not (options.metrics or options.topdown or options.transaction):
         return None
     from perfpy.capture.metrics import ChosenMetrics, choose, topdown_group
 
     how, machine = _metric_options(options, is_system_wide)
     how = how._replace(grouped=not options.metric_no_group, merged=not options.metric_no_merge, thresholds=not options.metric_no_threshold)
-    if not options.topdown:
-        return choose(",".join(options.metrics), how, machine)
-    group = topdown_group(options.td_level, machine)
-    of_topdown = choose(group, how._replace(grouped=True, merged=True, thresholds=False), machine)
-    if not options.metrics:
-        return of_topdown
-    others = choose(",".join(options.metrics), how, machine)
-    return ChosenMetrics(others.events + of_topdown.events, {**others.metrics, **of_topdown.metrics}, others.warnings + of_topdown.warnings)
+    chosen = [choose(",".join(options.metrics), how, machine)] if options.metrics else []
+    if options.transaction:
+        chosen.append(choose("transaction", how, machine))
+    elif options.topdown:
+        group = topdown_group(options.td_level, machine)
+        chosen.append(choose(group, how._replace(grouped=True, merged=True, thresholds=False), machine))
+    return ChosenMetrics(
+        [event for part in chosen for event in part.events],
+        {event: metrics for part in chosen for event, metrics in part.metrics.items()},
+        [warning for part in chosen for warning in part.warnings],
+    )
 
 
 def _metric_options(options: StatCommandOptions, is_system_wide: bool) -> tuple[MetricOptions, Machine]:
@@ -347,27 +350,27 @@ def _on_requested_cpus(events: list[Event], target: Target, options: StatCommand
 
 
 def _in_cgroups(
-    events: list[Event], metrics: Metrics, target: Target, options: StatCommandOptions
-) -> tuple[list[Event], Metrics, dict[str, int]]:
-    """Return the events in cgroups instead of the system's, their metrics, and each cgroup's open folder."""
+    events: list[Event], metrics: Metrics, only_for_metrics: list[Event], target: Target, options: StatCommandOptions
+) -> tuple[list[Event], Metrics, list[Event], dict[str, int]]:
+    """Return the events in cgroups instead of the system's, their metrics, the hidden ones, and each cgroup's open folder."""
     if not (options.cgroup or options.for_each_cgroup):
-        return events, metrics, {}
+        return events, metrics, only_for_metrics, {}
     from perfpy.capture import cgroups
 
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup exclude each other")
-    if options.cgroup:
-        assigned = cgroups.assign(events if options.event else [], options.cgroup)
-        if metrics:
-            from perfpy.counts.metrics import of_counterparts
-
-            metrics = of_counterparts(metrics, dict(zip(events, assigned, strict=True)))
-        events = assigned
+    copies = [cgroups.assign(events if options.event else [], options.cgroup)] if options.cgroup else []
     if target.has_tasks:
         fail("counting cgroups requires -a or -C")
     if options.for_each_cgroup:
-        events = cgroups.expand(events, options.for_each_cgroup)
-    return events, metrics, cgroups.open_folders(events)
+        copies = cgroups.expand(events, options.for_each_cgroup)
+    events = [copy for of_cgroup in copies for copy in of_cgroup.values()]
+    if metrics:
+        from perfpy.counts.metrics import of_counterparts
+
+        metrics = {event: its[::-1] for of_cgroup in copies for event, its in of_counterparts(metrics, of_cgroup).items()}  # perf's order
+        only_for_metrics = [of_cgroup[event] for of_cgroup in copies for event in only_for_metrics]
+    return events, metrics, only_for_metrics, cgroups.open_folders(events)
 
 
 _CLEAR = ("[H", "[2J")  # after an ESC each

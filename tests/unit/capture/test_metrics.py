@@ -110,8 +110,11 @@ def test_an_event_of_several_boxes_counts_for_one_name(tmp_path: Path) -> None:
     read = {"EventName": "UNC_R", "EventCode": "0x04", "UMask": "0x03", "Unit": "iMC"}
     chosen = choose("bandwidth", machine=machine(tmp_path, [bandwidth, read]))
     assert [event.pmu for event in chosen.events if event.pmu] == [f"uncore_imc_{number}" for number in range(3)]
-    values = shown(chosen, {"UNC_R": 500, "duration_time": 2_000_000_000})
-    assert values == {"UNC_R": [("bandwidth", 750.0)]}
+    counted = {event: CountedEvent(event.name, EventAttr(), pmu=event.pmu, tool=event.tool) for event in chosen.events}
+    rows = [CountRow(counted[event], EVERYWHERE, 2_000_000_000 if event.tool else 500, 5, 5, 1) for event in chosen.events]
+    metrics = of_counterparts(chosen.metrics, counted)
+    values = [metric.ratio(Neighbours(rows, 1.0)).value for its in metrics.values() for metric in its]
+    assert values == [750.0, 250.0, 250.0]  # the sum of the boxes is the first one's count; with -A each box has its own line
 
 
 def test_events_that_must_not_be_a_group_share_one_list(tmp_path: Path) -> None:

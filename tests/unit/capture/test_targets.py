@@ -89,8 +89,8 @@ def events(count: int) -> list[Event]:
 def test_cgroups_belong_to_the_events_before_them() -> None:
     """One for each event, an empty one for none; a single one for all."""
     three = events(3)
-    assert [event.cgroup for event in cgroups.assign(three, "a,,b")] == ["a", None, "b"]
-    assert [event.cgroup for event in cgroups.assign(three, "c")] == ["c"] * 3
+    assert [event.cgroup for event in cgroups.assign(three, "a,,b").values()] == ["a", None, "b"]
+    assert [event.cgroup for event in cgroups.assign(three, "c").values()] == ["c"] * 3
     with pytest.raises(UsageError, match="2 cgroups for 1 events"):
         cgroups.assign(events(1), "a,b")
 
@@ -101,13 +101,13 @@ def test_events_for_each_cgroup(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     leader, member = events(2)
     pair = [leader, member._replace(led_by=leader)]
-    expanded = cgroups.expand(pair, "^web/", str(tmp_path))
+    expanded = [copy for copies in cgroups.expand(pair, "^web/", str(tmp_path)) for copy in copies.values()]
     assert [(event.name, event.cgroup) for event in expanded] == [
         ("e0", "web/one"), ("e1", "web/one"), ("e0", "web/two"), ("e1", "web/two"),
     ]  # fmt: skip
     assert expanded[3].leader is expanded[2]
     with pytest.raises(UsageError, match="no access to cgroup"):
-        cgroups.open_folders(cgroups.expand(pair, "nowhere"), str(tmp_path))
+        cgroups.open_folders(cgroups.expand(pair, "nowhere")[0].values(), str(tmp_path))
 
 
 def test_topology_of_a_tree(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.abi.attr import CountedEvent, CountState, EventAttr
-from perfpy.counts.aggregation import EVERYWHERE, CountRow, Grouping, Neighbours
+from perfpy.counts.aggregation import EVERYWHERE, CounterCell, CountRow, Grouping, Neighbours, aggregate
 from perfpy.counts.formulas import parse_formula
 from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names, value_of
 from perfpy.counts.tally import Tally
@@ -176,3 +176,13 @@ def test_shares_of_slots_that_do_not_add_up_are_told(retiring: int, lines: int) 
     told = list(Tally(events, rows, Grouping.everything(), wall_ns=1, metrics=metrics).contradictions())
     assert len(told) == lines
     assert all("cpu add up to 145 %" in text for text in told)
+
+
+def test_the_time_is_that_of_all_sockets() -> None:
+    """duration_time is measured once; metrics of each socket divide by it."""
+    grouping = Grouping.by_cpu((0, 1))
+    reads, time = CountedEvent("reads", EventAttr()), CountedEvent("duration_time", EventAttr(), tool="duration_time")
+    cells = {reads: [CounterCell(0, 0, 8, 1, 1), CounterCell(1, 0, 6, 1, 1)], time: [CounterCell(0, 0, 2 * 10**9, 1, 1)]}
+    metric = Metric("bandwidth", ("/", "reads", "duration_time"), {"reads": reads, "duration_time": time})
+    tally = Tally([reads, time], {event: aggregate(event, its, grouping) for event, its in cells.items()}, grouping, wall_ns=1)
+    assert [metric.ratio(tally.near(index)).value for index in (0, 1)] == [4.0, 3.0]

@@ -64,7 +64,7 @@ def configure_sampling(
     tracking = next((event for event in result if event.role == TRACKING), result[0] if result else None)
     if tracking is not None and not tracking.role and (tracer := next(filter(is_aux, result), None)):  # no plan: perfpy.capture.tracers
         raise UsageError(f"'{tracer.name}' has no samples but AUX data, which only perfpy record takes")
-    is_wide = at_once and target.kind == "cpu" and not all(map(is_dummy, result))
+    is_wide = not target.has_tasks and not all(map(is_dummy, result))  # tasks migrate from the CPUs of -C to others
     if tracking is None or ((at_once or options.max_cpu) and not is_dummy(tracking)):
         tracking = new_dummy(TRACKING, system_wide=is_wide)
         result.append(tracking)

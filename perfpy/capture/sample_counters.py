@@ -162,13 +162,13 @@ class SampleCounters:
 
         trace: how the AUX data of a tracer's event are collected; warn is called with lines about them.
         """
-        owners: dict[tuple[int, int], int] = {}  # (CPU or thread, backward) -> ring buffer
+        owners: dict[tuple[int, int, int], int] = {}  # (thread, CPU, backward) -> ring buffer; one of both is ANY
         owner_fds = self._ring_fds
         by_thread = ANY in self.cpus
         for event in self.events:
             backward = event.attr.write_backward
             for target, counter in event.counters.items():
-                key = (target.tid if by_thread else target.cpu, backward)
+                key = (target.tid if by_thread else ANY, target.cpu, backward)
                 ring = owners.get(key)
                 if ring is None:
                     ring = owners[key] = len(self.rings)

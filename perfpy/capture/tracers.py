@@ -419,7 +419,7 @@ class _Planner:
         self._add(
             new_dummy(
                 TRACKING,
-                system_wide=self.target.kind == "cpu",
+                system_wide=not self.target.has_tasks,
                 immediate=immediate,
                 sample_type=fields,
                 context_switch=int(has_switches),

@@ -203,7 +203,7 @@ class Recorder:
             self._copier = open_copier(self.options.sampling.clockid)
             if self._copier is None:  # frames are read the better the sooner
                 self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
-        events = self._parse() if target.kind != "cpu" else self._on_requested_cpus(self._parse(), target)
+        events = self._parse() if target.has_tasks else self._on_requested_cpus(self._parse(), target)
         if any(map(is_aux, events)) or self.options.trace != TraceOptions() or any(event.terms.aux_sample_size for event in events):
             from perfpy.capture.tracers import plan_trace  # rarely needed
 
@@ -269,15 +269,13 @@ class Recorder:
         return events
 
     def _on_requested_cpus(self, events: Sequence[Event], target: Target) -> list[Event]:
-        """Return the events that one of the CPUs of -C can count; warn of those that not all can, as the kinds of cores differ."""
-        requested, kept = set(target.cpus), []
+        """Return the events that one of the CPUs can count; warn of those that not all of -C can, as the kinds of cores differ."""
+        text, requested, kept = self.options.target.cpu, set(target.cpus), []
         for event in events:
             covered = requested if event.requires_cpu or event.cpus is None else requested.intersection(event.cpus)
-            if covered != requested:
+            if text and covered != requested:
                 where = f"PMU '{event.pmu}' (CPUs {cpu_list_text(event.cpus or ())})"
-                self._tell(
-                    f"WARNING: A requested CPU in '{target.text}' is not supported by {where} for event '{event.text_name or event.name}'"
-                )
+                self._tell(f"WARNING: A requested CPU in '{text}' is not supported by {where} for event '{event.text_name or event.name}'")
             if covered:
                 kept.append(event)
         return kept

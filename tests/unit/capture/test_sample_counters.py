@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -11,13 +12,15 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.capture import sample_counters
 from perfpy.capture.record_options import Callchain, RecordOptions
-from perfpy.capture.sample_attrs import configure_sampling
+from perfpy.capture.sample_attrs import configure_sampling, new_dummy
 from perfpy.capture.sample_counters import CounterTarget, SampleCounters, default_pages, mover, pages_for
 from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError
-from perfpy.events.event import Event, EventTerms
+from perfpy.events.event import SWITCHES, TRACKING, Event, EventTerms
 from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.ring import Ring
 from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
 from tests.builders.options import record_options
@@ -248,14 +251,30 @@ def test_with_several_kinds_of_cores_a_dummy_has_the_side_band_of_all(
     assert not events[2].system_wide
 
 
-@pytest.mark.parametrize(("kind", "is_wide"), [("cpu", True), ("system", False)])
-def test_with_some_cpus_the_side_band_is_that_of_all(kind: str, is_wide: bool) -> None:
-    """Tasks migrate."""
+@pytest.mark.parametrize("kind", ["cpu", "system"])
+def test_with_some_cpus_the_side_band_is_that_of_all(kind: str) -> None:
+    """Tasks migrate. -a with -C is a system of some CPUs."""
     target = Target(kind, (), (1,))
-    assert configure_sampling([clock()], RecordOptions(), target, FakeKernel())[1].system_wide == is_wide
+    assert configure_sampling([clock()], RecordOptions(), target, FakeKernel())[1].system_wide
     dummy = software("dummy", SoftwareId.DUMMY)
-    assert configure_sampling([dummy, clock()], RecordOptions(), target, FakeKernel())[0].system_wide == is_wide
+    assert configure_sampling([dummy, clock()], RecordOptions(), target, FakeKernel())[0].system_wide
     assert not configure_sampling([dummy], RecordOptions(), target, FakeKernel())[0].system_wide
+
+
+def test_side_band_of_all_cpus_has_rings_of_its_own_beside_those_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel refuses to write the records of one CPU into the ring of another one."""
+    monkeypatch.setattr(Ring, "map", lambda *_args, **_options: Ring(bytearray(2 * mmap.PAGESIZE)))
+    monkeypatch.setattr(sample_counters, "online_cpus", lambda: (0, 1, 2))
+    events = [clock(), new_dummy(SWITCHES, system_wide=True), new_dummy(TRACKING)]
+    kernel = FakeKernel()
+    counters = SampleCounters(kernel, events, (ANY,), (7, 8), tell=print)
+    counters.open()
+    counters.map(1)
+    assert len(counters.rings) == 2 + 3
+    assert [(one.target.tid, one.target.cpu, one.ring) for one in counters.opened] == [
+        (7, ANY, 0), (8, ANY, 1), (ANY, 0, 2), (ANY, 1, 3), (ANY, 2, 4), (7, ANY, 0), (8, ANY, 1)
+    ]  # fmt: skip
+    assert len(counters.fds()) == 4  # those that end with the threads
 
 
 def test_dwarf_copies_registers_stack_and_addresses():

@@ -20,7 +20,7 @@ from perfpy.capture.session import closing, cost_limit, recorder
 from perfpy.capture.session.cost_limit import CostLimit
 from perfpy.capture.session.inputs import Attention, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.recorder import Recorder
-from perfpy.capture.targets import Target
+from perfpy.capture.targets import Target, TargetOptions
 from perfpy.events.event import Event
 from perfpy.kernel import syscalls
 from tests.builders import sysfs_tree
@@ -57,7 +57,9 @@ def test_without_permission_the_default_event_excludes_the_kernel(monkeypatch, c
 
 def test_with_requested_cpus_events_of_other_kinds_of_cores_are_left_out(tmp_path, capsys) -> None:
     """Of each event whose CPUs do not include all requested ones a line says so."""
-    session = Recorder((), ["cpu_core/instructions/,cpu_atom/cpu-cycles/"], options=RecordOptions(), kernel=FakeKernel())
+    session = Recorder(
+        (), ["cpu_core/instructions/,cpu_atom/cpu-cycles/"], options=RecordOptions(target=TargetOptions(cpu="1-2")), kernel=FakeKernel()
+    )
     session._machine = sysfs_tree.intel_hybrid(tmp_path).machine()
     target = Target("cpu", (), (1, 2), "1-2")
     events = session._on_requested_cpus(session._parse(), target)

@@ -19,9 +19,8 @@ from perfpy import __version__
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.forwarded_actions import OtherCommand
 from perfpy.cli.line.examples import EXAMPLES
-from perfpy.cli.line.options import Flag, Option
 from perfpy.cli.line.subcommands import CommandWithActions
-from perfpy.cli.top_level import TOPICS
+from perfpy.cli.top_level import TOPICS, USAGE, PerfpyOptions
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -31,19 +30,13 @@ from topic_pages import topic_page  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from perfpy.cli.line.options import Option
     from perfpy.cli.line.subcommands import Action
-
-
-PERFPY_OPTIONS = (
-    Option("-v,--version", Flag(), "show the version"),
-    Option("--no-pager", Flag(), "show text that is longer than the screen without a pager"),
-    Option("-h,--help", Flag(), "show the commands"),
-)
 
 
 def pages() -> dict[Path, str]:
     """Every page: the file's path -> its text."""
-    whole = _page("perfpy", "Linux perf in Python", "[OPTIONS] [COMMAND] [ARGS]...", PERFPY_OPTIONS, _command_list())
+    whole = _page("perfpy", "Linux perf in Python", USAGE, PerfpyOptions.declared_options(), _command_list())
     made = {HERE / "perfpy.1": whole}
     for name, entry in COMMANDS.items():
         command = load_command(name)

@@ -6,8 +6,7 @@ PERFPY_DEBUG=1 adds the traceback.
 
 Ctrl-C ends a command at once and silently, as it ends perf, from the first line of the script `perfpy` on. An exception could
 interrupt an import, whose modules then fail in other ways. Code that must complete or remove something catches the signal
-itself for that time (record, stat, result files). A command is imported when it is called, and click only for help and for
-lines without a command.
+itself for that time (record, stat, result files). A command is imported when it is called, and click only for help.
 
 The start of `list`, `stat` and `report --header-only` is measured against perf's. Importing the standard library's typing, re,
 contextlib and enum would be a third of it. Modules that these commands load therefore keep three rules, which
@@ -122,7 +121,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
         if pids := record_and_report.processes_of(args):
             return record_and_report.record_and_report_processes(pids)
         record_and_report.refuse_file(args[0])
-    from perfpy.cli import top_level  # click: 30 ms
+    from perfpy.cli import top_level
 
     return top_level.run([*args])  # the attribute `list` may be the command's module
 

@@ -1,20 +1,16 @@
-"""The click group: help for perfpy and its commands, and lines without a known command.
-
-Commands read their arguments without click (see `perfpy.cli.line.options`).
-"""
+"""Options before the command, the help of perfpy itself, topics, and lines without a known command."""
 
 from __future__ import annotations
 
 import os
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.examples import program, version_line
-from perfpy.cli.line.help_text import as_click
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.help_text import help_text
+from perfpy.cli.line.options import CommandOptions, Flag, fail, option
 from perfpy.cli.line.pager import never, page
 from perfpy.errors import PerfError, UsageError
 
@@ -113,32 +109,6 @@ def print_topic(name: str) -> None:
     console().print(Markdown(text, hyperlinks=False), width=min(width(), _WIDEST), soft_wrap=False)
 
 
-class LazyGroup(click.Group):
-    """`perfpy COMMAND ...`, from the table of commands; --help imports none of them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the table's order."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command of this name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = load_command(cmd_name)
-        return as_click(cmd_name, command.help, command.options, command.usage)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first argument names. Raises UsageError for an unknown one."""
-        if args[0] not in COMMANDS:
-            raise UsageError(unknown_command(args[0]))
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands in the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
-
-
 def unknown_command(name: str) -> str:
     """Return the message for a word that is no command."""
     if name.startswith("-"):
@@ -152,30 +122,19 @@ def unknown_command(name: str) -> str:
     return f"'{name}' is not a {program()} command; {hint}"
 
 
-def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        click.echo(version_line())
-        ctx.exit()
+class PerfpyOptions(CommandOptions):
+    """The options of a line without a command."""
+
+    version: bool = option("-v,--version", Flag(), "show the version")
+    no_pager: bool = option("--no-pager", Flag(), "show text that is longer than the screen without a pager")
+    show_help: bool = option("-h,--help", Flag(), "show the commands")
 
 
-@click.group(
-    cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
-    epilog=f"'perfpy COMMAND --help' shows the options of a command. 'perfpy help TOPIC' shows a topic: {', '.join(TOPICS)}.",
-)
-@click.option("-v", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="show the version")
-@click.option("--no-pager", is_flag=True, expose_value=False, help="show text that is longer than the screen without a pager")
-@click.pass_context
-def root(ctx: click.Context) -> int | None:
-    """Count, record and report what programs do on Linux: perf, in Python.
+USAGE: Final = "[OPTIONS] [COMMAND] [ARGS]..."
+_HELP: Final = """Count, record and report what programs do on Linux: perf, in Python.
 
-    'perfpy ./program ARGS' records a program and reports it. 'perfpy PID' does the same for a running process.
-    """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-        return 1  # perf's status for a line without a command
-    return None
+'perfpy ./program ARGS' records a program and reports it. 'perfpy PID' does the same for a running process.
+"""
 
 
 def run(args: list[str]) -> int:
@@ -183,13 +142,17 @@ def run(args: list[str]) -> int:
     if args and args[0] == "-vv":
         return load_command("version").run("version", ["--build-options"])
     page("")
-    try:
-        with root.make_context(program(), args) as context:
-            return root.invoke(context) or 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        raise UsageError(error.format_message()) from None
+    options = list(takewhile(lambda word: word.startswith("-") and word != "--", args))
+    asked = next((word for word in options if word in ("-v", "--version", "-h", "--help")), "")
+    if asked in ("-v", "--version"):
+        print(version_line())
+    elif args and not asked:
+        raise UsageError(unknown_command(next((word for word in args if word != "--"), "--")))
+    else:
+        commands = [(name, entry.help) for name, entry in COMMANDS.items()]
+        topics = f"'perfpy COMMAND --help' shows the options of a command. 'perfpy help TOPIC' shows a topic: {', '.join(TOPICS)}."
+        print(help_text("", _HELP, PerfpyOptions.declared_options(), USAGE, commands, topics))
+    return 0 if args else 1  # perf's status for a line without a command
 
 
 #: command -> the lines to type instead; () if nothing takes its place

@@ -1,9 +1,10 @@
 """Make perfpy/events/tables: what CPUs count, as compact tables of facts.
 
-    sudo .venv/bin/python .ci/vendor_events.py MAKER...        writes perfpy/events/tables/MAKER/*
+    sudo .venv/bin/python .ci/vendor_events.py intel amd       writes perfpy/events/tables/MAKER/*
+    .venv/bin/python .ci/vendor_events.py arm=DATA,LIBPFM4 power=LIBPFM4 riscv
 
-Makers intel and amd: the lists that an installed perf 6.12 prints (`perf list
---json`) for every model, below a /sys in which each PMU that there may be
+DATA and LIBPFM4 are git repositories (.ci/vendor_sources.py). Makers intel and
+amd: the lists that an installed perf 6.12 prints (`perf list --json`) for every model, below a /sys in which each PMU that there may be
 stands, in a mount namespace of its own. What those lists do not print, when
 the events of a metric must not be a group, which kind of core it is about, and
 which events are counted once per package, is read from the tables of the
@@ -28,6 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import vendor_sources
 
 from perfpy.events.vendor import metric_row
 from tests.builders.pmu_sys import with_pmus
@@ -269,11 +272,16 @@ def write(maker: str, rows: Iterable[tuple[str, str, str]]) -> None:
 
 def main() -> int:
     """Write the tables of the makers that are named."""
-    makers = {"intel": intel, "amd": amd}
-    compiled().metrics  # noqa: B018  # before threads share it
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for maker in sys.argv[1:] or makers:
-            write(maker, makers[maker](pool))
+    listed_makers = {"intel": intel, "amd": amd}
+    for argument in sys.argv[1:]:
+        maker, _, repositories = argument.partition("=")
+        if maker in listed_makers:
+            compiled()  # before threads share it
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                write(maker, listed_makers[maker](pool))
+        else:
+            tables = getattr(vendor_sources, maker)(*filter(None, repositories.split(",")))
+            write(maker, ((pattern, name, text_of(rows)) for pattern, name, rows in tables))
     return 0
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
-_MAKERS: Final = ("intel", "amd")
+_MAKERS: Final = ("intel", "amd", "arm", "power", "riscv")
 _LARGEST: Final = 32 << 20  # bytes of a table's text
 _EVENT_FIELDS: Final = 7
 _METRIC_FIELDS: Final = 11
@@ -103,6 +103,11 @@ class VendorTable:
         for row in self._rows_from(f"E\t{name.lower()}\t"):
             if has_unit(pmu, row.split("\t", 3)[2]):
                 return _alias(row)
+        if name.isalnum() and not name.islower() and not name.isupper():  # as AMD's manuals have it: ExRetInstr is ex_ret_instr
+            for row in self._rows_from("E\t"):
+                _, own, unit, _ = row.split("\t", 3)
+                if own.replace("_", "") == name.lower() and has_unit(pmu, unit):
+                    return _alias(row)
         return None
 
     def aliases(self, pmu: Pmu) -> list[Alias]:

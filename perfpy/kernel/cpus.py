@@ -24,8 +24,13 @@ _MIDR_REVISIONS: Final = 0xF0000F
 
 
 def event_tables_identity() -> str:
-    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else this machine's."""
-    return os.environ.get("PERF_CPUID") or cpu_identity()
+    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else this machine's.
+
+    On arm64, a PERF_CPUID that is no MIDR is ignored.
+    """
+    identity = os.environ.get("PERF_CPUID", "")
+    is_foreign = os.uname().machine == "aarch64" and not identity.startswith("0x")
+    return identity if identity and not is_foreign else cpu_identity()
 
 
 def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> str:

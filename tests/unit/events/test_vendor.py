@@ -65,10 +65,17 @@ def test_steppings_of_a_model_may_be_other_cpus() -> None:
         ("AuthenticAMD-25-61-2", "25-10"),
         ("AuthenticAMD-26-2-1", "26-0"),
         ("AuthenticAMD-26-44-0", "26-0"),
+        ("0x00000000410fd0c0", "neoverse-n1"),
+        ("0x00000000410fd8e0", "neoverse-n3"),
+        ("0x00000000460f0010", "fujitsu_a64fx"),
+        ("0x00000000610f0220", "common_armv9"),
+        ("0x004e1202", "power9"),
+        ("0x00800200", "power10"),
+        ("0x489-0x8000000000000007-0x20181004", "firmware"),
     ],
 )
-def test_generations_of_zen(identity: str, name: str) -> None:
-    """Zen 1 and 2, 3 and 4 share a family; their models tell which it is (perf's mapfile.csv)."""
+def test_a_cpu_has_its_table(identity: str, name: str) -> None:
+    """Zen 1 and 2, 3 and 4 share a family; their models tell which it is. Unknown cores have the architecture's events."""
     table = table_of(identity)
     assert table is not None
     assert os.path.basename(table.folder) == f"{name}.z"
@@ -104,7 +111,7 @@ def test_all_tables_are_named_by_the_index_and_small() -> None:
         if maker.is_dir():
             stems = {line.split("\t")[1] for line in (maker / "index.tsv").read_text().splitlines()}
             assert stems == {path.stem for path in maker.glob("*.z")}
-            (source,) = [line for line in readme.splitlines() if line.startswith(f"| `{maker.name}` |")]
+            source = next(line for line in readme.splitlines() if line.startswith(f"| `{maker.name}` |"))
             assert "facts, without" in source or (maker / "LICENSE").stat().st_size > 1000
     assert sum(path.stat().st_size for path in TABLES) < 900_000
 
@@ -226,6 +233,28 @@ def test_a_metric_is_found_without_reading_the_others() -> None:
     assert hybrid is not None
     assert {one.pmu for one in hybrid.metrics_named("tma_backend_bound")} == {"cpu_core", "cpu_atom"}
     assert {one.constraint for one in hybrid.metrics} == {"", "nmi", "always"}
+
+
+@pytest.mark.parametrize(
+    ("identity", "name", "terms"),
+    [
+        ("0x00000000410fd0c0", "L1D_CACHE_REFILL", "event=0x3"),
+        ("0x00000000410fd490", "stall_backend_mem", "event=0x4005"),
+        ("0x00000000999f0010", "inst_retired", "event=0x8"),
+        ("0x004e1202", "PM_CMPLU_STALL", "event=0x1e054"),
+        ("0x489-0x8000000000000007-0x20181004", "fw_set_timer", "config=0x8000000000000005"),
+        ("AuthenticAMD-25-11-1", "ex_ret_instr", "event=0xc0"),
+        ("AuthenticAMD-25-11-1", "ExRetInstr", "event=0xc0"),
+        ("AuthenticAMD-25-11-1", "ExRetInstrs", None),
+    ],
+)
+def test_the_makers_spelling_is_known(identity: str, name: str, terms: str | None, tmp_path: Path) -> None:
+    """In any case, and AMD's without underscores."""
+    table = table_of(identity)
+    pmu = Sysfs(str(sysfs_tree.intel_skylake(tmp_path).sys)).core_pmus[0]
+    assert table is not None
+    alias = table.alias(pmu, name)
+    assert (alias and alias.terms) == terms
 
 
 def test_a_table_of_an_earlier_perfpy_has_its_metrics() -> None:

@@ -78,7 +78,7 @@ _perfpy_value()
     "record -e" | "record --event" | "record =--event" | "record --switch-output-event" | "record =--switch-output-event") _perfpy_ask "," events ;;
     "record --event-files" | "record =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "record -F" | "record --freq" | "record =--freq") _perfpy_offer "" max 99 997 ;;
-    "record --call-graph" | "record =--call-graph") _perfpy_offer "" dwarf fp ;;
+    "record --call-graph" | "record =--call-graph") _perfpy_offer "" dwarf fp lbr ;;
     "record =--self-contained") _perfpy_offer "" names binaries ;;
     "record -j" | "record --branch-filter" | "record =--branch-filter") _perfpy_offer "," u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter ;;
     "record -k" | "record --clockid" | "record =--clockid") _perfpy_offer "" monotonic monotonic_raw realtime boottime tai mono raw real boot ;;

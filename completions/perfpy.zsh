@@ -194,7 +194,7 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[wake up at every sample]' \
                 '*-g[record callchains by frame pointers]' \
-                '*--call-graph=[record callchains  fp(,frames)(,defer) or dwarf(,bytes)]:value:(dwarf fp)' \
+                '*--call-graph=[record callchains  fp(,frames)(,defer), dwarf(,bytes) or lbr]:value:(dwarf fp lbr)' \
                 '*--unwind[unwind DWARF stacks while recording]' \
                 '*--keep-stacks[with --unwind  also write the stacks to <output>.stacks]' \
                 '*--kernel-callchains[record only the kernel part of callchains]' \
@@ -1056,7 +1056,7 @@ _perfpy() {
                 '*--all-kernel[sample only the kernel]' \
                 '*-U[sample only user code]' \
                 '*--all-user[sample only user code]' \
-                '*--ldlat=[sample loads that take n cycles or more]:value: ' \
+                '*--ldlat=[sample loads of n or more cycles]:value: ' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-D[print every access on a line]' \
@@ -1081,8 +1081,8 @@ _perfpy() {
                 '*--all-kernel[sample only the kernel]' \
                 '*-u[sample only user code]' \
                 '*--all-user[sample only user code]' \
-                '*-l+[sample loads that take n cycles or more]:value: ' \
-                '*--ldlat=[sample loads that take n cycles or more]:value: ' \
+                '*-l+[sample loads of n or more cycles]:value: ' \
+                '*--ldlat=[sample loads of n or more cycles]:value: ' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \

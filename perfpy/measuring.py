@@ -165,7 +165,8 @@ def record_program(
         command_line=tuple(sys.argv),
         quiet=True,
     )
-    return Recorder(_words(command), event_texts(events), options=options, kernel=kernel).run()
+    warn = None if events is None else _warn_of_replaced  # the default event is the best that there is
+    return Recorder(_words(command), event_texts(events), options=options, kernel=kernel, warn=warn).run()
 
 
 def _chain_mode(call_graph: str | bool, *, jit: bool, unwind: bool) -> str:
@@ -200,10 +201,17 @@ def watch_events(
     options = RecordOptions(
         sampling=SamplingOptions(freq=frequency, period=period, callchain=chain), target=_target(pid, tid, cpus, system_wide=system_wide)
     )
-    stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel)
+    stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel, warn=_warn_of_replaced)
     if duration is not None:
         stream.stop_after(duration)
     return stream
+
+
+def _warn_of_replaced(text: str) -> None:
+    """Warn the caller of the public function that another event replaces a named one."""
+    import warnings  # rarely needed
+
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> targets.TargetOptions:

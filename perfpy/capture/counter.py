@@ -579,7 +579,7 @@ class Opener:
             return
         from perfpy.events.fallback import first_attempt
 
-        first = first_attempt(opened.attr, self._missing, leads=opened.is_leader)
+        first = first_attempt(opened.attr, self._missing, leads=opened.is_leader, chooses_guests=opened.event.host_or_guest)
         opened.attr, opened.flags = first.attr, first.flags
 
     def _may_try_again(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
@@ -601,13 +601,13 @@ class Opener:
 
     def _ask_for_less(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
         """Omit a feature that an old kernel, or a simple PMU such as msr, rejects; False if nothing is left to omit."""
-        precise_max = opened.event.precise_max
-        if refusal.errno != errno.EINVAL and not (precise_max and opened.attr.precise_ip):
+        event = opened.event
+        if refusal.errno != errno.EINVAL and not (event.precise_max and opened.attr.precise_ip):
             return False
         from perfpy.events.fallback import Attempt, next_attempt
 
-        attempt = Attempt(opened.attr, opened.flags, self._missing, opened.is_leader, opened.asked_precise)
-        less = next_attempt(attempt, refusal.errno, precise_max=precise_max, first=first)
+        attempt = Attempt(opened.attr, opened.flags, self._missing, opened.is_leader, opened.asked_precise, event.host_or_guest)
+        less = next_attempt(attempt, refusal.errno, precise_max=event.precise_max, first=first)
         if less is None:
             return False
         opened.attr, opened.flags, self._missing, opened.asked_precise = less.attr, less.flags, less.missing, less.asked_precise
@@ -618,7 +618,9 @@ class Opener:
         from perfpy.events.fallback import replacement
         from perfpy.kernel.syscalls import paranoid_level
 
-        instead = replacement(opened.name, opened.requested, refusal.errno, on_cpus=self._on_cpus, paranoid=paranoid_level())
+        attr, precise_max = opened.requested, opened.event.precise_max
+        paranoid = paranoid_level()
+        instead = replacement(opened.name, attr, refusal.errno, on_cpus=self._on_cpus, paranoid=paranoid, precise_max=precise_max)
         if instead is None:
             return False
         opened.name = instead.name

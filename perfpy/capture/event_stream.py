@@ -60,12 +60,14 @@ class EventStream:
     (True, 0)
     """
 
-    def __init__(self, events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel) -> None:
+    def __init__(
+        self, events: Sequence[Event], options: RecordOptions, target: Target, kernel: Kernel, warn: Callable[[str], None]
+    ) -> None:
         self.lost = 0
         self._others = False
         self._procfs = procfs = ProcFs()
         counters = SampleCounters(
-            kernel, events, target.cpus, target.tids if target.has_tasks else (ANY,), skip_missing=target.kind == "pid", tell=_nothing
+            kernel, events, target.cpus, target.tids if target.has_tasks else (ANY,), skip_missing=target.kind == "pid", tell=warn
         )
         counters.open()
         self._finalizer = weakref.finalize(self, counters.close)
@@ -200,8 +202,14 @@ class EventStream:
             self.lost += record.lost
 
 
-def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None) -> EventStream:
-    """Open events for the target of the options. filters apply to tracepoints.
+def open_stream(
+    texts: Sequence[str], filters: Iterable[str], options: RecordOptions, *, kernel: Kernel | None = None, warn: Callable[[str], None]
+) -> EventStream:
+    """Open events for the target of the options.
+
+    Args:
+        filters: of tracepoints.
+        warn: called with a line about each event that another one replaces.
 
     Raises UsageError, UnknownEventError, KernelRefusedError.
     """
@@ -217,7 +225,7 @@ def open_stream(texts: Sequence[str], filters: Iterable[str], options: RecordOpt
         sampling=options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC),
         target=options.target._replace(inherit=inherit),
     )
-    return EventStream(configure_sampling(events, options, target, kernel), options, target, kernel)
+    return EventStream(configure_sampling(events, options, target, kernel), options, target, kernel, warn)
 
 
 def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[str, Any]]]:
@@ -230,10 +238,6 @@ def _field_readers(events: Sequence[Event]) -> dict[str, Callable[[bytes], dict[
 
     tracefs = Tracefs()
     return {name: field_reader(parse_format(tracefs.format(*tracepoint) or "", tracepoint[0])) for name, tracepoint in tracepoints}
-
-
-def _nothing(_text: str) -> None:
-    """Ignore advice, which is for the command line."""
 
 
 # LiveSample: one sample of a running event, with the fields of tracepoints in tracefs's format.

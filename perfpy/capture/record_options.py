@@ -351,7 +351,8 @@ class Callchain(NamedTuple):
     """The options for recording callchains.
 
     Attributes:
-        mode: "fp" (the kernel walks frame pointers) or "dwarf" (a copy of the user stack).
+        mode: "fp" (the kernel walks frame pointers), "dwarf" (a copy of the user stack) or "lbr" (the CPU's branch records hold the
+            calls of user code).
         stack_size: bytes of the copy.
         max_stack: the most frames; 0 for the kernel's limit.
         defer: walk user frames once, on return to user space, if the kernel supports it (6.18 does not).
@@ -366,16 +367,16 @@ class Callchain(NamedTuple):
 
 
 def parse_callchain(text: str) -> Callchain:
-    """Parse `fp[,FRAMES][,defer]` or `dwarf[,BYTES]`.
+    """Parse `fp[,FRAMES][,defer]`, `dwarf[,BYTES]` or `lbr`.
 
     >>> parse_callchain("dwarf,4096")
     Callchain(mode='dwarf', stack_size=4096, max_stack=0, defer=False, addresses=True)
     """
     mode, *parameters = text.split(",")
-    if mode == "lbr":
-        raise UsageError("--call-graph lbr needs a hardware PMU with branch records, which perfpy does not support; use fp or dwarf")
-    if mode not in ("fp", "dwarf"):
-        raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; expected fp or dwarf")
+    if mode not in ("fp", "dwarf", "lbr"):
+        raise UsageError(f"--call-graph {text}: unknown mode '{mode}'; expected fp, dwarf or lbr")
+    if mode == "lbr" and parameters:
+        raise UsageError(f"--call-graph {text}: lbr takes no parameters")
     defer = mode == "fp" and "defer" in parameters
     number = ",".join(word for word in parameters if not (defer and word == "defer"))
     if not number:

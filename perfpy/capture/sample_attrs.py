@@ -6,10 +6,10 @@ The rules are those of perf-record(1) 6.12. If perf has one, a dummy event for t
 from __future__ import annotations
 
 import os
-from errno import EACCES, EOPNOTSUPP, EPERM
+from errno import EACCES, EPERM
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import PMCU_NAME, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import PMCU_NAME, BranchSample, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.sample_layout import minimal_registers, user_registers
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
 from perfpy.capture.targets import ANY, online_cpus
@@ -18,7 +18,7 @@ from perfpy.events.event import INTEL_PT, TRACKING, Event, change_events, is_tra
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Final
 
     from perfpy.capture.counter import OpenEvent
@@ -42,6 +42,14 @@ _MEM_LOADS_AUX: Final = 0x8203
 
 
 _AUX_ACTIONS: Final = {"start-paused": 1, "pause": 2, "resume": 4}  # bits of the attr
+
+
+#: of --call-graph lbr: the hardware keeps the calls of user code that have not returned
+_CALL_STACK: Final = BranchSample.USER | BranchSample.CALL_STACK | BranchSample.NO_CYCLES | BranchSample.NO_FLAGS | BranchSample.HW_INDEX
+
+
+#: of AMD's samplers: the bit of config for l3missonly (arch/x86/events/amd/ibs.c)
+_L3_MISSES_ONLY: Final = {"ibs_op": 1 << 16, "ibs_fetch": 1 << 59}
 
 
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
@@ -80,6 +88,25 @@ def configure_sampling(
     attrs |= {event: _following(event, attrs, result) for event in result if event.leader in groups and event.leader.sample_read}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
     return change_events(result, lambda event: {"attr": final[event]})
+
+
+def _walks_instead_of_lbr(event: Event, options: RecordOptions) -> str:
+    """Return why frame pointers are walked although branch records were requested for callchains; "" if they are recorded."""
+    if options.sampling.branch_filter:
+        return "--call-graph lbr excludes branch filters; walking frame pointers instead"
+    if event.attr.exclude_user:
+        return f"--call-graph lbr has callers of user code only, which '{event.name}' excludes; walking frame pointers instead"
+    return ""
+
+
+def sampling_warnings(events: Sequence[Event], options: RecordOptions) -> Iterator[str]:
+    """Yield lines about samples that differ from what the options suggest."""
+    common = options.sampling.callchain
+    for event in events:
+        if (event.terms.call_graph or (common and common.mode)) == "lbr" and (reason := _walks_instead_of_lbr(event, options)):
+            yield reason
+        if event.attr.config & _L3_MISSES_ONLY.get(event.pmu, 0):
+            yield f"'{event.name}' samples L3 misses only: other tagged operations reset the period, so that periods are not exact"
 
 
 def new_dummy(role: str, *, system_wide: bool = False, immediate: bool = False, **fields: int) -> Event:
@@ -260,6 +287,9 @@ class _Draft:
             ):  # half of a large ring buffer would be seconds of a few samples
                 draft.watermark, draft.wakeup_events = 1, _WORTH_WAKING
             draft.exclude_callchain_user = 1
+        elif callchain.mode == "lbr" and not _walks_instead_of_lbr(self.event, options):
+            self.sample |= SampleType.BRANCH_STACK
+            draft.branch_sample_type = _CALL_STACK
 
     def _set_registers(self) -> None:
         if self.is_plain or is_dummy(self.event):
@@ -316,9 +346,6 @@ class _Draft:
             self._set_own_callchain()
         draft.aux_output = int(terms.aux_output or 0)
         draft.aux_action = sum(_AUX_ACTIONS[name] for name in terms.aux_action or ())
-        if terms.call_graph == "lbr":
-            cause = "'call-graph=lbr' needs branch records, which perfpy does not support"
-            raise KernelRefusedError("perf_event_open", EOPNOTSUPP, event=self.event.name, cause=cause, remedy="drop the term")
 
     def _set_own_callchain(self) -> None:
         """Apply the event's terms about stacks, which override the options."""

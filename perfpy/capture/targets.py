@@ -106,10 +106,10 @@ def resolve(
         return Target("user", user_threads(user, procfs), cpus, user), warnings
     if every_thread:
         return Target("threads", all_threads(procfs), cpus), warnings
-    if system_wide:
-        return Target("system", (), cpus), warnings
     if cpu:
         return Target("cpu", (), cpus, cpu), warnings
+    if system_wide:
+        return Target("system", (), cpus), warnings
     return Target("command", (), cpus), warnings
 
 

@@ -125,7 +125,7 @@ RECORDINGS: Final[Mapping[str, ToolRecording]] = {
             "sched": "sched:sched_switch",
         },
     ),
-    "kvm": ToolRecording("-R -m 1024 -c 1", {"exits": "kvm:kvm_entry| kvm:kvm_exit| kvm:kvm_mmio| kvm:kvm_pio|"}),
+    "kvm": ToolRecording("-R -m 1024 -c 1", {"exits": "kvm:kvm_entry| kvm:kvm_exit| kvm:kvm_mmio| kvm:kvm_pio| kvm:kvm_msr|"}),
     "lock": ToolRecording(
         "-R -m 1024 -c 1 --synth task --kernel-callchains",
         {"waits": "lock:contention_begin/call-graph=fp,max-stack=8/ lock:contention_end/call-graph=fp,max-stack=8/"},
@@ -143,8 +143,8 @@ RECORDINGS: Final[Mapping[str, ToolRecording]] = {
         "-a -R -c 1", {"tasks": "sched:sched_wakeup sched:sched_switch", "power": "power:cpu_frequency power:cpu_idle"}
     ),
     "trace": ToolRecording("-R -m 1024 -c 1", {"calls": "raw_syscalls:sys_enter,raw_syscalls:sys_exit"}),
-    "mem": ToolRecording("-W -d", {}),  # its events depend on the machine's PMUs
-    "c2c": ToolRecording("-W -d --phys-data --sample-cpu", {}),
+    "mem": ToolRecording("-d", {}),  # its events depend on the machine's PMUs
+    "c2c": ToolRecording("-d --phys-data --sample-cpu", {}),
 }
 
 

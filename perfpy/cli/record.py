@@ -185,7 +185,7 @@ class ContentCommandOptions(CommandOptions):
 
     callchains: bool = option("-g", Flag(), "record callchains by frame pointers (--jit: as needed)")
     call_graph: Callchain | None = option(
-        "--call-graph", Value(parse_callchain), "record callchains: fp[,frames][,defer] or dwarf[,bytes]", metavar="<mode[,size]>"
+        "--call-graph", Value(parse_callchain), "record callchains: fp[,frames][,defer], dwarf[,bytes] or lbr", metavar="<mode[,size]>"
     )
     unwind: bool = option("--unwind", Flag(), "unwind DWARF stacks while recording; keep only callchains")
     unwind_late: bool = option("--unwind-late", Flag(), "with --unwind: unwind when CPUs are idle", hidden=True)
@@ -376,6 +376,8 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
     build_id = config.get("record.build-id", "")
     if build_id not in _BUILD_IDS:
         raise PerfError("configuration: record.build-id = " + build_id + ": expected cache, no-cache, skip or mmap")
+    if options.branch_any and options.branch_filter:
+        fail("-b excludes -j; -j any records every taken branch")
     return options.fill(
         RecordOptions,
         target=options.fill(TargetOptions, inherit=not options.no_inherit),

@@ -115,6 +115,7 @@ class Event(NamedTuple):
         weak: whether the group may break up (:W)
         sample_read: whether the leader samples and the members are read (:S)
         precise_max: whether to use the highest accepted precision (:P)
+        host_or_guest: whether the text selects the host or guests (:H, :G)
         filter: a tracepoint's filter expression
         tracepoint: (system, name)
         option: the index of its -e
@@ -146,6 +147,7 @@ class Event(NamedTuple):
     weak: bool = False
     sample_read: bool = False
     precise_max: bool = False
+    host_or_guest: bool = False
     filter: str = ""
     tracepoint: tuple[str, str] | None = None
     terms: EventTerms = NO_TERMS

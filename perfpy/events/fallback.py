@@ -39,6 +39,7 @@ class Attempt(NamedTuple):
         missing: features that this kernel lacks, as far as known
         leads: whether the event leads its group or is alone
         asked_precise: the precise_ip before it was lowered
+        chooses_guests: whether the user chose host or guests, so that exclude_host and exclude_guest must not be dropped
     """
 
     attr: EventAttr
@@ -46,6 +47,7 @@ class Attempt(NamedTuple):
     missing: frozenset[str]
     leads: bool = True
     asked_precise: int = 0
+    chooses_guests: bool = False
 
 
 class Replacement(NamedTuple):
@@ -56,9 +58,9 @@ class Replacement(NamedTuple):
     message: str
 
 
-def first_attempt(attr: EventAttr, missing: frozenset[str] = frozenset(), *, leads: bool = True) -> Attempt:
+def first_attempt(attr: EventAttr, missing: frozenset[str] = frozenset(), *, leads: bool = True, chooses_guests: bool = False) -> Attempt:
     """Return the first call, without the features that earlier events of this run found missing."""
-    return _without_missing(Attempt(attr.copy(), FLAG_FD_CLOEXEC, missing, leads))
+    return _without_missing(Attempt(attr.copy(), FLAG_FD_CLOEXEC, missing, leads, chooses_guests=chooses_guests))
 
 
 def next_attempt(attempt: Attempt, errno: int, *, precise_max: bool = False, first: bool = True) -> Attempt | None:
@@ -86,15 +88,21 @@ def next_attempt(attempt: Attempt, errno: int, *, precise_max: bool = False, fir
     return None
 
 
-def replacement(name: str, attr: EventAttr, errno: int, *, on_cpus: bool, paranoid: int | None) -> Replacement | None:
+def replacement(
+    name: str, attr: EventAttr, errno: int, *, on_cpus: bool, paranoid: int | None, precise_max: bool = False
+) -> Replacement | None:
     """Return another event for one that was refused for good; None if there is none.
 
     Args:
         name: the event's name
         on_cpus: whether whole CPUs are measured, not a task
         paranoid: the sysctl kernel.perf_event_paranoid (perfpy.kernel.syscalls.paranoid_level)
+        precise_max: whether the event has :P, so that the precision is not a request
     """
-    if errno in _NO_PMU and attr.type == PerfType.HARDWARE and attr.config & 0xFFFFFFFF == HardwareId.CPU_CYCLES:
+    # A PMU that refuses a precision or branch records may still count cycles, and the clock has neither.
+    needs_hardware = attr.sample_type & SampleType.BRANCH_STACK or (attr.precise_ip and not precise_max)
+    lacks_cycles = errno in _NO_PMU and not (errno == EOPNOTSUPP and needs_hardware)
+    if lacks_cycles and (attr.type, attr.config) == (PerfType.HARDWARE, HardwareId.CPU_CYCLES):
         clock = SoftwareId.CPU_CLOCK if on_cpus else SoftwareId.TASK_CLOCK
         other = attr.copy(type=PerfType.SOFTWARE, config=clock)
         words = "cpu-clock" if on_cpus else "task-clock"
@@ -189,7 +197,7 @@ _FEATURES: Final[tuple[_Feature, ...]] = (
     _Feature("mmap2", lambda a: a.attr.mmap2, _zero("mmap2")),
     _Feature(
         "exclude guest",
-        lambda a: a.attr.exclude_guest or a.attr.exclude_host,
+        lambda a: not a.chooses_guests and (a.attr.exclude_guest or a.attr.exclude_host),
         _zero("exclude_guest", "exclude_host"),
         per_type=True,
     ),

@@ -453,6 +453,7 @@ class EventDraft:
             weak=self.weak,
             sample_read=self.sample_read,
             precise_max=self.precise_max,
+            host_or_guest=self.host_or_guest,
             filter=self.filter,
             tracepoint=self.tracepoint,
             terms=self.terms,

@@ -669,7 +669,7 @@ def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> No
                 raise EventSyntaxError(
                     text, term.value_column, f"'{term.name}' cannot be '{part}'", expected="one of " + ", ".join(rule.words)
                 )
-        value = words if rule.several else word
+        value = (*(getattr(event.terms, rule.field) or ()), *words) if rule.several else word  # as in perf, words add up
     other = {"period": event.terms.freq, "freq": event.terms.period}.get(rule.field)
     if other is not None:
         raise EventSyntaxError(text, term.column, "period and freq exclude each other")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.capture.record_options import complete_python_options
-from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_dummy, with_frequency
+from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_dummy, sampling_warnings, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for, roomy_pages
 from perfpy.capture.synthesis import Environment, event_groups, tracing_data
 from perfpy.capture.targets import ANY, resolve
@@ -84,7 +84,7 @@ class LiveRings:
         self.options = options
         self._ring_size, self.fullness = ring_size, 0.0
         texts = texts or ((_NO_SAMPLES,) if options.off_cpu.enabled else ())
-        events = configure_sampling(_parse(texts, filters), options, target, kernel, Sysfs())
+        events = configure_sampling(_parse(texts, filters, options, tell), options, target, kernel, Sysfs())
         self.waits: WaitPlan | None = None
         self._limit: SwitchLimit | None = None
         if options.off_cpu.enabled:
@@ -240,9 +240,11 @@ def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:
     return resolve(target, procfs=procfs)[0]
 
 
-def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]]) -> list[Event]:
+def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]], options: RecordOptions, tell: Callable[[str], None]) -> list[Event]:
     default = _DEFAULT_EVENT if may_measure_kernel() else _DEFAULT_EVENT + "u"
     events = parse_events(texts or (default,), filters, event_source(""))
+    for text in dict.fromkeys(sampling_warnings(events, options)):
+        tell(f"warning: {text}")
     if tool := next((event.name for event in events if event.tool), ""):
         raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
     return events

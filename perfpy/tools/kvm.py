@@ -52,7 +52,8 @@ def _record(options: KvmOptions, arguments: list[str]) -> int:
     if EXIT not in events:
         raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
     output = f"--output={options.output or DEFAULT_FILE}"
-    return run_record("kvm", arguments, events=events, options=[output, *["-v"] * options.verbose])
+    of_guests = [f"{event}/name='{event}'/G" for event in events]  # as perf kvm records, without another name
+    return run_record("kvm", arguments, events=of_guests, options=[output, *["-v"] * options.verbose])
 
 
 def report(options: KvmReportOptions) -> int:

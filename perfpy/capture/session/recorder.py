@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, RecordOptions, TraceOptions
-from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_aux, with_frequency
+from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_aux, sampling_warnings, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import closing
 from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wakeups, names_only
@@ -95,6 +95,7 @@ class Recorder:
         events: their texts, () for perf's default.
         filters: (number of events before it, expression).
         describe: events -> the text of --control's evlist.
+        warn: called with a line about each event that another one replaces; None to print it unless the options are quiet.
     """
 
     def __init__(
@@ -106,8 +107,10 @@ class Recorder:
         *,
         kernel: Kernel | None = None,
         describe: Describe = names_only,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         self._describe = describe
+        self._warn = warn or self._tell
         self.options = options or RecordOptions()
         self.options.check()
         self.command = tuple(command)
@@ -254,12 +257,12 @@ class Recorder:
             return _DEFAULT_EVENT
         from perfpy.events.fallback import user_space_only  # loaded only if the kernel refuses
 
-        self._note(user_space_only(paranoid_level()))
+        self._warn(user_space_only(paranoid_level()))
         return _DEFAULT_EVENT + "u"
 
     def _parse(self) -> list[Event]:
         events = parse_events(self._texts or (self._default_event(),), self._filters, self._machine)
-        for text in events.warnings:
+        for text in (*events.warnings, *dict.fromkeys(sampling_warnings(events, self.options))):
             self._tell(text)
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):
             raise UsageError("--exclude-perf requires a tracepoint event, -e SYSTEM:NAME")
@@ -299,7 +302,7 @@ class Recorder:
             cgroup_fds=cgroup_fds,
             skip_missing=target.kind in ("pid", "user"),
             skip_foreign=target.kind == "user",
-            tell=self._note,
+            tell=self._warn,
         )
         counters.open()
         counters.warn_of_skipped(self._tell)

@@ -54,7 +54,10 @@ class C2cRecordOptions(C2cOptions, AccessRecordOptions):
     kernel_only: bool = option("-k,--all-kernel", Flag(), "sample only the kernel")
     user_only: bool = option("-u,--all-user", Flag(), "sample only user code")
     ldlat: int = option(
-        "-l,--ldlat", Value(parse_unsigned, default=LATENCY), f"sample loads that take n cycles or more (default: {LATENCY})", metavar="<n>"
+        "-l,--ldlat",
+        Value(parse_unsigned, default=-1),
+        f"sample loads of n or more cycles (default: {LATENCY}, AMD: all)",
+        metavar="<n>",
     )
 
 

@@ -70,6 +70,7 @@ def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
 LOADS: Final = "load"
 STORES: Final = "store"
 LATENCY: Final = 30  # cycles; shorter loads are no samples
+_AMD_LATENCIES: Final = (128, 2048)  # cycles, the limits of ibs_op's ldlat (arch/x86/events/amd/ibs.c)
 _ARM_TRACER: Final = "arm_spe_"
 _AMD_SAMPLER: Final = "ibs_op"
 
@@ -94,18 +95,28 @@ class MemoryEvent:
         self.kinds = kinds
 
 
-def memory_events(sysfs: Sysfs, latency: int = LATENCY) -> list[MemoryEvent]:
-    """Return the events of this machine's PMUs. latency: sample only loads that take as many cycles, where the PMU can select them."""
+def memory_events(sysfs: Sysfs, latency: int = -1) -> list[MemoryEvent]:
+    """Return the events of this machine's PMUs.
+
+    Args:
+        latency: sample only loads that take as many cycles, where the PMU can select them; -1 for perf's default: 30, with ibs_op all.
+
+    Raises PerfError for a latency that the PMU cannot select.
+    """
     return [event for pmu in sysfs.pmus for event in _events_of(pmu, latency)]
 
 
 def _events_of(pmu: Pmu, latency: int) -> Iterator[MemoryEvent]:
     name = pmu.name
+    if name == _AMD_SAMPLER:
+        least, most = _AMD_LATENCIES
+        if "ldlat" in pmu.formats and latency > 0 and not least <= latency <= most:
+            raise PerfError(f"--ldlat {latency}: {name} selects loads of {least} to {most} cycles or more; 0 for all")
+        terms = f"ldlat={max(latency, 0)}" if "ldlat" in pmu.formats else ""
+        yield MemoryEvent("mem-ldst", f"{name}/{terms}/", LOADS, STORES)
+    latency = LATENCY if latency < 0 else latency
     if pmu.is_core:
         yield from _core_events(pmu, latency)
-    elif name == _AMD_SAMPLER:
-        terms = f"ldlat={latency}" if "ldlat" in pmu.formats else ""
-        yield MemoryEvent("mem-ldst", f"{name}/{terms}/", LOADS, STORES)
     elif name.startswith(_ARM_TRACER):
         common, longer = "ts_enable=1,pa_enable=1", f"min_latency={latency}"
         yield MemoryEvent("spe-load", f"{name}/{common},load_filter=1,store_filter=0,{longer}/", LOADS)
@@ -126,7 +137,7 @@ def _core_events(pmu: Pmu, latency: int) -> Iterator[MemoryEvent]:
 
 
 def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """Return the texts of the events to record: those named, else the fewest that sample the accesses of these kinds.
+    """Return the texts of the events to record: those named, else those that sample the accesses of these kinds and no others.
 
     Raises PerfError if the machine has none, UsageError for an unknown name.
     """
@@ -136,17 +147,17 @@ def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], ki
             " machines seldom have (perfpy list pmu shows this machine's); perfpy record -d -e page-faults samples addresses without"
         )
     if names:
-        text_of = {event.tag: event.text for event in events}
+        tags = dict.fromkeys(event.tag for event in events)
         for name in names:
-            if name not in text_of:
-                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(text_of)}")
-        return [text_of[name] for name in names]
-    kinds_needed = set(kinds)
-    both = [event for event in events if kinds_needed <= set(event.kinds)]
-    if both:
-        exact = [event for event in both if set(event.kinds) == kinds_needed] or both
-        return [event.text for event in exact]
-    return [event.text for event in events if kinds_needed & set(event.kinds)]
+            if name not in tags:
+                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(tags)}")
+        return [event.text for name in names for event in events if event.tag == name]
+    chosen = [event for event in events if set(event.kinds) == set(kinds)] or [
+        event for event in events if len(event.kinds) == 1 and event.kinds[0] in kinds
+    ]
+    if not chosen:
+        raise PerfError(f"-t {','.join(kinds)}: {events[0].text} samples loads and stores together; drop -t")
+    return [event.text for event in chosen]
 
 
 _LACKING: Final[Mapping[str, str]] = {
@@ -191,7 +202,10 @@ class AccessRecordOptions(VerboseOptions):
     kernel_only: bool = option("-K,--all-kernel", Flag(), "sample only the kernel")
     user_only: bool = option("-U,--all-user", Flag(), "sample only user code")
     ldlat: int = option(
-        "--ldlat", Value(parse_unsigned, default=LATENCY), f"sample loads that take n cycles or more (default: {LATENCY})", metavar="<n>"
+        "--ldlat",
+        Value(parse_unsigned, default=-1),
+        f"sample loads of n or more cycles (default: {LATENCY}, AMD: all)",
+        metavar="<n>",
     )
 
 
@@ -226,13 +240,19 @@ def record_accesses(
     """
     events = memory_events(Sysfs(), options.ldlat)
     if "list" in options.events:
-        choose_memory_events(events, (), ())
-        width = max(len(event.tag) for event in events)
+        choose_memory_events(events, (), (LOADS, STORES))  # refuses a machine without any
+        texts_of: dict[str, list[str]] = {}
         for event in events:
-            print(f"{event.tag:{width}} : available" + (f" ({event.text})" if options.verbose else ""))
+            texts_of.setdefault(event.tag, []).append(event.text)
+        width = max(map(len, texts_of))
+        for tag, texts in texts_of.items():
+            print(f"{tag:{width}} : available" + (f" ({','.join(texts)})" if options.verbose else ""))
         return 0
-    texts = choose_memory_events(events, [name for text in options.events for name in text.split(",")], kinds)
-    modes = [*(["--all-kernel"] if options.kernel_only else []), *(["--all-user"] if options.user_only else [])]
+    names = [name for text in options.events for name in text.split(",")]
+    texts = choose_memory_events(events, names, kinds)
+    loads = [event.text for event in events if (event.kinds == (LOADS,) if names else LOADS in event.kinds)]
+    modes = ["--weight"] if not set(texts).isdisjoint(loads) else []  # only loads have a latency
+    modes += [*(["--all-kernel"] if options.kernel_only else []), *(["--all-user"] if options.user_only else [])]
     return run_record(tool, arguments, events=texts, options=[*own_options, *modes, *["-v"] * options.verbose])
 
 

@@ -234,6 +234,8 @@ class TopRequest:
     def __init__(self, options: TopCommandOptions, config: Config, tell: Callable[[str], None]) -> None:
         self._options = options
         self._config = config
+        if options.branch_any and options.branch_filter:
+            fail("-b excludes -j; -j any samples every taken branch")
         mode, self._graph_parts = _split_call_graph(options.call_graph or "")
         self._chain = self._callchain(mode)
         self._user = self._default_user(tell)

@@ -157,7 +157,7 @@ def test_call_graphs(text, chain):
     assert values.parse_callchain(text) == chain
 
 
-@pytest.mark.parametrize("text", ["lbr", "foo", "dwarf,x", "dwarf,65536", "dwarf,0", "dwarf,defer"])
+@pytest.mark.parametrize("text", ["foo", "lbr,16", "dwarf,x", "dwarf,65536", "dwarf,0", "dwarf,defer"])
 def test_call_graphs_that_cannot_be(text):
     with pytest.raises(UsageError, match="--call-graph"):
         values.parse_callchain(text)

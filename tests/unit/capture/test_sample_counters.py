@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import BranchSample, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.capture import sample_counters
-from perfpy.capture.record_options import Callchain, RecordOptions
-from perfpy.capture.sample_attrs import configure_sampling, new_dummy
+from perfpy.capture.record_options import Callchain, RecordOptions, parse_branch_filter
+from perfpy.capture.sample_attrs import configure_sampling, new_dummy, sampling_warnings
 from perfpy.capture.sample_counters import CounterTarget, SampleCounters, default_pages, mover, pages_for
 from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError
@@ -87,6 +87,12 @@ def test_on_whole_cpus_it_is_the_cpu_clock():
     kernel = FakeKernel(refuse={"cycles": errno.EOPNOTSUPP})
     (cycles,), _ = opened(kernel, event("cycles", HardwareId.CPU_CYCLES, PerfType.HARDWARE), tids=(ANY,))
     assert cycles.attr.config == SoftwareId.CPU_CLOCK
+
+
+def test_no_clock_replaces_a_precision_that_the_pmu_lacks():
+    kernel = FakeKernel(refuse={"cycles:ppp": errno.EOPNOTSUPP})
+    with pytest.raises(KernelRefusedError, match="cycles:ppp"):
+        opened(kernel, event("cycles:ppp", HardwareId.CPU_CYCLES, PerfType.HARDWARE, 3))
 
 
 def test_an_event_that_nothing_helps_is_an_error_and_leaves_nothing_open():
@@ -316,6 +322,38 @@ def test_the_second_event_samples_where_the_leader_is_there_for_the_others(
     attrs = configured(*events)
     assert [event.name for event, attr in zip(events, attrs, strict=False) if attr.sample_period] == [sampler]
     assert len({attr.sample_type for attr in attrs[: len(events)]}) == 1
+
+
+def test_call_stacks_of_the_hardware_are_branch_records_of_user_code():
+    (attr,) = configured(clock(), callchain=Callchain("lbr"))
+    assert attr.sample_type & SampleType.CALLCHAIN
+    assert attr.sample_type & SampleType.BRANCH_STACK
+    assert attr.branch_sample_type == parse_branch_filter("u,stack,no_cycles,no_flags,hw_index")
+    event = clock()._replace(terms=EventTerms(call_graph="lbr"))
+    assert configured(event)[0].branch_sample_type == attr.branch_sample_type
+
+
+def test_frame_pointers_are_walked_where_the_hardware_has_no_call_stacks():
+    options = record_options(callchain=Callchain("lbr"))
+    kernel_only = clock()._replace(attr=EventAttr(type=PerfType.SOFTWARE, exclude_user=1))
+    (attr,) = configured(kernel_only, callchain=Callchain("lbr"))
+    assert (attr.branch_sample_type, bool(attr.sample_type & SampleType.CALLCHAIN)) == (0, True)
+    assert [text.partition(",")[0] for text in sampling_warnings([clock(), kernel_only], options)] == [
+        "--call-graph lbr has callers of user code only"
+    ]
+    (attr,) = configured(clock(), callchain=Callchain("lbr"), branch_filter=BranchSample.ANY)
+    assert attr.branch_sample_type == BranchSample.ANY
+    options = record_options(callchain=Callchain("lbr"), branch_filter=BranchSample.ANY)
+    assert list(sampling_warnings([clock()], options)) == ["--call-graph lbr excludes branch filters; walking frame pointers instead"]
+
+
+def test_inexact_periods_of_l3_misses_are_told():
+    events = [
+        Event("fetch", EventAttr(type=11, config=1 << 59), pmu="ibs_fetch"),
+        Event("op", EventAttr(type=12, config=1 << 59), pmu="ibs_op"),
+    ]
+    (text,) = sampling_warnings(events, RecordOptions())
+    assert text.startswith("'fetch' samples L3 misses only")
 
 
 def test_events_of_one_sample_type_are_distinguished_by_id():

@@ -207,7 +207,7 @@ def test_missing_features_are_remembered_for_one_pmu() -> None:
     ("on_cpus", "clock", "name"), [(False, SoftwareId.TASK_CLOCK, "task-clock"), (True, SoftwareId.CPU_CLOCK, "cpu-clock")]
 )
 def test_cycles_without_a_pmu_become_a_clock(errno: int, on_cpus: bool, clock: int, name: str) -> None:
-    result = replacement("cycles:P", EventAttr(precise_ip=3), errno, on_cpus=on_cpus, paranoid=2)
+    result = replacement("cycles:P", EventAttr(precise_ip=3), errno, on_cpus=on_cpus, paranoid=2, precise_max=True)
     assert result is not None
     assert (result.attr.type, result.attr.config, result.name) == (PerfType.SOFTWARE, clock, f"{name}:ppp")
     assert name in result.message
@@ -228,6 +228,30 @@ def test_there_is_no_other_event_for_the_rest() -> None:
     assert replacement("cs", cs.copy(exclude_kernel=1), EACCES, on_cpus=False, paranoid=2) is None
     assert replacement("cs", cs.copy(exclude_user=1), EACCES, on_cpus=False, paranoid=2) is None
     assert replacement("instructions", EventAttr(config=1), ENOENT, on_cpus=False, paranoid=2) is None
+
+
+@pytest.mark.parametrize(
+    "attr",
+    [
+        EventAttr(precise_ip=1),  # AMD without IBS, Arm
+        EventAttr(precise_ip=3),  # AMD with IBS
+        EventAttr(sample_type=SampleType.BRANCH_STACK),
+        EventAttr(config=4 << 32),  # of one kind of cores
+    ],
+)
+def test_no_clock_replaces_cycles_whose_precision_or_branches_the_pmu_lacks(attr: EventAttr) -> None:
+    assert replacement("cycles", attr, EOPNOTSUPP, on_cpus=False, paranoid=0) is None
+
+
+def test_host_or_guests_that_the_user_chose_are_not_dropped() -> None:
+    attr = EventAttr(type=9, exclude_host=1, sample_id_all=1)
+    attempt: Attempt | None = first_attempt(attr, chooses_guests=True)
+    while attempt:
+        assert attempt.attr.exclude_host
+        attempt = next_attempt(attempt, EINVAL)
+    known = frozenset({"exclude guest:9"})
+    assert first_attempt(attr, known, chooses_guests=True).attr.exclude_host
+    assert not first_attempt(attr, known).attr.exclude_host
 
 
 # The pure half of the event language: text to specs, and errors with their columns.

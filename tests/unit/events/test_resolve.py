@@ -186,6 +186,7 @@ def test_terms_of_an_event_are_kept_for_opening(machine: Machine) -> None:
     bound = one("cs/cpu=0,cpu=2/", machine)
     assert (bound.terms.cpu, bound.cpus, bound.requires_cpu) == ((0, 2), (0, 2), False)
     assert one("cs/branch_type=any|u/", machine).terms.branch_type == ("any", "u")
+    assert one("cs/branch_type=call,branch_type=u/", machine).terms.branch_type == ("call", "u")
     assert one("msr/event=1,@sink/", machine).terms.driver == ("sink",)
 
 

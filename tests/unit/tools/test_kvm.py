@@ -6,6 +6,7 @@ import pytest
 
 import perfpy
 from perfpy.cli import run
+from perfpy.cli.commands import load_command
 from perfpy.errors import PerfError
 from perfpy.tools.kvm import guest_durations, sorted_durations
 from tests.builders.guest_exits import AMD, ENTRY, EXIT, MMIO, PIO, ExitRecording, random_exits
@@ -94,6 +95,22 @@ def test_a_cut_recording_has_a_table_or_one_line(tmp_path, capsys):
         status = run(["kvm", "-i", str(path), "stat", "report"])
         assert status in (0, 255)
         assert "internal error" not in capsys.readouterr().err
+
+
+def test_guests_are_recorded_by_perfs_tracepoints_under_their_own_names(monkeypatch):
+    words: list[str] = []
+
+    def record(_name: str, args: list[str]) -> int:
+        words.extend(args)
+        return 0
+
+    monkeypatch.setattr("perfpy.tools.kvm.present_events", lambda texts: [text.strip("|") for text in texts])
+    monkeypatch.setattr(load_command("record"), "run", record)
+    assert run(["kvm", "stat", "record", "-a", "sleep", "1"]) == 0
+    texts = [words[number + 1] for number, word in enumerate(words) if word == "-e"]
+    names = ["kvm:kvm_entry", "kvm:kvm_exit", "kvm:kvm_mmio", "kvm:kvm_pio", "kvm:kvm_msr"]
+    assert texts == [f"{name}/name='{name}'/G" for name in names]
+    assert words[-3:] == ["--all-cpus", "sleep", "1"]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,44 @@ def test_newer_intel_needs_a_leader_for_loads(tmp_path):
 
 def test_amd_samples_both_by_one_event(tmp_path):
     events = events_of(tmp_path, ("ibs_op", {"cnt_ctl": "config:19"}, {}, {}))
-    assert choose_memory_events(events, (), ("load",)) == ["ibs_op//"]
+    assert choose_memory_events(events, (), BOTH) == ["ibs_op//"]
+    assert choose_memory_events(events, ("mem-ldst",), BOTH) == ["ibs_op//"]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_amd_cannot_sample_one_kind_alone(kind, tmp_path):
+    with pytest.raises(PerfError, match=f"^-t {kind}: ibs_op// samples loads and stores together; drop -t$"):
+        choose_memory_events(events_of(tmp_path, ("ibs_op", {"cnt_ctl": "config:19"}, {}, {})), (), (kind,))
+
+
+ZEN_5: tuple[str, dict[str, str], dict[str, str], dict[str, str]] = ("ibs_op", {"ldlat": "config1:0-11"}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("latency", "text"), [(-1, "ibs_op/ldlat=0/"), (0, "ibs_op/ldlat=0/"), (128, "ibs_op/ldlat=128/"), (2048, "ibs_op/ldlat=2048/")]
+)
+def test_zen_5_samples_loads_above_a_latency_all_by_default(latency, text, tmp_path):
+    assert [event.text for event in events_of(tmp_path, ZEN_5, latency=latency)] == [text]
+
+
+@pytest.mark.parametrize("latency", [30, 127, 2049])
+def test_zen_5_has_limits_of_the_latency(latency, tmp_path):
+    with pytest.raises(PerfError, match=f"--ldlat {latency}: ibs_op selects loads of 128 to 2048 cycles"):
+        events_of(tmp_path, ZEN_5, latency=latency)
+
+
+def test_both_kinds_of_cores_are_sampled_and_listed_once(tmp_path, monkeypatch, capsys):
+    cores = {"cpu_core": ("0-1", {"mem-loads-aux": "event=0x3"}), "cpu_atom": ("2-3", {})}
+    pmus = []
+    for name, (cpus, more) in cores.items():
+        _, formats, own, _ = intel(**more)
+        pmus.append((name, formats, own, {"cpus": cpus}))
+    events = events_of(tmp_path, *pmus)
+    loads = ["cpu_atom/mem-loads,ldlat=30/P", "{cpu_core/mem-loads-aux/,cpu_core/mem-loads,ldlat=30/}:P"]
+    assert sorted(choose_memory_events(events, ("ldlat-loads",), BOTH)) == loads
+    monkeypatch.setattr("perfpy.tools.mem.command.memory_events", lambda _sysfs, _latency: events)
+    assert run(["mem", "record", "-e", "list"]) == 0
+    assert capsys.readouterr().out == "ldlat-loads  : available\nldlat-stores : available\n"
 
 
 def test_arm_has_filters_for_loads_and_stores(tmp_path):
@@ -110,10 +147,12 @@ def test_record_gets_events_and_its_options(forwarded, tmp_path, monkeypatch):
     monkeypatch.setattr("perfpy.tools.mem.command.memory_events", lambda _sysfs, _latency: events)
     assert run(["mem", "record", "-p", "-o", "x", "-K", "--", "./program", "-a"]) == 0
     chosen = ["-e", "cpu/mem-loads,ldlat=30/P", "-e", "cpu/mem-stores/P"]
-    assert forwarded == [["record", "-W", "-d", "--phys-data", "--all-kernel", *chosen, "--output=x", "./program", "-a"]]
+    assert forwarded == [["record", "-d", "--phys-data", "--weight", "--all-kernel", *chosen, "--output=x", "./program", "-a"]]
     assert run(["c2c", "record", "-l", "30", "-u", "-g", "./program"]) == 0
-    own = ["-W", "-d", "--phys-data", "--sample-cpu", "--all-user"]
+    own = ["-d", "--phys-data", "--sample-cpu", "--weight", "--all-user"]
     assert forwarded[1] == ["record", *own, *chosen, "-g", "./program"]
+    assert run(["mem", "record", "-t", "store", "./program"]) == 0  # stores have no latency
+    assert forwarded[2] == ["record", "-d", "-e", "cpu/mem-stores/P", "./program"]
 
 
 def test_events_are_listed(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.perf_records import (
+    EVENT_UPDATE_CPUS,
     EVENT_UPDATE_NAME,
     EVENT_UPDATE_SCALE,
     EVENT_UPDATE_UNIT,
@@ -120,6 +121,8 @@ class CountFile:
                 yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)
             if event.scale != 1.0:
                 yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
+            if event.cpus is not None:
+                yield EventUpdate(0, EVENT_UPDATE_CPUS, ident, event.cpus)
             if self._is_pipe:
                 yield EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name)
         task_names = comms(counting.tids) if counting.tids != [ANY] else [("", ANY)]

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import CountedEvent, CountState
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.perf_records import CpuMap, EventUpdate, Stat, StatConfig, StatRound, ThreadMap
+from perfpy.abi.perf_records import (
+    EVENT_UPDATE_CPUS,
+    EVENT_UPDATE_NAME,
+    EVENT_UPDATE_SCALE,
+    EVENT_UPDATE_UNIT,
+    CpuMap,
+    EventUpdate,
+    Stat,
+    StatConfig,
+    StatRound,
+    ThreadMap,
+)
 from perfpy.cli.line.opening import default_input
 from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
@@ -109,7 +120,6 @@ command = PerfCommand(StatReportOptions, run)
 
 _TERM_AGGREGATION, _TERM_INTERVAL, _TERM_SCALE = 0, 1, 2
 _ROUND_FINAL: Final = 1
-_UNIT, _SCALE, _NAME = 0, 1, 2
 _NS_PER_MS: Final = 1_000_000
 _ANY: Final = -1
 
@@ -187,12 +197,14 @@ class RecordedCounts:
         event = self._by_id.get(record.id)
         if event is None:
             return
-        if record.type == _UNIT:
+        if record.type == EVENT_UPDATE_UNIT:
             event.unit = str(record.value)
-        elif record.type == _SCALE and isinstance(record.value, float):
+        elif record.type == EVENT_UPDATE_SCALE and isinstance(record.value, float):
             event.scale = record.value
-        elif record.type == _NAME:
+        elif record.type == EVENT_UPDATE_NAME:
             event.name = str(record.value)
+        elif record.type == EVENT_UPDATE_CPUS and isinstance(record.value, tuple):
+            event.cpus = record.value
 
     # -- results ---------------------------------------------------------------
 

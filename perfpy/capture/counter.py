@@ -597,6 +597,9 @@ class Opener:
             return False
         if self._refusals.may_replace(opened, refusal) and self._replace(opened, refusal):
             return True
+        if refusal.errno == errno.EINVAL and opened.event.requires_cpu and opened.attr.sample_period:
+            cause = f"the PMU {opened.pmu} counts for whole CPUs and takes no samples"
+            raise KernelRefusedError(refusal.call, refusal.errno, event=opened.name, cause=cause, remedy="count it by perfpy stat -a")
         raise refusal
 
     def _ask_for_less(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:

@@ -129,6 +129,13 @@ def test_user_space_alone_gets_the_highest_precision():
     assert len(warnings) == 1
 
 
+def test_an_uncore_pmu_that_cannot_sample_is_named():
+    event = Event("uncore_imc/clockticks/", EventAttr(type=20, sample_period=4000), pmu="uncore_imc_0", cpus=(0,), requires_cpu=True)
+    kernel = FakeKernel(refuse={event.name: errno.EINVAL})
+    with pytest.raises(KernelRefusedError, match="PMU uncore_imc_0 counts for whole CPUs and takes no samples; count it by"):
+        opener(kernel).open(OpenEvent(event), [(0, -1, 0)])
+
+
 def test_with_too_few_files_the_limit_is_raised_once():
     """EMFILE is tried again where the limit could be raised, and is an error where it could not."""
     raised: list[bool] = []

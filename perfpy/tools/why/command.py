@@ -57,8 +57,6 @@ def run(options: WhyCommandOptions) -> int:
         fail(f"--duration {options.duration}: a number of seconds up to {_LONGEST}")
     if options.workload and options.input:
         fail(f"-i {options.input} excludes a command to run")
-    if options.workload and pids:
-        fail("why takes either -p PID or a command")
     if options.workload or (pids and not options.input):
         check_processes(pids)
         if not can_record():
@@ -127,7 +125,7 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, Start
         path = options.output or f"{folder}/perf.data"
         arguments = [*_arguments(path, python=options.python), *_target(options)]
         summary = make_recorder(RecordCommandOptions.read(record_command.parser(arguments))).run()
-        explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload else ""))
+        explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload and not options.pid else ""))
     return summary.exit_code
 
 
@@ -196,15 +194,15 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
         workload = stack.enter_context(Workload(options.workload)) if options.workload else None
         if workload is not None:
             workload.start()
-        main = workload.pid if workload is not None else pids[0]
-        thread_watch = ThreadWatch([main] if workload is not None else pids)
+        watched = pids or ([workload.pid] if workload is not None else [])
+        thread_watch = ThreadWatch(watched)
         _look(thread_watch, workload, pids, signals, options.duration)
     threads = thread_watch.times()
     waits = {thread.tid: _waits(thread_watch, thread.tid, thread.columns) for thread in threads}
     if options.as_json:
-        print(watched_json(main, threads, waits, thread_watch.parent_of))
+        print(watched_json(watched[0], threads, waits, thread_watch.parent_of))
     else:
-        print_lines(wrap_lines(watched_lines(main, threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0)))
+        print_lines(wrap_lines(watched_lines(watched[0], threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0)))
     return workload.ended.exit_code if workload is not None and workload.ended else 0
 
 

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
 
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
-_NOT_RUN: Final = "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped"
+_NOT_RUN: Final = (
+    "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped; perfpy stacks {pid} shows where"
+)
 _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
 _IDLE: Final = (
     reasons.EVENTS,

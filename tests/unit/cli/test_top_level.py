@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -166,3 +168,27 @@ def test_the_refusal_is_one_line_with_a_remedy(name: str) -> None:
     assert "\n" not in text
     assert "perfpy " in text.split("'; ")[1]
     assert f"`{name}`" in COMPATIBILITY.read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["top", str(os.getpid()), "-d", "1"], ["-p", str(os.getpid()), "-d", "1"]),
+        (["why", f"{os.getpid()},{os.getppid()}"], ["-p", f"{os.getpid()},{os.getppid()}"]),
+        (["trace", "4294967295"], ["4294967295"]),
+        (["leaks", "-p", "1"], ["-p", "1"]),
+        (["stat", str(os.getpid())], [str(os.getpid())]),
+        (["why", "1,"], ["1,"]),
+        (["top"], []),
+    ],
+)
+def test_a_first_word_that_is_a_running_process_means_it(line: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def run(_name: str, args: list[str]) -> int:
+        seen.append([*args])
+        return 0
+
+    monkeypatch.setattr(cli, "load_command", lambda _name: SimpleNamespace(run=run))
+    assert cli.run(line) == 0
+    assert seen == [expected]

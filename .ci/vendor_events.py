@@ -162,7 +162,8 @@ def metric_rows(entries: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         for key, fact in facts.items():
             if key not in metrics and pmu != HYBRID[1]:  # of two metrics of one name, perf lists that of the large cores
                 continue
-            names = groups.get(key, set(fact.groups.split(";"))) - {"", "No_group"}
+            # The list has a metric of the small cores only in groups in which the large ones have none of its name.
+            names = (groups.get(key, set()) | set(fact.groups.split(";"))) - {"", "No_group"}
             fields = {
                 "MetricName": fact.name,
                 "MetricExpr": fact.expression,
@@ -188,7 +189,9 @@ def compiled_facts(keys: set[tuple[str, str, str]]) -> list[tuple[str, dict[tupl
         text = " ".join(expression for _, expression, _ in own)
         pmu = next((pmu for pmu in HYBRID if f"{pmu}@" in text), "")
         tables.append((len(own.keys() & keys), len(own), pmu, own))
-    tables.sort(key=lambda row: (row[0] == row[1], row[0]), reverse=True)
+    is_hybrid = any(f"{HYBRID[0]}@" in expression for _, expression, _ in keys)
+    tables = [row for row in tables if is_hybrid or not row[2]]
+    tables.sort(key=lambda row: (row[2] != "", row[0] == row[1], row[0]), reverse=True)
     of_small_cores = [row for row in tables if row[2] == HYBRID[1]]
     best = max(of_small_cores, key=lambda row: row[0], default=None)
     return [(pmu, own) for common, _, pmu, own in tables if common and (pmu != HYBRID[1] or (best and own is best[3]))]

@@ -104,6 +104,16 @@ def test_a_table_is_whole(path: Path) -> None:
                 assert compile_formula(formula_text(program)) == program
 
 
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_metrics_are_about_the_cores_that_the_cpu_has(path: Path) -> None:
+    """A CPU of small cores alone had the formulas of a hybrid CPU's small cores, too, under the same names."""
+    rows = [line.split("\t") for line in zlib.decompress(path.read_bytes()).decode("ascii").splitlines()]
+    cores = {row[2] for row in rows if row[0] == "E"} | {""}
+    kinds = [(row[1], row[6] if len(row) > 6 else "") for row in rows if row[0] == "F"]
+    assert {kind for _, kind in kinds} <= cores
+    assert len(kinds) == len(set(kinds))
+
+
 def test_all_tables_are_named_by_the_index_and_small() -> None:
     assert len(TABLES) >= 40
     readme = (FOLDER / "README.md").read_text()

@@ -176,7 +176,10 @@ def bundles_of(paths: Sequence[str], threads: int) -> Iterator[list[str]]:
     bundle: list[str] = []
     total = 0
     for path in paths:
-        size = _file_size(path)
+        try:
+            size = os.stat(path).st_size
+        except (OSError, ValueError):  # only the workers can see it
+            size = _UNKNOWN_BYTES
         if bundle and (len(bundle) == most or total + size > _BUNDLE_BYTES):
             yield bundle
             bundle, total = [], 0
@@ -184,14 +187,6 @@ def bundles_of(paths: Sequence[str], threads: int) -> Iterator[list[str]]:
         total += size
     if bundle:
         yield bundle
-
-
-def _file_size(path: str) -> int:
-    """Return the size of a file; _UNKNOWN_BYTES if only the workers can see it."""
-    try:
-        return os.stat(path).st_size
-    except (OSError, ValueError):
-        return _UNKNOWN_BYTES
 
 
 class _Folding:

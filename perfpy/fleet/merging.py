@@ -36,7 +36,7 @@ from perfpy.symbols.loader import SymbolLoader
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,14 +51,6 @@ if TYPE_CHECKING:
 
 
 _CHAINS_AT_ONCE = 1 << 13
-
-
-def merge_profiles(parts: Iterable[PortableProfile]) -> PortableProfile:
-    """Merge at least one part."""
-    merging = Merging()
-    for part in parts:
-        merging.add(part)
-    return merging.result()
 
 
 class _Numbers:
@@ -226,6 +218,8 @@ class Merging:
         rows = Folded(event, mark.astype(np.bool_), chain - 1, np.concatenate(self._tids), *totals, dimensions, measures)
         frames = {name: np.concatenate([part[name] for part in self._frames]) for name in FRAME_COLUMNS}
         chain_frames, offsets = self._chains.chains()
+        names = [name for part in self._symbols for name in part.names]
+        symbols = SymbolColumns(names, *(np.concatenate(columns) for columns in zip(*(part[1:] for part in self._symbols), strict=True)))
         truncated = [TruncatedStacks(*counts, *key) for key, counts in sorted(self._truncated.items())]
         return PortableProfile(
             self._recordings,
@@ -234,7 +228,7 @@ class Merging:
             self._dsos,
             self._origins,
             frames,
-            _join_symbols(self._symbols),
+            symbols,
             chain_frames,
             np.diff(offsets),
             self._comms,
@@ -259,11 +253,6 @@ def renumber_event(event: FileEvent, number: int) -> FileEvent:
     event.index = event.leader = number
     event.group_name = ""
     return event
-
-
-def _join_symbols(parts: list[SymbolColumns]) -> SymbolColumns:
-    names = [name for part in parts for name in part.names]
-    return SymbolColumns(names, *(np.concatenate([part[index] for part in parts]) for index in range(1, len(parts[0]))))
 
 
 # A portable profile as the input of reports and stacks (perfpy.analysis): folded samples, callchains, frames and texts.
@@ -366,7 +355,7 @@ def add_local_symbols(profile: PortableProfile, options: SymbolOptions) -> Porta
         hit = rows[row >= 0]
         symbol[hit] = symbols.numbers(table, dso, row[row >= 0])
         offset[hit] = frames["address"][hit] - table.symbols.start[row[row >= 0]]
-    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * symbols.new_symbol_count)
+    lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * len(symbols.new))
     columns = {**frames, "symbol": symbol, "symbol_offset": offset}
     return profile._replace(frames=columns, symbols=symbols.columns(), origins=origins, lines=lines)
 
@@ -392,12 +381,7 @@ class _Symbols:
         for number, (dso, name, inlined) in enumerate(rows):
             if not inlined:
                 self._numbers.setdefault((dso, name), number)
-        self._new: list[tuple[Any, ...]] = []
-
-    @property
-    def new_symbol_count(self) -> int:
-        """The number of new symbols."""
-        return len(self._new)
+        self.new: list[tuple[Any, ...]] = []  # name, and columns as in SymbolColumns
 
     def numbers(self, table: SymbolTable, dso: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the numbers of symbols of a file."""
@@ -408,20 +392,16 @@ class _Symbols:
 
     def _number(self, table: SymbolTable, dso: int, row: int) -> int:
         name = table.name(row)
-        number = self._numbers.setdefault((dso, name), len(self._columns.names) + len(self._new))
-        if number == len(self._columns.names) + len(self._new):
+        number = self._numbers.setdefault((dso, name), len(self._columns.names) + len(self.new))
+        if number == len(self._columns.names) + len(self.new):
             columns = table.symbols
-            self._new.append((name, columns.start[row], columns.end[row], dso, 0, False, False, columns.binding[row]))
+            self.new.append((name, columns.start[row], columns.end[row], dso, 0, False, False, columns.binding[row]))
         return number
 
     def columns(self) -> SymbolColumns:
         """Return the columns of all symbols."""
-        if not self._new:
+        if not self.new:
             return self._columns
-        old_columns, (names, *new) = self._columns, zip(*self._new, strict=True)
-        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(_numbers_of(old_columns), new, strict=True))
+        old_columns, (names, *new) = self._columns, zip(*self.new, strict=True)
+        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(old_columns[1:], new, strict=True))
         return SymbolColumns([*old_columns.names, *names], *columns)
-
-
-def _numbers_of(symbols: SymbolColumns) -> tuple[NDArray[Any], ...]:
-    return symbols.start, symbols.end, symbols.dso, symbols.twin, symbols.is_data, symbols.inlined, symbols.binding

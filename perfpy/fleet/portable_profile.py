@@ -183,13 +183,10 @@ def _resolve_names(symbolizer: Symbolizer, used: NDArray[np.bool_], infos: Debug
     numbers, frames["symbol"] = _number_symbols(frames["symbol"], len(symbolizer.symbols))
     hit, frames["dso"] = _number_symbols(frames["dso"], len(symbolizer.dsos))
     lines = line_columns(infos, symbolizer, np.flatnonzero(used), numbers, whole=sites) if infos is not None else None
-    dsos, origins = [_portable_dso(symbolizer.dsos[number]) for number in hit], [symbolizer.origin(number) for number in hit]
+    # Code of runtimes is one file, whichever process made it.
+    dsos = [Dso("[JIT]", DsoKind.JIT) if symbolizer.dsos[number].made_code else symbolizer.dsos[number] for number in hit]
+    origins = [symbolizer.origin(number) for number in hit]
     return _ResolvedFrames(frames, _symbols(symbolizer, numbers, hit), dsos, origins, lines)
-
-
-def _portable_dso(dso: Dso) -> Dso:
-    """Return a file as all recordings have it: code of runtimes is one file, whichever process made it."""
-    return Dso("[JIT]", DsoKind.JIT) if dso.made_code else dso
 
 
 def _chains(profile: FoldedSamples, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -353,7 +350,8 @@ def replace_numbers(dimensions: dict[str, NDArray[Any]], words: OwnWords) -> Val
     indexed, values = dict(dimensions), {}
     for name, numbers in dimensions.items():
         if name == "socket":
-            indexed[name] = _translate(numbers, words.machine.socket_of)
+            present, inverse = np.unique(numbers, return_inverse=True)
+            indexed[name] = np.array([words.machine.socket_of(number) for number in present.tolist()], np.int64)[inverse.ravel()]
         elif name in _TASKS:
             indexed[name], values[name] = _number_values(numbers, lambda tid: (tid, words.last_comm(tid)))
         elif name == "cgroup":
@@ -371,11 +369,6 @@ def _number_values(numbers: NDArray[Any], value_of: Callable[[int], Hashable]) -
     values: dict[Hashable, int] = {}
     number_of = np.array([values.setdefault(value_of(number), len(values)) for number in present.tolist()], np.int32)
     return number_of[inverse.ravel()], list(values)
-
-
-def _translate(numbers: NDArray[Any], number_of: Callable[[int], int]) -> NDArray[np.int64]:
-    present, inverse = np.unique(numbers, return_inverse=True)
-    return np.array([number_of(number) for number in present.tolist()], np.int64)[inverse.ravel()]
 
 
 class MergedValues:

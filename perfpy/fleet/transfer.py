@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -166,13 +166,9 @@ def _rebuild(tag: str, values: Fields) -> Any:
         return dict(zip(values[::2], values[1::2], strict=True))
     kind: Any = _classes()[tag]
     value = _BUILDERS[tag](values) if tag in _BUILDERS else kind(*values)
-    for problem in CHECKS.get(tag, _no_problems)(value):
+    for problem in CHECKS[tag](value) if tag in CHECKS else ():
         raise BadTransferError(f"{tag}: {problem}")
     return value
-
-
-def _no_problems(_value: Any) -> Iterator[str]:
-    return iter(())
 
 
 def _event(fields: Fields) -> FileEvent:
@@ -190,12 +186,11 @@ def _dso(fields: Fields) -> Dso:
     return dso
 
 
-def _attr(fields: Fields) -> EventAttr:
-    (data,) = fields
-    return EventAttr.unpack(data)
-
-
-_BUILDERS: Final[dict[str, Callable[[Fields], Any]]] = {"FileEvent": _event, "Dso": _dso, "EventAttr": _attr}
+_BUILDERS: Final[dict[str, Callable[[Fields], Any]]] = {
+    "FileEvent": _event,
+    "Dso": _dso,
+    "EventAttr": lambda fields: EventAttr.unpack(*fields),
+}
 
 
 @cache
@@ -360,16 +355,13 @@ def _check_symbols(symbols: SymbolColumns) -> Iterator[str]:
 
 def _check_lines(lines: LineColumns) -> Iterator[str]:
     yield from _type_problems(lines, _FIELDS["LineColumns"])
+    begins: Sequence[Sequence[int]] = lines.begins  # (file, line)
     if _columns(lines[2:], "iub") < 0:
         yield "columns of different lengths"
     elif not all(_within(numbers, len(lines.paths)) for numbers in (lines.file, lines.caller_file)):
         yield "a line refers to no file"
-    elif not all(_is_place(begin, len(lines.paths)) for begin in lines.begins):
+    elif not all(len(begin) == 2 and -1 <= begin[0] < len(lines.paths) for begin in begins):
         yield "a function refers to no file"
-
-
-def _is_place(begin: Sequence[int], path_count: int) -> bool:
-    return len(begin) == len(("file", "line")) and -1 <= begin[0] < path_count
 
 
 def _check_folded(folded: Folded) -> Iterator[str]:
@@ -450,17 +442,13 @@ def _check_text(options: TextOptions) -> Iterator[str]:
         yield "colours are the terminal's"
 
 
-def _by_types(name: str) -> Callable[[Any], Iterator[str]]:
-    return lambda value: _type_problems(value, _FIELDS[name])
-
-
 _OPTIONS: Final = (
     *("ReportOptions", "ChainOptions", "RowOptions", "NameOptions", "TimeOptions", "CallGraph", "ColumnOptions", "StackOptions"),
     *("SymbolOptions", "SampleFilter"),
 )
 #: class -> its check
 CHECKS: Final[dict[str, Callable[[Any], Iterator[str]]]] = {
-    **{name: _by_types(name) for name in _FIELDS},
+    **{name: partial(_type_problems, fields=fields) for name, fields in _FIELDS.items()},
     **dict.fromkeys(_OPTIONS, _default_problems),
     "SymbolColumns": _check_symbols,
     "LineColumns": _check_lines,

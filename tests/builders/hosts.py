@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.records import Comm, SampleId
+from perfpy.fleet.merging import Merging
 from perfpy.perfdata.header import Feature
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from perfpy.fleet.portable_profile import PortableProfile
 
 MILLISECOND = 1_000_000
 
@@ -35,3 +38,11 @@ def group(folder: Path, hosts: Mapping[str, Mapping[str, int]]) -> Path:
     for host, counts in hosts.items():
         host_recording(folder / f"{host}.data", host, counts)
     return folder
+
+
+def merge_profiles(parts: Iterable[PortableProfile]) -> PortableProfile:
+    """Merge at least one part."""
+    merging = Merging()
+    for part in parts:
+        merging.add(part)
+    return merging.result()

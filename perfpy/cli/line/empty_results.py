@@ -14,7 +14,7 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from perfpy.analysis.filters import SampleFilter, TimeRanges
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -76,16 +76,13 @@ def _reasons(recording: Recording, chosen: SampleFilter, symbols: SymbolOptions 
         recorded = _recorded_values(recording, condition, symbols)
         if recorded and not set(values) & set(recorded):
             yield _describe_unmatched(condition, values, recorded)
-    if chosen.symbol_part:
-        yield from _without_part(chosen.symbol_part, _recorded_values(recording, _CONDITIONS[2], symbols))
-    if chosen.times is not None and not _covers(recording, chosen.times):
-        times = recording.times()
+    if chosen.symbol_part and not any(chosen.symbol_part in name for name in _recorded_values(recording, _CONDITIONS[2], symbols)):
+        yield f"no function name contains '{chosen.symbol_part}'" + input_hint(chosen.symbol_part)
+    if chosen.times is None:
+        return
+    times = recording.times()
+    if not any(start <= times.last and (not end or end >= times.first) for start, end in chosen.times.ranges):
         yield f"--time is outside the recording, which runs from {times.first / _SECOND:.6f} to {times.last / _SECOND:.6f}"
-
-
-def _covers(recording: Recording, times: TimeRanges) -> bool:
-    recorded = recording.times()
-    return any(start <= recorded.last and (not end or end >= recorded.first) for start, end in times.ranges)
 
 
 def _recorded_values(recording: Recording, condition: _Condition, symbols: SymbolOptions | None) -> list[Any]:
@@ -107,9 +104,3 @@ def _describe_unmatched(condition: _Condition, values: Collection[Any], recorded
     return (
         f"{condition.option} {names}: no such {condition.noun} in this recording; it has {', '.join(map(str, recorded[:_SHOWN]))}{others}"
     )
-
-
-def _without_part(part: str, names: Sequence[str]) -> Iterator[str]:
-    if any(part in name for name in names):
-        return
-    yield f"no function name contains '{part}'" + input_hint(part)

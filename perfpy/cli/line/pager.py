@@ -50,27 +50,22 @@ class _OnTerminal(io.RawIOBase):
 
 
 class PagedScreen(_OnTerminal):
-    """A terminal's bytes, held until they fill more than the screen. name is the command, for its setting."""
+    """A terminal's bytes, held until they fill more than the screen. name is the command, for its setting.
+
+    Attributes:
+        held: the bytes that are held.
+        pager: the process that owns the screen, None without one.
+    """
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor = descriptor
         self._name = name
         size = os.get_terminal_size(descriptor)
         self._columns, self._lines = size.columns or _COLUMNS, size.lines or _LINES
-        self._held: list[bytes] = []
+        self.held: list[bytes] = []
         self._rows = self._column = 0
         self._holds = True
-        self._pager: Popen[bytes] | None = None
-
-    @property
-    def takes_notes(self) -> bool:
-        """Whether new messages must follow text that is held here, or in a pager."""
-        return bool(self._held) or self._pager is not None
-
-    @property
-    def has_pager(self) -> bool:
-        """Whether a pager owns the screen."""
-        return self._pager is not None
+        self.pager: Popen[bytes] | None = None
 
     def write(self, data: Any, /) -> int:
         """Hold bytes, or show them. Raises BrokenPipeError if the person has left the pager."""
@@ -78,7 +73,7 @@ class PagedScreen(_OnTerminal):
         if not self._holds:
             self._show(data)
         elif data:
-            self._held.append(data)
+            self.held.append(data)
             self._count(data)
             if self._rows >= self._lines:  # the prompt takes one row
                 self._holds = False
@@ -107,17 +102,17 @@ class PagedScreen(_OnTerminal):
         pressed: list[int] = []
         signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
         environment = {"LESS": _LESS, **os.environ}
-        self._pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # PAGER is a shell command.
+        self.pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # PAGER is a shell command.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if pressed:
             raise KeyboardInterrupt
 
     def _release(self) -> None:
-        text, self._held = b"".join(self._held), []
+        text, self.held = b"".join(self.held), []
         self._show(text)
 
     def _show(self, data: bytes) -> None:
-        pipe = self._pager and self._pager.stdin
+        pipe = self.pager and self.pager.stdin
         descriptor = pipe.fileno() if pipe and not pipe.closed else self._descriptor
         remaining = memoryview(data)
         while remaining:
@@ -126,14 +121,14 @@ class PagedScreen(_OnTerminal):
     def finish(self) -> None:
         """Show the text still held, or wait until the person leaves the pager."""
         self._holds = False
-        if self._pager is None or self._pager.stdin is None:
+        if self.pager is None or self.pager.stdin is None:
             self._release()
             return
         import signal
 
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._pager.stdin.close()
-        self._pager.wait()
+        self.pager.stdin.close()
+        self.pager.wait()
 
 
 class Notes(_OnTerminal):
@@ -149,8 +144,8 @@ class Notes(_OnTerminal):
         Messages after the person has left the pager are dropped, because the text that they refer to is gone.
         """
         if bytes(data[:1]) == b"\r":
-            return len(data) if self._screen.has_pager else os.write(self._descriptor, data)
-        if not self._screen.takes_notes:
+            return len(data) if self._screen.pager else os.write(self._descriptor, data)
+        if not (self._screen.held or self._screen.pager):
             return os.write(self._descriptor, data)
         try:
             return self._screen.write(data)

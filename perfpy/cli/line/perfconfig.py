@@ -146,15 +146,10 @@ def parse(text: str, name: str = "perfconfig") -> Iterator[tuple[str, str]]:
             yield f"{section}.{key}", "true"
             continue
         parts = [value]
-        while _continues(parts[-1]):
+        while (len(parts[-1]) - len(parts[-1].rstrip("\\"))) % 2:  # ends in a backslash that none escapes
             parts[-1] = parts[-1][:-1]
             parts.append(next(lines, (number, ""))[1])
         yield f"{section}.{key}", _value("".join(parts), name, number)
-
-
-def _continues(text: str) -> bool:
-    """Whether a line ends in an unescaped backslash."""
-    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
 def _bad(name: str, number: int) -> UsageError:

@@ -10,7 +10,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.stacks import StackOptions
 from perfpy.fleet.folding import FoldingRequest, fold_group, fold_recording, merge_groups
-from perfpy.fleet.merging import MergedProfile, add_local_symbols, merge_profiles
+from perfpy.fleet.merging import MergedProfile, add_local_symbols
 from perfpy.fleet.recordings import Recordings
 from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
@@ -18,6 +18,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines, speedscope
 from perfpy.views.stacks.protobuf_exports import pprof
+from tests.builders.hosts import merge_profiles
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

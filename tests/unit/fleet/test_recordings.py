@@ -19,14 +19,13 @@ from perfpy.capture.off_cpu import TIME_ATTR
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.group_difference import with_recordings
-from perfpy.fleet.merging import merge_profiles
 from perfpy.fleet.portable_profile import MergedValues, OwnWords, replace_numbers
 from perfpy.fleet.recordings import Recordings, find_recordings
 from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.recording import Recording
 from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines
-from tests.builders.hosts import group, host_recording
+from tests.builders.hosts import group, host_recording, merge_profiles
 from tests.builders.options import report_options
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr

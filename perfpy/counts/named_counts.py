@@ -100,17 +100,17 @@ def of_all_cores(counts: Sequence[Count], *, on_cpus: bool) -> Count:
     Counts of CPUs are added. A task runs on one kind of core at a time: each of its counts is scaled up as if the task had spent all its
     time there, so their mean weighted with the times is the task's count.
     """
-    if on_cpus:
-        total = counts[0]
-        for count in counts[1:]:
-            total += count
-        return total._replace(event=total.text)
     counted = [count for count in counts if count.value is not None and count.amount is not None]
-    enabled = max(count.enabled for count in counts)
-    running = sum(count.running for count in counted)
     first = counts[0]
-    if not running:
-        return Count(first.text, None, None, first.unit, enabled, 0, why_not=first.why_not, text=first.text)
+    if not counted:
+        return first._replace(event=first.text)
+    running = sum(count.running for count in counted)
+    if on_cpus or not running:
+        total = counted[0]
+        for count in counted[1:]:
+            total += count
+        return total._replace(event=first.text)
+    enabled = max(count.enabled for count in counts)
     value = sum(count.value * count.running for count in counted if count.value is not None) / running
     amount = sum(count.amount * count.running for count in counted if count.amount is not None) / running
     return Count(first.text, round(value), amount, first.unit, enabled, min(running, enabled), text=first.text)

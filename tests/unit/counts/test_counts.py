@@ -192,6 +192,8 @@ def test_a_tasks_event_on_all_kinds_of_cores_is_the_mean_weighted_with_the_times
 
 def test_cpus_of_all_kinds_are_added():
     assert Counts(["a", "b"], [BIG, LITTLE], on_cpus=True)["cycles"][:2] == ("cycles", 1600)
+    other_cpus = LITTLE._replace(value=None, amount=None, running=0)
+    assert Counts(["a", "b"], [other_cpus, BIG], on_cpus=True)["cycles"][:2] == ("cycles", 1000)
 
 
 def test_a_kind_that_never_counted_gives_the_reason_instead_of_a_zero():

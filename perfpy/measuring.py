@@ -211,7 +211,10 @@ def _warn_of_replaced(text: str) -> None:
     """Warn the caller of the public function that another event replaces a named one."""
     import warnings  # rarely needed
 
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
+    level, frame = 1, sys._getframe()  # noqa: SLF001  # warnings know skip_file_prefixes since Python 3.12
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 def _target(pid: int | None, tid: int | None, cpus: Iterable[int] | None, *, system_wide: bool) -> targets.TargetOptions:

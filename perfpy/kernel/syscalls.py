@@ -360,7 +360,7 @@ def open_refused(
         cause, remedy = _no_permission(code, attr, pid, cgroup)
     elif code == errno.E2BIG:
         cause, remedy = _attr_too_new(attr, known_size), "drop the options that this kernel is too old for"
-    elif code == errno.EINVAL or (code == errno.EOPNOTSUPP and attr.branch_sample_type):
+    elif code == errno.EINVAL or (code == errno.EOPNOTSUPP and (attr.branch_sample_type or attr.precise_ip)):
         cause, remedy = _invalid(attr, cpu)
     else:
         cause, remedy = _by_errno(code, attr, pid, cpu)
@@ -434,11 +434,13 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
     if cpu >= 0 and not os.path.exists(f"/sys/devices/system/cpu/cpu{cpu}"):
         return f"there is no CPU {cpu}", "choose CPUs of /sys/devices/system/cpu/online"
     if attr.branch_sample_type:
-        return "the PMU cannot sample branches", "drop -b and the branch filters"
+        return "the PMU cannot sample branches, or not by these filters", "use -j any, or no branch filters and --call-graph fp"
     if attr.precise_ip:
         return f"the PMU cannot sample with precision {attr.precise_ip}", "use fewer p modifiers"
     if attr.type == PerfType.BREAKPOINT:
         return "the CPU cannot watch that address with that length and access", "align the address to its length"
+    if attr.sample_period and attr.type > PerfType.BREAKPOINT:
+        return "the kernel rejects an argument, or its PMU only counts", "check its terms and modifiers (perfpy list), or use perfpy stat"
     return "the kernel rejects an argument", "check the event's terms and modifiers (perfpy list)"
 
 

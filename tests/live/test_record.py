@@ -54,6 +54,38 @@ def busy():
     process.wait()
 
 
+def has_cycles() -> bool:
+    """Whether this machine counts cycles in hardware."""
+    try:
+        with perfpy.count("cycles:u") as counts:
+            pass
+    except perfpy.PerfError:
+        return False
+    return counts["cycles:u"].value is not None
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_clock_instead_of_cycles_is_told_also_to_files(tmp_path, quiet):
+    if has_cycles():
+        pytest.skip("this machine counts cycles")
+    line = command(*(["-q"] if quiet else []), "-e", "cycles:u", "--", "true")
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    assert ("no hardware cycle counter here; using task-clock instead" in done.stderr) is not quiet
+
+
+def test_programs_are_warned_of_a_clock_instead_of_cycles_that_they_named(tmp_path):
+    if has_cycles():
+        pytest.skip("this machine counts cycles")
+    path = str(tmp_path / "x")
+    with pytest.warns(RuntimeWarning, match="using task-clock instead") as caught:
+        perfpy.record(["true"], events="cycles:u", output=path)
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.warns(RuntimeWarning, match="using task-clock instead"), perfpy.watch("cycles:u", pid=os.getpid(), duration=0.01):
+        pass
+    perfpy.record(["true"], output=path)  # no event was named
+
+
 def samples(path: Path) -> int:
     with PerfData(str(path)) as data:
         return data.record_index.sample_counts.total()

@@ -101,6 +101,9 @@ def test_permissions_are_distinguished(
         (errno.ENOSYS, CLOCK, "no perf events"),
         (errno.EINVAL, EventAttr(branch_sample_type=1), "branches"),
         (errno.EINVAL, EventAttr(precise_ip=2), "precision 2"),
+        (errno.EOPNOTSUPP, EventAttr(precise_ip=3), "precision 3"),
+        (errno.EOPNOTSUPP, EventAttr(branch_sample_type=1), "branches"),
+        (errno.EINVAL, EventAttr(type=15, sample_period=4000), "only counts"),
     ],
 )
 def test_other_causes(code: int, attr: EventAttr, cause: str) -> None:

@@ -127,6 +127,22 @@ def test_events_that_must_not_be_a_group_share_one_list(tmp_path: Path) -> None:
     assert sorted(map(len, groups(choose("c", MetricOptions(grouped=False), here)))) == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("constraint", "watchdog", "sizes"),
+    [("NO_GROUP_EVENTS_NMI", "1", [1, 1]), ("NO_GROUP_EVENTS_NMI", "0", [2]), ("NO_GROUP_EVENTS_SMT", "0", [1, 1]), ("", "1", [2])],
+)
+def test_counters_that_others_use_forbid_a_group(
+    constraint: str, watchdog: str, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NMI watchdog has one of the CPU's counters, and two threads of a core share them."""
+    here = machine(tmp_path, [metric("m", "instructions / cycles", MetricConstraint=constraint)])
+    monkeypatch.setattr("perfpy.capture.measurement.machine_values", lambda names, **_: dict.fromkeys(names, 1))
+    monkeypatch.setattr("perfpy.capture.metrics.read_text", lambda _path: watchdog)
+    chosen = choose("m", machine=here)
+    assert sorted(map(len, groups(chosen))) == sizes
+    assert bool(chosen.warnings) == (constraint.endswith("NMI") and watchdog == "1")
+
+
 def test_thresholds_take_events_unless_told_otherwise(tmp_path: Path) -> None:
     here = machine(tmp_path, [metric("m", "instructions", MetricThreshold="m > 2 & branches > 1")])
     assert len(choose("m", machine=here).events) == 2

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from perfpy.auxtrace.pmcu import PmcuTrace
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
-    from perfpy.perfdata.records.delivery import Span
-    from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.perfdata.records.delivery import SideBand, Span
     from perfpy.perfdata.source import Origin
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.options import ColumnOptions
 from perfpy.disassembly.disassembler import CodeStyle, Disassembler
 from perfpy.disassembly.function_code import NoCodeError
+from perfpy.symbols.interning import sum_by
 from perfpy.untrusted.files import read_regular
 
 if TYPE_CHECKING:

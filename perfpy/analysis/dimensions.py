@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.columns import Slices
     from perfpy.analysis.sample_view import SampleView
-    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.perfdata.sample_source import SampleSource
 
 

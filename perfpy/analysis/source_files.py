@@ -16,10 +16,10 @@ from perfpy.abi.columns import distinct, row_blocks, slices_index
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.annotation import NamedLines
 from perfpy.analysis.locations import NOWHERE, Locations
 from perfpy.debuginfo.debug_info import DebugInfos
+from perfpy.symbols.interning import sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:

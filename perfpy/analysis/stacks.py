@@ -12,14 +12,13 @@ from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.differences import Counterparts
 from perfpy.analysis.dimensions import LATENCY_SCALE, Parallelism
 from perfpy.analysis.filters import SampleFilter, frames_named
 from perfpy.analysis.locations import Locations
 from perfpy.analysis.sample_view import combine_columns, has_off_cpu, is_off_cpu, is_time, state_name
 from perfpy.analysis.verdict.functions import WAITING, category
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import IdTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

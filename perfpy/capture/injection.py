@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from perfpy.abi.framing import HeaderBuildId
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.records.delivery import OrderedChunk
-    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.records.delivery import OrderedChunk, SideRecord
     from perfpy.perfdata.writer import RecordWriter
     from perfpy.symbols.jitdump import MapRecord
     from perfpy.unwind.callchains import UserCallchains

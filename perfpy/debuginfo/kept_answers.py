@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.symbols.files.symbol_cache import ColumnFiles, folder, key_of
+from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

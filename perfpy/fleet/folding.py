@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import key_style, losses, planned_scan, recording_text
 from perfpy.analysis.sort_key import MachineTexts, TraceData
@@ -20,6 +19,7 @@ from perfpy.fleet.merging import Merging
 from perfpy.fleet.portable_profile import OwnWords, PortableProfile, RecordingProblem, formats_of, portable, shown_texts
 from perfpy.fleet.remote import open_recording, public_name
 from perfpy.symbols.files.debug_files import SharedFiles
+from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -13,7 +13,6 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.task_columns import RawColumns, decode_tasks
 from perfpy.analysis.aggregate.profile import Folded, samples_of_frames
-from perfpy.analysis.aggregate.sums import GroupSums, TupleTable
 from perfpy.analysis.callchains import ChainTable
 from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable
 from perfpy.analysis.report.report import SampleWords
@@ -31,6 +30,7 @@ from perfpy.fleet.portable_profile import (
 )
 from perfpy.symbols.address_spaces import TaskTimeline, name_of_unnamed
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.interning import GroupSums, TupleTable
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
 from perfpy.symbols.loader import SymbolLoader
 from perfpy.unwind.truncated_stacks import TruncatedStacks

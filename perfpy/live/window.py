@@ -11,8 +11,7 @@ import numpy as np
 from perfpy.abi.columns import Columns, rows_where, slices_index
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
 from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
-from perfpy.perfdata.records.delivery import EventTable, KeyedSamples, OrderedChunk, RawRecords
-from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.records.delivery import EventTable, KeyedSamples, OrderedChunk, RawRecords, SideBand
 from perfpy.perfdata.records.stream import Chunk, walk
 from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.loader import SymbolLoader

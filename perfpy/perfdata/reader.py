@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, RecordIndex, StoredBatch
-    from perfpy.perfdata.records.delivery import EqualTimes, KeyedSamples, RawRecord, Span
+    from perfpy.perfdata.records.delivery import EqualTimes, KeyedSamples, RawRecord, SideBand, Span
     from perfpy.perfdata.records.scans import RecordScans
-    from perfpy.perfdata.records.side_band import SideBand
     from perfpy.perfdata.sample_source import ThreadRates
 
 _THREAD_FILES = "data."  # followed by a number

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns, StoredBatch
-    from perfpy.perfdata.records.delivery import KeyedSamples
-    from perfpy.perfdata.records.side_band import SideBand
+    from perfpy.perfdata.records.delivery import KeyedSamples, SideBand
 
 
 class SourceHeader(Protocol):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.address_spaces import TaskTimeline
-    from perfpy.symbols.files.symbol_cache import SymbolCache
+    from perfpy.symbols.files.debug_files import SymbolCache
 
 
 _LARGEST_KALLSYMS: Final = 512 << 20  # bytes; a kernel with all its modules has 20 MB

@@ -14,8 +14,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
 from perfpy.abi.task_columns import TASK_TYPES
-from perfpy.perfdata.records.delivery import RawRecords
-from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.records.delivery import RawRecords, SideBand
 from perfpy.symbols.address_spaces import TaskTimeline
 
 if TYPE_CHECKING:

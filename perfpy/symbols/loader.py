@@ -10,9 +10,9 @@ import numpy as np
 from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind, perf_map_pid
-from perfpy.symbols.files import debug_files, elf_symbols, symbol_cache
+from perfpy.symbols.files import debug_files, elf_symbols
+from perfpy.symbols.files.debug_files import SymbolCache
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, read_mini_debug_info, reason_of
-from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.kernel_symbols import KernelSymbols
 from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
@@ -82,7 +82,7 @@ class SymbolLoader:
         self._kernel_dsos = 0  # dsos that follow() has checked
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
         self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
-        self._cache = SymbolCache(symbol_cache.folder("symbols")) if options.cache else None
+        self._cache = SymbolCache(debug_files.folder("symbols")) if options.cache else None
         self._debuginfod = _debuginfod_client() if options.debuginfod else None
         self.demangle: Demangle = demangle if options.demangle else plain
 
@@ -196,7 +196,7 @@ class SymbolLoader:
         return files
 
     def _crc_of(self, file: ElfFile) -> int:
-        return symbol_cache.crc_of(file, self._cache)
+        return debug_files.crc_of(file, self._cache)
 
     def found_files(self) -> dict[int, debug_files.DsoFiles]:
         """Return the results of files() so far, by Dso."""
@@ -261,7 +261,7 @@ class SymbolLoader:
         assert files.runtime is not None
         mini = None if elf_symbols.has_symtab(files.symbols) else read_mini_debug_info(files.runtime)
         cache = None if files.origin == debug_files.KEPT else self._cache  # the cache identifies files by their paths
-        symbols = symbol_cache.symbols_of(files.symbols, files.runtime, cache)
+        symbols = debug_files.symbols_of(files.symbols, files.runtime, cache)
         return elf_symbols.table_of(symbols, files.runtime, self.demangle, mini)
 
     def _load_jit(self, number: int, dso: Dso) -> SymbolTable:

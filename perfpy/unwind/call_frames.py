@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
 from perfpy.symbols.files.elf import DAMAGE, EM_ARM, read_mini_debug_info, reason_of
-from perfpy.symbols.files.symbol_cache import ColumnFiles, folder, key_of
 from perfpy.unwind.frame_entries import DATA_RELATIVE, OMITTED, ByteReader, FrameSection, initial_state, rows_of
 from perfpy.unwind.rules import OFFSET, REGISTER, SAME, UNDEFINED, VAL_OFFSET, FrameRules
 

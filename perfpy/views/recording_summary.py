@@ -16,7 +16,7 @@ from perfpy.symbols.dso import is_user_map, shown_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.views.recorded import Recorded
 
 

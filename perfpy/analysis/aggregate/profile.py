@@ -15,11 +15,10 @@ import numpy as np
 from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
-from perfpy.analysis.aggregate.sums import GroupSums, TupleTable, sum_by
 from perfpy.analysis.callchains import ChainTable, Functions, frames_of
 from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable, kind_numbers
 from perfpy.analysis.sample_view import DeliveryOrder
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

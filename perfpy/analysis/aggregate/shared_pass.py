@@ -13,10 +13,9 @@ import numpy as np
 
 from perfpy.abi.columns import Growing
 from perfpy.analysis.aggregate.profile import ChainNumbers, FirstDelivery, GroupTotals, Profile, summand
-from perfpy.analysis.aggregate.sums import GroupSums
 from perfpy.analysis.dimensions import kind_numbers
 from perfpy.analysis.sample_view import SampleView
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import GroupSums, IdTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

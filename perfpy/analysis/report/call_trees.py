@@ -24,9 +24,8 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.light_types import NamedTuple, dataclass, field
-from perfpy.analysis.aggregate.sums import count_by, sum_by
 from perfpy.analysis.locations import name_ranks, ranks
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import IdTable, count_by, sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,10 +17,9 @@ from perfpy.abi.columns import row_blocks, slices_index
 from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
-from perfpy.analysis.aggregate.sums import GroupSums, TupleTable, sum_by
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, chain_locations, sample_locations
-from perfpy.symbols.interning import IdTable, first_occurrences
+from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, first_occurrences, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

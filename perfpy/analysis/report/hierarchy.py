@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfpy.analysis.aggregate.sums import TupleTable, sum_by
 from perfpy.analysis.report.entries import Entries
 from perfpy.analysis.report.tables import Histogram, JoinedEntries, KeyValues, sort_entries
+from perfpy.symbols.interning import TupleTable, sum_by
 
 if TYPE_CHECKING:
     from perfpy.analysis.locations import Int64

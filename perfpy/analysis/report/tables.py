@@ -11,11 +11,11 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import SampleType
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
-from perfpy.analysis.aggregate.sums import TupleTable, sum_by
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import OF_SAMPLE, ROLE_BITS, chain_locations, ranks
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables, shown_rows, with_parents, without_callees, without_recursion
 from perfpy.analysis.sort_key import SortKey
+from perfpy.symbols.interning import TupleTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

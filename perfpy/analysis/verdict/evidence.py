@@ -14,11 +14,11 @@ import numpy as np
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 from perfpy.abi.framing import LONGEST_COMM, cut_comm
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.wait_reasons import GIL
 from perfpy.analysis.verdict.waits import RUNNING, Waits, find_waker, is_never_woken
+from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

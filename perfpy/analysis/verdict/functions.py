@@ -15,9 +15,9 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.report.report import ReportSamples
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.interning import sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
+from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

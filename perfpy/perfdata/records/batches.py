@@ -16,8 +16,7 @@ from perfpy.abi.columns import Columns, Ragged, count_each, rows_where
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import plural
-from perfpy.perfdata.records.delivery import RawRecords, delivery_order
-from perfpy.perfdata.records.side_band import BULK, ChunkRead
+from perfpy.perfdata.records.delivery import BULK, ChunkRead, RawRecords, delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

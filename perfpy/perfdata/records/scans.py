@@ -18,8 +18,16 @@ from perfpy.abi.flags import CONTEXT_USER_DEFERRED, PerfType, RecordType, Sample
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.errors import plural
 from perfpy.perfdata.records.batches import Batch, RecordIndex, RecordIndexer, SampleDecoder, StoredBatch, ordered_batches, stored_batches
-from perfpy.perfdata.records.delivery import DeliveryKeys, EventTable, KeyedSamples, OrderedChunk, Span, spans_of
-from perfpy.perfdata.records.side_band import SideBand, records_of_types
+from perfpy.perfdata.records.delivery import (
+    DeliveryKeys,
+    EventTable,
+    KeyedSamples,
+    OrderedChunk,
+    SideBand,
+    Span,
+    records_of_types,
+    spans_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

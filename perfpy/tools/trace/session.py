@@ -17,8 +17,7 @@ from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
 from perfpy.live.window import LiveSymbols, LiveWindow
 from perfpy.perfdata.event_format import Tracing, decode_tracing, parse_format
-from perfpy.perfdata.records.delivery import RawRecords
-from perfpy.perfdata.records.side_band import SideBand
+from perfpy.perfdata.records.delivery import RawRecords, SideBand
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.live_tasks import LiveTasks
 from perfpy.tools.trace.call_strings import CallStrings, TracedProcesses, open_strings

@@ -28,13 +28,12 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns
 from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
 from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.demangle import without_tier
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import IdTable, sum_by
 from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
 from perfpy.views.readable import at_a_glance, source_file
 

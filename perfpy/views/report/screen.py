@@ -19,7 +19,6 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.framing import cut_comm
-from perfpy.analysis.aggregate.sums import sum_by
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_off_cpu
@@ -27,6 +26,7 @@ from perfpy.analysis.sort_key import Mode
 from perfpy.analysis.verdict.evidence import Statements
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME, sampled_functions
 from perfpy.errors import plural
+from perfpy.symbols.interning import sum_by
 from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path, source_file

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.sample_view import SampleView
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.views.record_text import KernelNamer
     from perfpy.views.script.code import LineContext
     from perfpy.views.script.field_text import RelativeTimes

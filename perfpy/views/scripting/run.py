@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import EventFormat, TraceField
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.perfdata.records.side_band import SideRecord
+    from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.run import ScriptRun
     from perfpy.views.scripting.program import ScriptProgram

@@ -23,7 +23,6 @@ from perfpy.analysis.aggregate import overflow as runs
 from perfpy.analysis.aggregate import profile as chain_numbers
 from perfpy.analysis.aggregate.overflow import VARIABLE, Overflow, ScratchFile, memory_for, memory_limit
 from perfpy.analysis.aggregate.profile import FirstDelivery
-from perfpy.analysis.aggregate.sums import GroupSums, sum_by
 from perfpy.analysis.report import call_trees, entries
 from perfpy.analysis.report import entries as rows
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions, TimeOptions
@@ -34,6 +33,7 @@ from perfpy.perfdata.records import stream
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+from perfpy.symbols.interning import GroupSums, sum_by
 from perfpy.unwind.callchains import UserCallchains
 from perfpy.views.report.text import TextOptions, report_lines
 from perfpy.views.stacks.exports import folded_lines

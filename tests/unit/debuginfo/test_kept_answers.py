@@ -14,8 +14,8 @@ from perfpy.debuginfo.kept_answers import KeptAnswers
 from perfpy.debuginfo.sections import DebugSections
 from perfpy.debuginfo.source_lines import KeptPaths, Paths, SourceLines
 from perfpy.debuginfo.unit_index import UnitIndex
+from perfpy.symbols.files.debug_files import ColumnFiles
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.files.symbol_cache import ColumnFiles
 from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.line_programs import COPY, END, advance_line, advance_pc, line_section, set_address, source_file, special
 from tests.builders.line_programs import unit as line_unit

@@ -22,9 +22,8 @@ from perfpy.cli import run
 from perfpy.perfdata.events import FileEvent
 from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.perfdata.reader import PerfData
-from perfpy.perfdata.records.delivery import UNKNOWN_EVENT, EqualTimes, EventTable, RawRecord, Rounds
+from perfpy.perfdata.records.delivery import BULK, UNKNOWN_EVENT, EqualTimes, EventTable, RawRecord, Rounds
 from perfpy.perfdata.records.scans import DeferredCallchains
-from perfpy.perfdata.records.side_band import BULK
 from perfpy.recording import Recording
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

@@ -12,7 +12,7 @@ from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC
 from perfpy.abi.records import Comm, Exit, Fork, Mmap2, SampleId, copies_parent
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.events import FileEvent
-from perfpy.perfdata.records.side_band import SideRecord
+from perfpy.perfdata.records.delivery import SideRecord
 from perfpy.symbols import live_tasks
 from perfpy.symbols.address_spaces import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms
 from perfpy.symbols.dso import DsoTable

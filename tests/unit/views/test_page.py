@@ -30,7 +30,7 @@ from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.analysis.stacks import Function
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records import stream
-from perfpy.perfdata.records.side_band import SideRecord
+from perfpy.perfdata.records.delivery import SideRecord
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.tools.trace import lane_page

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.symbols.files import elf_symbols, symbol_cache
+from perfpy.symbols.files import debug_files, elf_symbols
+from perfpy.symbols.files.debug_files import SymbolCache
 from perfpy.symbols.files.elf import ElfFile
-from perfpy.symbols.files.symbol_cache import SymbolCache
 from perfpy.symbols.symbol_table import Symbols, SymbolTable, symbols_of_names
 from tests.builders.elf import Elf
 from tests.builders.other_users import UID, needs_root
@@ -147,7 +147,7 @@ ID = "ab" * 20
 
 @pytest.fixture(autouse=True)
 def _files_are_big(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(symbol_cache, "_BIG", 0)
+    monkeypatch.setattr(debug_files, "_BIG", 0)
 
 
 def written(path: Path, *names: str, build_id: str = ID, table: str = ".symtab") -> ElfFile:
@@ -166,9 +166,9 @@ def cached_names(symbols: Symbols) -> list[bytes]:
 @pytest.mark.parametrize("table", [".symtab", ".dynsym"])
 def test_files_are_read_once(tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch):
     file, cache = written(tmp_path / "prog", "one", "two", table=table), SymbolCache(str(tmp_path / "cache"))
-    first = symbol_cache.symbols_of(file, file, cache)
+    first = debug_files.symbols_of(file, file, cache)
     monkeypatch.setattr(elf_symbols, "collect", None)
-    second = symbol_cache.symbols_of(file, file, cache)
+    second = debug_files.symbols_of(file, file, cache)
     assert cached_names(first) == cached_names(second) == [b"one", b"two", b"exported"]
     for column in ("start", "end", "binding", "type", "source"):
         assert getattr(first, column).tolist() == getattr(second, column).tolist()
@@ -181,17 +181,17 @@ def test_the_crc_of_a_large_file_is_computed_once(tmp_path: Path, monkeypatch: p
         computed.append(file.path)
         return 7
 
-    monkeypatch.setattr(symbol_cache, "crc_of_content", crc_of)
+    monkeypatch.setattr(debug_files, "crc_of_content", crc_of)
     file, cache = written(tmp_path / "prog.debug", "one"), SymbolCache(str(tmp_path / "cache"))
-    assert [symbol_cache.crc_of(file, cache), symbol_cache.crc_of(file, cache)] == [7, 7]
+    assert [debug_files.crc_of(file, cache), debug_files.crc_of(file, cache)] == [7, 7]
     assert len(computed) == 2  # small files are not cached
-    monkeypatch.setattr(symbol_cache, "_SLOW_CRC", 0)
-    assert [symbol_cache.crc_of(file, cache), symbol_cache.crc_of(file, cache)] == [7, 7]
+    monkeypatch.setattr(debug_files, "_SLOW_CRC", 0)
+    assert [debug_files.crc_of(file, cache), debug_files.crc_of(file, cache)] == [7, 7]
     assert len(computed) == 3
     os.utime(file.path, (1, 1))
-    symbol_cache.crc_of(file, cache)
+    debug_files.crc_of(file, cache)
     assert len(computed) == 4
-    symbol_cache.crc_of(file, None)
+    debug_files.crc_of(file, None)
     assert len(computed) == 5
 
 
@@ -200,7 +200,7 @@ def test_another_file_at_the_path_is_read_anew(tmp_path: Path):
     for number, name in enumerate(("one", "two", "six")):  # of the same build-id and size
         file = written(tmp_path / "prog", name)
         os.utime(file.path, (number, number))
-        assert cached_names(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
+        assert cached_names(debug_files.symbols_of(file, file, cache))[0] == name.encode()
 
 
 def test_the_file_that_runs_counts_too(tmp_path: Path):
@@ -208,7 +208,7 @@ def test_the_file_that_runs_counts_too(tmp_path: Path):
     debug, one, other = (written(tmp_path / name, "f", build_id=ID) for name in ("debug", "one", "other"))
     os.utime(other.path, (5, 5))
     for runtime in (one, other, debug):
-        symbol_cache.symbols_of(debug, runtime, cache)
+        debug_files.symbols_of(debug, runtime, cache)
     assert len(list((tmp_path / "cache").iterdir())) == 3
 
 
@@ -218,7 +218,7 @@ def test_a_file_without_a_build_id_is_known_by_its_inode(tmp_path: Path):
         file = written(tmp_path / name, name, build_id="")
         os.utime(file.path, (5, 5))
         for _ in range(2):
-            assert cached_names(symbol_cache.symbols_of(file, file, cache))[0] == name.encode()
+            assert cached_names(debug_files.symbols_of(file, file, cache))[0] == name.encode()
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
@@ -228,20 +228,20 @@ def test_a_file_of_another_user_is_not_taken_for_one_of_roots(tmp_path: Path):
     false, true = written(tmp_path / "false.so", "false"), written(tmp_path / "true.so", "truth")
     for file in (false, true):
         os.utime(file.path, ns=(0, 0))
-    assert symbol_cache.key_of("elf", false) == symbol_cache.key_of("elf", true)
+    assert debug_files.key_of("elf", false) == debug_files.key_of("elf", true)
     os.chown(false.path, UID, -1)
-    assert symbol_cache.key_of("elf", false) != symbol_cache.key_of("elf", true)
+    assert debug_files.key_of("elf", false) != debug_files.key_of("elf", true)
 
 
 def test_an_image_in_memory_is_not_cached(tmp_path: Path):
     written(tmp_path / "prog", "f")
     file = ElfFile("[vdso]", (tmp_path / "prog").read_bytes())
-    assert cached_names(symbol_cache.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))) == [b"f", b"exported"]
+    assert cached_names(debug_files.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))) == [b"f", b"exported"]
     assert not (tmp_path / "cache").exists()
 
 
 def test_small_files_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(symbol_cache, "_BIG", 100)
+    monkeypatch.setattr(debug_files, "_BIG", 100)
     file = written(tmp_path / "prog", "f")
-    symbol_cache.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))
+    debug_files.symbols_of(file, file, SymbolCache(str(tmp_path / "cache")))
     assert not (tmp_path / "cache").exists()

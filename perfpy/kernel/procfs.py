@@ -107,6 +107,14 @@ class ProcFs:
         status = self.status(pid)
         return f"[{status.comm}]" if status else ""
 
+    def anonymous_memory(self, pid: int) -> int:
+        """Return the bytes of a process's pages that belong to no file; 0 if they are unknown.
+
+        The number in /proc/PID/status is an estimate: each CPU counts some pages of its own.
+        """
+        kilobytes = _field(self._read(f"{pid}/smaps_rollup", 4096), b"\nAnonymous:").split()
+        return int(kilobytes[0]) << 10 if kilobytes else 0
+
     def maps(self, pid: int, *, data: bool = False, lines: Iterable[bytes] | None = None) -> Iterator[ProcMapping]:
         """Yield the executable mappings of a process; with `data`, the readable ones, too. `lines`: map_lines(), if read already."""
         for line in self.map_lines(pid) if lines is None else lines:

@@ -115,15 +115,23 @@ def _text(growth: MemoryGrowth) -> Iterator[str]:
 def _notes(growth: MemoryGrowth) -> Iterator[str]:
     if growth.young:
         yield f"{_size(growth.young)} of the last {growth.seconds / _YOUNG:.1f} s are not counted: they may be freed soon."
-    if growth.arenas:
-        yield (
-            f"CPython reserved {_size(growth.arenas)} for new objects of up to 512 bytes. --small-objects shows the lines that keep them; "
-            "it makes the program much slower while it watches."
+    if growth.arenas or _has_grown_beyond(growth):
+        reason = (
+            f"CPython reserved {_size(growth.arenas)} for new objects of up to 512 bytes."
+            if growth.arenas
+            else f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to 512 bytes, too."
         )
+        yield f"{reason} --small-objects shows the lines that keep them; it makes the program much slower while it watches."
     if growth.unnamed:
         yield f"{_size(growth.unnamed)} of {_OUTSIDE} is memory of further stacks: the program has too many distinct ones to name."
     if growth.lost:
         yield f"{growth.lost:,} further allocations were not followed: there were too many at a time. Watch for a shorter time."
+
+
+def _has_grown_beyond(growth: MemoryGrowth) -> bool:
+    """Return whether the memory of the process grew by much more than the allocations that it kept, which are estimates."""
+    others = growth.grown - growth.young - sum(one.bytes for one in growth.retained)
+    return not growth.lost and others > max(_LEAST_GROWTH, growth.grown // 3)
 
 
 def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
@@ -159,6 +167,7 @@ _WORD: Final = struct.Struct("=Q")
 _TID: Final = struct.Struct("=I")
 _STATE: Final = struct.Struct("=qqQ")
 _SMALL_ARENA, _LARGE_ARENA = 256 << 10, 1 << 20  # bytes that CPython maps at once for small objects: up to 3.9, and later
+_LEAST_GROWTH: Final = 128 << 10  # bytes: a new arena may be some seconds away, but its pages are used one after the other
 _YOUNG_SHARE: Final = 0.1  # share of the time: allocations that live shorter may be about to be freed
 
 
@@ -185,6 +194,7 @@ class MemoryGrowth(NamedTuple):
         allocated: bytes that it allocated.
         young: bytes of allocations that are too young to count as kept.
         arenas: bytes that CPython mapped for objects of up to 512 bytes; which of them remain, only their allocator tells.
+        grown: bytes by which its memory grew, of files excepted; 0 if it shrank, or its small objects are followed.
         lost: allocations for which the map had no room.
         unnamed: kept bytes of stacks beyond the limit, whose functions are unknown; they are in `retained` without frames.
         retained: by stack, the largest first.
@@ -197,6 +207,7 @@ class MemoryGrowth(NamedTuple):
     allocated: int
     young: int
     arenas: int
+    grown: int
     lost: int
     unnamed: int
     retained: list[KeptMemory]
@@ -251,16 +262,17 @@ def _watch_growth(pid: int, seconds: float, parent: int, *, small_objects: bool)
             watched = _WatchedProgram(procfs, pid, python, maps)
             watched.look_for_threads()
             with probes(find_allocators(procfs, pid, small_objects=small_objects), pid, maps, interval):
-                began = time.monotonic_ns()
+                began, before = time.monotonic_ns(), procfs.anonymous_memory(pid)
                 with contextlib.suppress(KeyboardInterrupt):
                     _watch(watched, began + int(seconds * 1e9), parent)
+                grown = 0 if small_objects else max(procfs.anonymous_memory(pid) - before, 0)
                 watched.read()
                 ended = time.monotonic_ns()
         except OSError as error:
             raise PerfError(f"process {pid}: probes on its memory are not possible ({error.strerror}); they need root") from None
         except KernelRefusedError as error:
             raise PerfError(f"process {pid}: probes on its memory are not possible: {error}") from None
-        return watched.growth(began, ended, interval)
+        return watched.growth(began, ended, interval)._replace(grown=grown)
 
 
 def _open_maps(opened: contextlib.ExitStack) -> AllocationMaps:
@@ -382,7 +394,7 @@ class _WatchedProgram:
         retained.sort(key=lambda one: -one.bytes)
         seconds = (ended - began) / 1e9
         return MemoryGrowth(
-            self.pid, self._command, "{}.{}".format(*version), seconds, self._allocated, young, arenas, self._lost, unnamed, retained
+            self.pid, self._command, "{}.{}".format(*version), seconds, self._allocated, young, arenas, 0, self._lost, unnamed, retained
         )
 
 

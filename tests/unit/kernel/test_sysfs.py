@@ -298,6 +298,12 @@ def _process_with(tmp_path: Path, **files: bytes) -> ProcFs:
     return ProcFs(str(tmp_path))
 
 
+def test_memory_of_no_file_is_counted(tmp_path: Path) -> None:
+    rollup = b"1000-2000 ---p 00000000 00:00 0 [rollup]\nRss:   90 kB\nPss_Anon:  9 kB\nAnonymous:        112 kB\nKSM:  0 kB\n"
+    procfs = _process_with(tmp_path, smaps_rollup=rollup)
+    assert (procfs.anonymous_memory(5), procfs.anonymous_memory(6)) == (112 << 10, 0)
+
+
 def test_a_name_with_a_carriage_return_is_one_mapping(tmp_path: Path) -> None:
     """The kernel escapes line feeds in names only, so other line ends are part of them."""
     head = b"5000-6000 r-xp 00001000 fe:00 7                    "

@@ -32,7 +32,7 @@ from tests.builders.python_memory import memory_of
 
 KEEP, OTHER = CurrentFrame("keep", "app.py", 5), CurrentFrame("other\x1b[31m", "app.py", 0)
 MAIN, TEST = CurrentFrame("main", "app.py", 20), CurrentFrame("test", "test.py", 3)
-GROWTH = MemoryGrowth(7, "python app.py", "3.12", 10.0, 2_000_000_000, 0, 0, 0, 0, [])
+GROWTH = MemoryGrowth(7, "python app.py", "3.12", 10.0, 2_000_000_000, 0, 0, 0, 0, 0, [])
 
 
 def text(growth: MemoryGrowth) -> list[str]:
@@ -56,6 +56,24 @@ def test_uncounted_memory_is_reported() -> None:
     assert "reserved 3.15 MB" in lines[4]
     assert "--small-objects" in lines[4]
     assert lines[5].startswith("1,200 further allocations were not followed")
+
+
+@pytest.mark.parametrize(
+    ("kept", "grown", "more", "is_reported"),
+    [
+        (0, 900_000, {}, True),
+        (0, 100_000, {}, False),  # a program that does nothing uses some pages
+        (5_000_000, 6_000_000, {}, False),  # the kept memory is an estimate
+        (5_000_000, 8_000_000, {}, True),
+        (0, 900_000, {"young": 890_000}, False),
+        (0, 900_000, {"lost": 9}, False),  # that is the reason
+        (0, 900_000, {"arenas": 1 << 20}, False),  # a better reason
+    ],
+)
+def test_memory_that_grew_without_kept_allocations_is_reported(kept: int, grown: int, more: dict[str, int], is_reported: bool) -> None:
+    lines = text(GROWTH._replace(grown=grown, retained=[KeptMemory((KEEP,), kept, 9, 0)], **more))
+    hint = "The program's memory grew by 900.00 kB, so it may keep objects of up to 512 bytes, too. --small-objects shows"
+    assert any(line.startswith(hint.replace("900.00 kB", leaks._size(grown))) for line in lines) == is_reported, lines
 
 
 def test_memory_of_too_many_stacks_is_reported() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,16 +12,24 @@ import pytest
 from tests.builders.other_users import GID, UID
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Path:
+def reachable() -> Iterator[Path]:
+    """A folder of root's whose names other users can reach.
+
+    It is not below pytest's own folder: any other session of pytest closes that one (0700) when it starts.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfpy-test-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o711)
+        yield Path(folder)
+
+
+@pytest.fixture
+def theirs(reachable: Path) -> Path:
     """A folder of the other user, where that user can exchange every name."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.stat().st_mode & 0o077 == 0:
-            folder.chmod(0o711)
-    folder = tmp_path / "theirs"
+    folder = reachable / "theirs"
     folder.mkdir()
     os.chown(folder, UID, GID)
     return folder

@@ -97,11 +97,6 @@ class Hooks:
     stopped = False  #: whether the measurement must end
 
 
-def one_package(_cpu: int) -> int:
-    """Map every CPU to one package."""
-    return 0
-
-
 _NO_FDS: Final[Mapping[str, int]] = {}
 _NO_METRICS: Final[Mapping[Event, Sequence[Metric]]] = {}
 
@@ -113,7 +108,6 @@ class Plan(NamedTuple):
         command: the program; () for none.
         target: the tasks and CPUs.
         grouping: how counts are added.
-        package_of: CPU -> package, for events that count once for each package.
         metrics: the metrics to compute, by the event that they are shown with.
         only_for_metrics: events whose own counts are not shown.
         delay: before counting starts (-1: wait for --control).
@@ -130,7 +124,6 @@ class Plan(NamedTuple):
     command: Sequence[str] = ()
     options: CountingOptions = CountingOptions()
     grouping: Grouping = Grouping.everything()
-    package_of: Callable[[int], int] = one_package
     cgroup_fds: Mapping[str, int] = _NO_FDS
     metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
     only_for_metrics: Sequence[Event] = ()
@@ -176,6 +169,7 @@ class Measurement:
         )
         for note in self._counting.notes:
             self._hooks.note(note)
+        self._package_of = _packages_of(plan.events)
         self._differences = Differences()
         self._started = 0
         self._elapsed: list[int] = []
@@ -339,7 +333,7 @@ class Measurement:
         plan = self._plan
         rows: dict[CountedEvent, list[CountRow]] = {}
         for event, cells in readings.items():
-            own = one_cell_a_package(cells, plan.package_of) if event.per_pkg else cells
+            own = one_cell_a_package(cells, self._package_of) if event.per_pkg else cells
             rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
         if plan.grouping.mode is Aggregation.NONE:
             return rows
@@ -595,10 +589,10 @@ def grouping_of(target: Target, mode: Aggregation, *, cache_level: int | None = 
     return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in sorted(target.cpus)})
 
 
-def packages_of(events: Sequence[Event]) -> Callable[[int], int]:
+def _packages_of(events: Sequence[Event]) -> Callable[[int], int]:
     """Return CPU -> package; one package if no event counts once for each package."""
     if not any(event.per_pkg for event in events):
-        return one_package
+        return lambda _cpu: 0
     from perfpy.kernel.cpus import Topology
 
     return Topology().socket

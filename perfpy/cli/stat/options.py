@@ -223,7 +223,7 @@ def _print_warnings(options: StatCommandOptions, texts: Sequence[str]) -> None:
 def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counters import CountingOptions
-    from perfpy.capture.measurement import Plan, grouping_of, packages_of
+    from perfpy.capture.measurement import Plan, grouping_of
     from perfpy.capture.targets import TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
@@ -244,7 +244,6 @@ def plan_of(options: StatCommandOptions) -> Plan:
         options.workload,
         options=CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel),
         grouping=grouping_of(target, mode, cache_level=cache_level(options)),
-        package_of=packages_of(events),
         cgroup_fds=cgroup_fds,
         metrics=metrics,
         only_for_metrics=only_for_metrics,

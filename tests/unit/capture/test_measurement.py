@@ -130,6 +130,17 @@ def test_events_that_no_requested_cpu_counts_are_left_out_with_perfs_warning(mon
     assert on_requested_cpus([core, box], Target("cpu", (), (0,)), "0") == ([core, box], [])
 
 
+def test_an_event_that_counts_once_a_package_is_added_over_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every caller, the API (perfpy.stat) as well as the command."""
+    monkeypatch.setattr("perfpy.kernel.cpus.Topology.socket", lambda _self, cpu: cpu // 2)
+    kernel = FakeKernel(counts=lambda counter: counter.__dict__.update(value=10 + counter.cpu, enabled=1, running=1))
+    event = Event("energy", EventAttr(type=99, config=2), per_pkg=True)
+    outcome = Measurement(Plan([event], Target("system", (), (0, 1, 2, 3)), timeout=1), kernel=kernel).run()
+    assert outcome.tally is not None
+    (line,) = outcome.tally.lines()
+    assert line.row.value == 10 + 12
+
+
 def test_a_timeout_ends_the_command() -> None:
     """--timeout: the command gets SIGTERM, the counts are shown."""
     options, listener = plan(command=("sleep", "20"))._replace(timeout=20), Seen()

@@ -348,7 +348,7 @@ class DiffRun:
         from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 
         report = self._recordings[index].report(
-            options=ReportOptions(columns=ColumnOptions(sort="comm"), sample_filter=self._sample_filter(index))
+            options=ReportOptions(columns=ColumnOptions(sort="comm"), sample_filter=self._sample_filter(index)), jobs=self._options.jobs
         )
         rows = report.top(_ALL_ROWS)
         return {row.texts["comm"]: row.values["period"][0] for row in rows}
@@ -364,8 +364,11 @@ class DiffRun:
         return differences(self._reports(), compute, baseline_only=options.baseline_only, order=order, naming=naming)
 
     def _reports(self) -> list[Report]:
-        numbered = enumerate(self._recordings)
-        reports = [recording.report(options=self._report_options(index), symbols=self._symbols(recording)) for index, recording in numbered]
+        jobs = self._options.jobs
+        reports = [
+            recording.report(options=self._report_options(index), symbols=self._symbols(recording), jobs=jobs)
+            for index, recording in enumerate(self._recordings)
+        ]
         for index, report in enumerate(reports):
             if not any(len(histogram.visible_entries()) for histogram in report.histograms):
                 self._explain(index, always=self._for_people or self._options.json is not None)
@@ -442,7 +445,8 @@ class DiffRun:
             fail("--flamegraph requires two recordings")
         stacks = [
             recording.stacks(
-                self._symbols(recording), StackOptions(self._report_options(index).sample_filter, timed=True, most_samples=MOST_SINGLE)
+                self._symbols(recording),
+                StackOptions(self._report_options(index).sample_filter, timed=True, most_samples=MOST_SINGLE, jobs=self._options.jobs),
             )
             for index, recording in enumerate(self._recordings)
         ]

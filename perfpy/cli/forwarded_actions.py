@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.help_text import help_text
+from perfpy.cli.line.help_text import help_about, help_text
 from perfpy.cli.line.options import CommandOptions, Parser
-from perfpy.cli.line.subcommands import USAGE_STATUS, Action, is_help, no_action, respell, without_repeated_spellings
+from perfpy.cli.line.subcommands import Action, is_help, no_action, respell, without_repeated_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -69,10 +69,10 @@ class ForwardingAction(Action):
 
     def run(self, name: str, args: Sequence[str]) -> int:
         """Call the function with the own options and the arguments for the other command."""
-        if is_help(args):
-            print(help_text(name, self.summary, self._all_options(), self.usage))
-            return USAGE_STATUS if args[0] == "-h" else 0
         parser = self.parser(args)
+        status = self.print_help(name, args, parser)
+        if status is not None:
+            return status
         own = Parser([], stops_at_word=True)
         forwarded: list[str] = []
         options = {option.name: option for option in reversed(self._all_options())}
@@ -89,6 +89,11 @@ class ForwardingAction(Action):
     def usage(self) -> str:
         """The usage line after the action's name."""
         return load_command(self.name).usage
+
+    def help_text(self, name: str, about: Sequence[str] = ()) -> str:
+        """Return the help of the options of both commands."""
+        options = self._all_options()
+        return help_about(name, about, options, self.usage) if about else help_text(name, self.summary, options, self.usage)
 
     def _all_options(self) -> list[Option]:
         return without_repeated_spellings([*self.options, *load_command(self.name).options])

@@ -112,7 +112,7 @@ class ProcFs:
 
         The number in /proc/PID/status is an estimate: each CPU counts some pages of its own.
         """
-        kilobytes = _field(self._read(f"{pid}/smaps_rollup", 4096), b"\nAnonymous:").split()
+        kilobytes = _field(self.read(f"{pid}/smaps_rollup", 4096), b"\nAnonymous:").split()
         return int(kilobytes[0]) << 10 if kilobytes else 0
 
     def maps(self, pid: int, *, data: bool = False, lines: Iterable[bytes] | None = None) -> Iterator[ProcMapping]:

@@ -689,12 +689,17 @@ class PerfCommand(Generic[_O]):
     def run(self, name: str, args: Sequence[str]) -> int:
         """Read the arguments, call the function, and return the exit status. name is the command's name in its help."""
         parser = self.parser(args)
+        status = self.print_help(name, args, parser)
+        return self.function(self.options_class.read(parser)) or 0 if status is None else status
+
+    def print_help(self, name: str, args: Sequence[str], parser: Parser) -> int | None:
+        """Print the help if the parsed arguments ask for it, and return its exit status."""
         for field, status in _HELP_STATUS.items():
             if parser.values.pop(field, False):
                 _page(name)
                 print(self.help_text(name, args[args.index("-h") + 1 :] if "-h" in args else ()))
                 return status
-        return self.function(self.options_class.read(parser)) or 0
+        return None
 
     def help_text(self, name: str, about: Sequence[str] = ()) -> str:
         """Return the text of --help; about has the words after -h, to search in options' spellings and texts."""

@@ -273,3 +273,20 @@ def test_events_stand_in_the_order_of_perf(tracepoints):
 def test_arguments_of_the_line_stand_last(tool, tracepoints):
     arguments = record_arguments(tool, ["-a", "--", "true"], events=["cycles"], options=["-g"])
     assert arguments == [*RECORDINGS[tool].options.split(), "-g", "-e", "cycles", "-a", "--", "true"]
+
+
+@pytest.mark.parametrize("line", ["kmem record -h freq", "kmem record --page -h freq", "kmem --page record -h freq"])
+def test_a_forwarding_action_shows_the_options_about_a_word(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(line.split()) == 129
+    text = capsys.readouterr().out
+    assert text.startswith("Usage: perfpy kmem record ")
+    assert "--freq" in text
+    assert "--slab" not in text
+
+
+@pytest.mark.parametrize(("line", "status"), [("kmem record -h", 129), ("kmem record --page --help", 0)])
+def test_a_forwarding_action_shows_the_options_of_both_commands(line: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(line.split()) == status
+    text = capsys.readouterr().out
+    assert "--freq" in text
+    assert "--slab" in text

@@ -90,6 +90,23 @@ def test_single_recordings_are_compared_as_before(folders, capsys):
     assert "hosts" not in text
 
 
+@pytest.mark.parametrize("line", [["--stdio"], ["--fail-above", "5"], ["--json=changes.json"]])
+def test_single_recordings_are_read_by_jobs(folders, capsys, monkeypatch, line):
+    asked: list[int] = []
+
+    def jobs_for(requested: int, _size: int, _each: int) -> int:
+        asked.append(requested)
+        return 1
+
+    monkeypatch.setattr("perfpy.analysis.aggregate.scan.jobs_for", jobs_for)
+    run(["diff", *line, "before/host0.data", "after/host0.data", "--jobs", "3"])
+    assert asked
+    assert {*asked} == {3}
+    asked.clear()
+    run(["diff", *line, "before/host0.data", "after/host0.data"])
+    assert {*asked} == {0}, "by default, all CPUs"
+
+
 def test_a_group_may_have_several_names(folders, capsys):
     text = said(capsys, "--before", "before/host0.data", "--before", "before/host1.data", "--after", "after", "-s", "comm").out
     assert "# Before: 2 hosts, 2 recordings" in text

@@ -70,7 +70,7 @@ def test_uncounted_memory_is_reported() -> None:
         (0, 900_000, {"arenas": 1 << 20}, False),  # a better reason
     ],
 )
-def test_memory_that_grew_without_kept_allocations_is_reported(kept: int, grown: int, more: dict[str, int], is_reported: bool) -> None:
+def test_memory_that_grew_without_kept_allocations_is_reported(kept: int, grown: int, more: dict[str, Any], is_reported: bool) -> None:
     lines = text(GROWTH._replace(grown=grown, retained=[KeptMemory((KEEP,), kept, 9, 0)], **more))
     hint = "The program's memory grew by 900.00 kB, so it may keep objects of up to 512 bytes, too. --small-objects shows"
     assert any(line.startswith(hint.replace("900.00 kB", leaks._size(grown))) for line in lines) == is_reported, lines

@@ -47,10 +47,6 @@ class AddressRows(NamedTuple):
         starts = (np.cumsum(self.counts) - self.counts)[indices]
         return AddressRows(counts, self.rows[slices_index(starts, counts)[0]])
 
-    def followed_by(self, others: AddressRows) -> AddressRows:
-        """Concatenate two tables."""
-        return AddressRows(np.concatenate([self.counts, others.counts]), np.concatenate([self.rows, others.rows]))
-
 
 class KeptAnswers:
     """The cached answers of one kind for one file, from this run and earlier ones.
@@ -110,7 +106,8 @@ class _AnswerTable:
             self._cost += self._units.sections.work - work_before
             merged = np.concatenate([self._addresses, fresh])
             order = np.argsort(merged, kind="stable")
-            self._addresses, self._answers = merged[order], self._answers.followed_by(answers).of(order)
+            both = AddressRows(*(np.concatenate(columns) for columns in zip(self._answers, answers, strict=True)))
+            self._addresses, self._answers = merged[order], both.of(order)
         return self._answers.of(np.searchsorted(self._addresses, addresses))
 
     def _is_cached(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -165,7 +162,8 @@ class _AnswerTable:
 # not in programs at fixed addresses, or with some linkers.
 def link_addresses(runtime: ElfFile, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the addresses of file offsets, by the segments of the file that was mapped (`runtime`)."""
-    addresses = offsets + np.uint64(_text_bias(runtime))
+    text = runtime.section(".text")
+    addresses = offsets + np.uint64((text.addr - text.offset) % (1 << 64) if text else 0)  # of files without segments
     is_mapped = np.zeros(len(offsets), np.bool_)
     for segment in runtime.segments:
         start, size = np.uint64(segment["offset"]), np.uint64(segment["filesz"])
@@ -173,9 +171,3 @@ def link_addresses(runtime: ElfFile, offsets: NDArray[np.uint64]) -> NDArray[np.
         addresses[inside] = offsets[inside] - start + np.uint64(segment["vaddr"])
         is_mapped |= inside
     return addresses
-
-
-def _text_bias(file: ElfFile) -> int:
-    """Return the distance of .text's address from its file offset, for files without segments."""
-    text = file.section(".text")
-    return (text.addr - text.offset) % (1 << 64) if text else 0

@@ -160,7 +160,11 @@ class SourceLines:
                 self._store_lines(debug_unit, table, addresses[rows], rows, lines)
         self._search_all_tables(addresses, lines)
         for row in np.flatnonzero(lines.file == NOTHING).tolist():
-            name = self._symbol_file(int(addresses[row]))
+            try:
+                name = self._symbols.name(int(addresses[row]))
+            except DAMAGE as damage:
+                self._sections.file.flaw(damage_of(damage))
+                continue
             if name is not None:
                 lines.file[row] = self._paths.number(name)
         return lines
@@ -171,14 +175,13 @@ class SourceLines:
         cacheable = [(unit, number) for unit, number in missing if unit < _UNITS_WITHIN and 0 <= number < _FILES_MOST]
         if cacheable:
             keys = np.array([unit * _FILES_MOST + number for unit, number in cacheable], np.uint64)
-            rows = self._cached_files.rows(keys, self._compute_files)
+            rows = self._cached_files.rows(
+                keys, lambda fresh: np.array([[self._compute_file(*divmod(key, _FILES_MOST))] for key in fresh.tolist()], np.int64)
+            )
             self._call_files.update(zip(cacheable, rows[:, 0].tolist(), strict=True))
         for unit, number in missing.difference(cacheable):
             self._call_files[unit, number] = self._compute_file(unit, number)
         return {key: self._call_files[key] for key in requested}
-
-    def _compute_files(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return np.array([[self._compute_file(*divmod(key, _FILES_MOST))] for key in keys.tolist()], np.int64)
 
     def _compute_file(self, unit: int, number: int) -> int:
         """Compute one entry of `files` without the cache."""
@@ -248,13 +251,6 @@ class SourceLines:
     @cached_property
     def _symbols(self) -> SymbolFiles:
         return SymbolFiles(self._sections.file)
-
-    def _symbol_file(self, address: int) -> str | None:
-        try:
-            return self._symbols.name(address)
-        except DAMAGE as damage:
-            self._sections.file.flaw(damage_of(damage))
-            return None
 
     def _data(self) -> bytes | memoryview:
         try:

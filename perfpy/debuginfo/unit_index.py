@@ -194,20 +194,17 @@ class UnitIndex:
             if header.start in listed or header.kind not in _WITH_CODE:
                 continue
             unit = self.unit(header.start)
-            if unit:
-                ranges += ((start, end, header.start) for start, end in self._ranges_of(unit))
+            try:
+                pairs = ranges_of(unit, unit.root) if unit else []
+            except DAMAGE as damage:
+                self.sections.file.flaw(damage_of(damage))
+                continue
+            ranges += ((start, end, header.start) for start, end in pairs if end >> 64 == 0)
             if len(ranges) > _RANGES_MOST:
                 self.sections.file.flaw(f"debug information: more than {_RANGES_MOST} ranges")
                 break
         start, end = (np.array([row[column] for row in ranges], np.uint64) for column in (0, 1))
         return UnitRanges(start, end, np.array([unit for _, _, unit in ranges], np.int64))
-
-    def _ranges_of(self, unit: DebugUnit) -> list[tuple[int, int]]:
-        try:
-            return [(start, end) for start, end in ranges_of(unit, unit.root) if end >> 64 == 0]
-        except DAMAGE as damage:
-            self.sections.file.flaw(damage_of(damage))
-            return []
 
 
 # Find the split units (-gsplit-dwarf) of skeletons: in the package PROGRAM.dwp, or in .dwo files. Layout: DWARF 5, section 7.3.5;
@@ -248,8 +245,8 @@ class SplitFiles:
                 continue
             index = UnitIndex(DebugSections(file, self._sections.root, _DWO))
             for header in index.headers():
-                unit = index.unit(header.start)
-                if unit and unit.dwo_id == skeleton.dwo_id and unit.is_compilation:
+                unit = index.unit(header.start) if header.kind in (dwarf.UT_COMPILE, dwarf.UT_SPLIT_COMPILE) else None
+                if unit and unit.dwo_id == skeleton.dwo_id and unit.tag == dwarf.TAG_COMPILE_UNIT:
                     return DebugUnit(index.sections, header, index, skeleton=skeleton)
         return None
 

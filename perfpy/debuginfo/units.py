@@ -434,11 +434,6 @@ class DebugUnit:
         """Return the attributes whose values start at an offset, and the offset after them."""
         return _attributes(self.reader, abbreviation, offset)
 
-    @property
-    def is_compilation(self) -> bool:
-        """Whether the unit describes a source file, not a type."""
-        return self.header.kind in (dwarf.UT_COMPILE, dwarf.UT_SPLIT_COMPILE) and self.tag == dwarf.TAG_COMPILE_UNIT
-
     def target(self, attribute: Attribute) -> tuple[DebugUnit, int] | None:
         """Return the unit and the offset in it that a reference points to, None if that unit is missing."""
         form, value = attribute

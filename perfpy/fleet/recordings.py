@@ -355,16 +355,13 @@ class Recordings:
         def work(group: list[str]) -> FoldedGroup:
             return fold_group(group, request, shared)
 
-        if jobs < 2 or not can_fork():
-            yield from (self._with_progress(number, work(group), len(groups)) for number, group in enumerate(groups))
-            return
-        with ForkedWorkers(groups, work, jobs) as workers:
-            yield from (self._with_progress(number, group, len(groups)) for number, group in enumerate(workers.results()))
-
-    def _with_progress(self, number: int, group: FoldedGroup, count: int) -> FoldedGroup:
-        if self._progress is not None:
-            self._progress((number + 1) / count)
-        return group
+        with ExitStack() as stack:
+            forks = jobs > 1 and can_fork()
+            folded = stack.enter_context(ForkedWorkers(groups, work, jobs)).results() if forks else map(work, groups)
+            for number, group in enumerate(folded, 1):
+                if self._progress is not None:
+                    self._progress(number / len(groups))
+                yield group
 
     def _none_read(self) -> str:
         """Return the error text if no recording can be read."""

@@ -92,7 +92,8 @@ class Kind(Generic[_K]):
 
     def convert(self, text: str, typed: str) -> object:
         """Return the value of the text. typed is the option as typed, for the message of the UsageError."""
-        if len(text) > _MOST_DIGITS and _has_endless_number(text):
+        numbers = "".join(letter if letter.isdecimal() else " " for letter in text).split() if len(text) > _MOST_DIGITS else ()
+        if any(len(digits) > _MOST_DIGITS for digits in numbers):
             raise UsageError(f"option {typed}: a number has more than {_MOST_DIGITS} digits; the largest number is {_LARGEST}")
         if self.type is str:
             return text
@@ -108,10 +109,6 @@ class Kind(Generic[_K]):
     def join(self, before: Any, value: object) -> object:
         """Return the field's value after one more occurrence; before is its value until now, or None."""
         return value
-
-
-def _has_endless_number(text: str) -> bool:
-    return any(len(digits) > _MOST_DIGITS for digits in "".join(letter if letter.isdecimal() else " " for letter in text).split())
 
 
 class Flag(Kind[_K]):

@@ -246,8 +246,8 @@ def make_wait_lanes(source: SampleSource) -> list[WaitLane]:
     if SWITCH in present:
         lanes += _lane(RUN_QUEUE, "run queue", "", *run_queue_waits(source))
     if BEGIN in present:
-        waits = read_waits(source, owners=True)
-        lanes += _lanes_of_holders(waits, _names_of_threads(source))
+        names = {side.record.tid: side.record.comm for side in source.side_band({RecordType.COMM})}
+        lanes += _lanes_of_holders(read_waits(source, owners=True), names)
     return lanes
 
 
@@ -276,10 +276,6 @@ def _lane(kind: str, name: str, about: str, begin: Int64, end: Int64) -> list[Wa
     kept = np.argpartition(-length, _MOST_WAITS)[:_MOST_WAITS] if len(length) > _MOST_WAITS else np.arange(len(length))
     kept = kept[np.argsort(begin[kept], kind="stable")]
     return [WaitLane(kind, name, about, begin[kept], end[kept], int(length.sum()), len(length))]
-
-
-def _names_of_threads(source: SampleSource) -> dict[int, str]:
-    return {side.record.tid: side.record.comm for side in source.side_band({RecordType.COMM})}
 
 
 def wait_lane_data(lanes: Sequence[WaitLane], begin: int, tick: int) -> list[dict[str, Any]]:

@@ -72,11 +72,16 @@ def profile_data(
 ) -> dict[str, Any]:
     """Return the values for one recording's events, or for two recordings' common events. marks, sites, lanes: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
-    columns = _with_events_of_both([[_with_tiers_as_one(part) for part in parts] for parts in split_parts])
+    for parts in split_parts:  # all code that a runtime compiled from one function is one
+        parts[:] = [replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions]) for part in parts]
+    columns = _with_events_of_both(split_parts)
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
-    timed, tick = _in_ticks(_rows_of(columns, folded, tree, sites if sites is not None and sites.count else None))
+    rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
+    last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
+    tick = max(_FINEST, -(-last // _TICKS))  # coarse for long recordings
+    timed = [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows]
     tasks, cpus = (_distinct(timed, name) for name in ("task", "cpu"))
     begin = _begin(columns[0])
     if marks is not None and len(tasks):
@@ -160,32 +165,12 @@ def _with_waits_apart(part: Stacks) -> list[Stacks]:
     parts = []
     for waits in (False, True):
         rows = np.flatnonzero(timed.waits == waits)
-        names = (
-            "chain",
-            "comm",
-            "pid",
-            "tid",
-            "time",
-            "cpu",
-            "weight",
-            *(name for name in ("count", "site") if getattr(timed, name) is not None),
-        )
+        names = ["chain", "comm", "pid", "tid", "time", "cpu", "weight"]
+        names += [name for name in ("count", "site") if getattr(timed, name) is not None]
         on_cpu = replace(timed, **{name: getattr(timed, name)[rows] for name in names}, payload=None, waits=None)
-        parts.append(
-            replace(
-                part,
-                event=OFF_CPU_EVENT if waits else part.event.removesuffix(f" + {OFF_CPU_EVENT}"),
-                timed=on_cpu,
-                in_seconds=True,
-                off_cpu=waits,
-            )
-        )
+        event = OFF_CPU_EVENT if waits else part.event.removesuffix(f" + {OFF_CPU_EVENT}")
+        parts.append(replace(part, event=event, timed=on_cpu, in_seconds=True, off_cpu=waits))
     return [one for one in parts if one.timed is not None and len(one.timed.time)]
-
-
-def _with_tiers_as_one(part: Stacks) -> Stacks:
-    """Merge all code that a runtime compiled from one function."""
-    return replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions])
 
 
 def _names(functions: Sequence[Function], recordings: Sequence[Sequence[Stacks]]) -> list[list[Any]]:
@@ -271,18 +256,6 @@ def _rows(part: Stacks, node: NDArray[np.int32], begin: int, sites: PageSites | 
     task = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     site = none if sites is None or timed.site is None else sites.of_rows(timed.site)
     return SampleRows(node, timed.weight.view(np.int64), count, when, task, timed.cpu, site)
-
-
-def _in_ticks(rows: Sequence[Sequence[SampleRows]]) -> tuple[list[list[SampleRows]], int]:
-    """Return the samples in order of time, with times in ticks, and the tick, ns."""
-    tick = _tick(rows)
-    return [[one.in_ticks(tick) if len(one.time) else one for one in parts] for parts in rows], tick
-
-
-def _tick(rows: Sequence[Sequence[SampleRows]]) -> int:
-    """Return the unit of times; it is coarse for long recordings."""
-    last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
-    return max(_FINEST, -(-last // _TICKS))
 
 
 def _threads(columns: Sequence[Sequence[Stacks]], tasks: NDArray[np.int64], marks: Marks | None) -> list[list[Any]]:

@@ -248,6 +248,11 @@ def _java(method: re.Match[str]) -> str:
 # gigabytes, and demanglers are C libraries that cannot be interrupted. Names with few back references pass at once. For others, the sizes
 # of parts are added up as a demangler would visit them, each part once. Unknown syntax that could become long is not demangled. Grammar:
 # Itanium C++ ABI, 5.1; RFC 2603.
+#
+# Measured instead of the sums: a forked process that demangles with limits of memory and CPU time, and is started again after a name that
+# killed it. Compilers' names cost no more (38,055 of libLLVM, 732 of them with sums: 0.22 s of CPU, 0.29 s with sums). A hostile name costs
+# 13 ms of CPU with a limit of 4 ms, 54 ms with 50 ms, and 0.3 to 1.7 ms with sums: 10,000 of them take minutes, unless only the first few
+# are tried. The process takes 6 ms to start beside a report of 160 MB, and there is none where fork is missing or the caller has threads.
 
 #: characters of a demangled name
 LONGEST: Final = 1 << 16

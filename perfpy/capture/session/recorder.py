@@ -281,7 +281,12 @@ class Recorder:
                 self._tell(f"WARNING: A requested CPU in '{text}' is not supported by {where} for event '{event.text_name or event.name}'")
             if covered:
                 kept.append(event)
-        return kept
+        first: dict[Event, Event] = {}  # of each group, the event that leads those that are left
+        copies: dict[Event, Event] = {}
+        for event in kept:
+            leader = first.setdefault(event.leader, event)
+            copies[event] = event._replace(led_by=None if leader is event else copies[leader])
+        return list(copies.values())
 
     def _open_counters(self, events: list[Event], target: Target) -> SampleCounters:
         options = self.options

@@ -57,16 +57,20 @@ def test_without_permission_the_default_event_excludes_the_kernel(monkeypatch, c
 
 def test_with_requested_cpus_events_of_other_kinds_of_cores_are_left_out(tmp_path, capsys) -> None:
     """Of each event whose CPUs do not include all requested ones a line says so."""
-    session = Recorder(
-        (), ["cpu_core/instructions/,cpu_atom/cpu-cycles/"], options=RecordOptions(target=TargetOptions(cpu="1-2")), kernel=FakeKernel()
-    )
-    session._machine = sysfs_tree.intel_hybrid(tmp_path).machine()
-    target = Target("cpu", (), (1, 2), "1-2")
-    events = session._on_requested_cpus(session._parse(), target)
+    machine, target = sysfs_tree.intel_hybrid(tmp_path).machine(), Target("cpu", (), (1, 2), "1-2")
+
+    def kept(text: str) -> list[Event]:
+        session = Recorder((), [text], options=RecordOptions(target=TargetOptions(cpu="1-2")), kernel=FakeKernel())
+        session._machine = machine
+        return session._on_requested_cpus(session._parse(), target)
+
+    events = kept("cpu_core/instructions/,cpu_atom/cpu-cycles/")
     assert [event.name for event in events] == ["cpu_core/instructions/"]
     assert capsys.readouterr().err.splitlines() == [
         "WARNING: A requested CPU in '1-2' is not supported by PMU 'cpu_atom' (CPUs 16-23) for event 'cpu_atom/cpu-cycles/'"
     ]
+    first, second = kept("{cpu_atom/cpu-cycles/,page-faults,cs}")
+    assert (first.name, first.led_by, second.led_by) == ("page-faults", None, first)  # the next event leads the group
     (dummy,) = configure_sampling([], RecordOptions(), target, FakeKernel())
     assert (dummy.attr.mmap, dummy.system_wide) == (1, False)
 

@@ -181,11 +181,9 @@ class _Planner:
         return self._finish(), self.options, plan
 
     def _finish(self) -> list[Event]:
-        """Return the events with their leaders and filters, the tracer's first: the fd of the first one maps the AUX area."""
-        leaders = {self.leaders[trace] for trace in self.traces}
-        if not leaders.issubset(self.traces):
-            raise TraceOptionsError(f"'{self.traces[0].name}' must be the first event of its group")
-        front = [event for trace in reversed(self.traces) for event in self.events if self.leaders[event] is trace]
+        """Return the events with their leaders and filters, the tracer's groups first, as perf has them in its files."""
+        leaders = list(dict.fromkeys(self.leaders[trace] for trace in reversed(self.traces)))
+        front = [event for leader in leaders for event in self.events if self.leaders[event] is leader]
         copies: dict[Event, Event] = {}
         for event in front + [event for event in self.events if self.leaders[event] not in leaders]:
             leader = self.leaders[event]

@@ -213,6 +213,13 @@ def test_of_a_group_that_is_read_the_event_after_the_tracer_samples(intel: sysfs
     assert member.attr.sample_type & ~SampleType.CPU == sampler.attr.sample_type
 
 
+def test_in_the_group_of_another_event_a_trace_is_recorded_too(intel: sysfs_tree.Tree) -> None:
+    """perf maps no AUX area then, because it maps them by the first event."""
+    first, second, trace, *_ = Session(intel, "minor-faults:u,{page-faults:u,intel_pt//u}").events
+    assert [event.name for event in (first, second, trace)] == ["page-faults:u", "intel_pt//u", "minor-faults:u"]
+    assert second.leader is first
+
+
 def test_an_event_with_aux_output_joins_the_group(intel: sysfs_tree.Tree) -> None:
     trace, other, *_ = Session(intel, "intel_pt/branch=0/u,page-faults/aux-output/u").events
     assert (other.leader, other.attr.aux_output) == (trace, 1)
@@ -225,7 +232,6 @@ def test_an_event_with_aux_output_joins_the_group(intel: sysfs_tree.Tree) -> Non
     [
         (("intel_pt//u", "intel_pt//k"), {}, "one intel_pt event only"),
         (("intel_pt//u", "intel_bts//u"), {}, "intel_bts and intel_pt"),
-        (("{page-faults:u,intel_pt//u}",), {}, "first event of its group"),
         (("intel_pt/mtc_period=2/u",), {}, "mtc_period=2 is not among the values of this CPU: 0, 3, 6, 9"),
         (("intel_pt/psb_period=9/u",), {}, "0, 1, 2, 3, 4, 5"),
         (("intel_pt//u",), {"aux_pages": 1}, "at least 8 kB"),

@@ -426,7 +426,7 @@ class _Planner:
         if self.options.side_band.text_pokes:
             dummy = new_dummy(TEXT_POKES, system_wide=True, immediate=True, sample_type=int(SampleType.TIME), text_poke=1, ksymbol=1)
             self._add(dummy)
-        if is_intel_pt and per_cpu and not self.switches and self.target.kind != "command":
+        if is_intel_pt and per_cpu and not (self.switches or trace.exclude_user or self.target.kind == "command"):
             self.tell("Warning:\nIntel Processor Trace decoding will not be possible except for kernel tracing!")
 
     def _add_switches(self) -> bool:

@@ -109,6 +109,7 @@ def test_without_times_or_on_request_switches_are_not_recorded(intel: sysfs_tree
     assert [shape[3] for shape in session.shapes()] == [0, 0]
     assert session.plan.switches == 0
     assert "will not be possible" in session.said[0]
+    assert Session(intel, text.replace("u", "k"), target=PROCESS, **options).said == []
 
 
 def test_threads_have_areas_of_their_own(intel: sysfs_tree.Tree) -> None:

@@ -260,6 +260,37 @@ class SampledFunctions:
                 break
         return charged
 
+    def hottest_tree(self, least: float, most: float) -> tuple[int, float] | None:
+        """Return the own function with the largest share of samples including callees, and that share; None without one.
+
+        Only shares between `least` and `most` count, so that main() does not; of functions that call each other the innermost one is
+        returned. Lambdas and inlined functions count for the function that they stand in.
+        """
+        size = len(self.category_of)
+        counts = np.zeros(size, np.bool_)
+        for number in self.present.tolist():
+            counts[number] = self._begins_tree(number)
+        pairs = [np.flatnonzero(counts[self.leaf]) * size + self.leaf[counts[self.leaf]]]
+        for rows, functions in self.outwards(np.arange(len(self.leaf))):
+            chosen = counts[functions]
+            pairs.append(rows[chosen] * size + functions[chosen])
+        distinct_pairs = np.unique(np.concatenate(pairs))  # a recursive function counts once
+        totals = sum_by(distinct_pairs % size, self.rows.period[distinct_pairs // size], size)
+        counts &= (totals >= least * self.period) & (totals <= most * self.period)
+        if not counts.any():
+            return None
+        innermost = np.where(counts[self.leaf], self.leaf, _NONE)
+        for rows, functions in self.outwards(np.flatnonzero(innermost < 0)):
+            hits = (innermost[rows] < 0) & counts[functions]
+            innermost[rows[hits]] = functions[hits]
+        inside = innermost >= 0
+        best = int(np.argmax(sum_by(innermost[inside], self.rows.period[inside], size)))
+        return best, self.share(int(totals[best]))
+
+    def _begins_tree(self, number: int) -> bool:
+        name = self.name(number) if self.category_of[number] == OWN else ""
+        return bool(name) and not self.is_inlined(number) and not _LAMBDA.search(name)
+
     def hottest(self, most: int = 3) -> list[ChargedFunction]:
         """Return the functions of own code with most charged samples, and functions without a caller of own code."""
         accounted = np.where(self.charged_functions >= 0, self.charged_functions, self.leaf)
@@ -420,6 +451,7 @@ _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runti
 _C_FUNCTIONS: Final = re.compile(
     r"(?:_int_)?(?:malloc|free|calloc|realloc|memalign)|malloc_consolidate|(?:mem(?:cpy|set|move|cmp|chr)|str(?:len|cmp|cpy|chr))(?:_\w+)?"
 )
+_LAMBDA: Final = re.compile(r"\{lambda|::operator\(\)|\{\{closure\}\}|<lambda>|\.func\d+(?:\.\d+)*$")
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
 _PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
 _MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]

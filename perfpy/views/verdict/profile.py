@@ -99,6 +99,7 @@ STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
 IS_SECOND: Final = 0.15  # the least share of the functions named beside it
 IS_SMALL: Final = 0.25  # functions below this do not stand out
 MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
+IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
@@ -189,6 +190,8 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     first = hottest[0]
     if _is_named(first.charged, functions, STANDS_OUT):
         yield from _named_function(evidence, functions, hottest)
+    elif tree := functions.hottest_tree(IN_TREE, MOSTLY):
+        yield _named_tree(evidence, functions, *tree)
     elif interpreted := _python_code(functions, hottest):
         yield from _without_own_code(evidence, functions, interpreted)
     elif interval(first.charged, functions.effective).high <= IS_SMALL:
@@ -210,6 +213,13 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
             yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
         elif first.category == OWN:  # several about equal ones
             yield from _named_function(evidence, functions, hottest)
+
+
+def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, share: float) -> Sentence:
+    """Name a function that calls what the time is spent in, where no function alone stands out."""
+    name = functions.name(number)
+    text = f"{_start(share, functions)} of {_measure(evidence)} in {function_text(name)} and the code it calls"
+    return Sentence("hot tree", f"{text}{_of_process(evidence)}.", {"charged": share}, {"function": name})
 
 
 def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:

@@ -229,6 +229,23 @@ def test_a_flat_profile_is_reported(tmp_path: Path) -> None:
     assert first == "No function stands out: the largest, step7(), has 5 % of the CPU time."
 
 
+def steps(caller: tuple[str, ...], samples: int) -> list[Stack]:
+    return [Stack((f"step{number}", *caller), samples) for number in range(10)]
+
+
+def test_a_function_whose_callees_take_half_of_the_time_is_named(tmp_path: Path) -> None:
+    """Although it has no samples of its own: what its time is spent in are many small functions."""
+    rest = [Stack((f"other{number}", "main"), 50) for number in range(10)]
+    (first,) = texts(tmp_path, *steps(("sort_all", "run", "main"), 60), *rest)
+    assert first == "55 % of the CPU time is in sort_all() and the code it calls."
+    (first,) = texts(tmp_path, *steps(("sort_all", "sort_all", "main"), 60), *rest)
+    assert first == "55 % of the CPU time is in sort_all() and the code it calls."
+    (first,) = texts(tmp_path, *steps(("main::{lambda(int)#1}::operator()", "main"), 60), *rest)
+    assert first.startswith("No function stands out"), "a lambda counts for the function that it stands in"
+    (first,) = texts(tmp_path, *steps(("sort_all", "main"), 20), *rest)
+    assert first.startswith("No function stands out"), "too little"
+
+
 @pytest.mark.parametrize(
     ("samples", "begins"),
     [

@@ -402,6 +402,7 @@ class _Symbols:
         """Return the columns of all symbols."""
         if not self.new:
             return self._columns
-        old_columns, (names, *new) = self._columns, zip(*self.new, strict=True)
-        columns = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(old_columns[1:], new, strict=True))
-        return SymbolColumns([*old_columns.names, *names], *columns)
+        (old_names, *old_columns), (names, *new) = self._columns, zip(*self.new, strict=True)
+        arrays = [np.asarray(old) for old in old_columns]
+        joined = (np.concatenate([old, np.array(more, old.dtype)]) for old, more in zip(arrays, new, strict=True))
+        return SymbolColumns([*old_names, *names], *joined)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 TABLES = Path(__file__).resolve().parents[1] / "perfpy" / "events" / "tables"
 INTEL_UNITS = """uncore_arb uncore_b2cmi uncore_b2cxl uncore_b2hot uncore_b2upi uncore_bcu uncore_cbox uncore_cha uncore_chacms
 uncore_clock uncore_cxlcm uncore_cxldp uncore_edc_eclk uncore_edc_uclk uncore_ha uncore_hac_arb uncore_hac_cbox uncore_hbm uncore_iio
-uncore_iio_free_running uncore_imc uncore_imc_free_running uncore_irp uncore_m2hbm uncore_m2m uncore_m2pcie uncore_m3upi uncore_mc_dclk
+uncore_iio_free_running uncore_imc uncore_imc_free_running
+uncore_imc_free_running_1 uncore_irp uncore_m2hbm uncore_m2m uncore_m2pcie uncore_m3upi uncore_mc_dclk
 uncore_mc_uclk uncore_mchbm uncore_mdf uncore_nest uncore_pciex16 uncore_pciex8 uncore_pcu uncore_qpi uncore_r2pcie uncore_r3qpi
 uncore_sbox uncore_ubox uncore_upi"""
 AMD_UNITS = "amd_l3 amd_df amd_umc"

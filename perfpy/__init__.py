@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from perfpy.capture.session.recorder import RecordSummary
     from perfpy.counts.comparison import Comparison
     from perfpy.counts.named_counts import Count, Counts, ProgramCounts
-    from perfpy.events.listing import EventInfo
+    from perfpy.events.listing import EventInfo, PmuInfo
     from perfpy.events.resolve import parse_events
     from perfpy.fleet.recordings import Recordings, open_many
     from perfpy.kernel.ring import AuxArea, Ring
@@ -53,8 +53,8 @@ __all__ = [
     "AuxArea", "Comparison", "Count", "Counter", "CounterGroup", "Counts", "EventAttr", "EventInfo", "EventStream", "GroupChanges",
     "GroupReading", "LiveSample", "Profiler", "ProgramCounts", "ReadFormat", "Reading", "RecordSummary", "Recording", "RecordingChanges",
     "Recordings", "Region", "Report", "Ring", "RingSample", "SampleType", "UserReading", "__version__", "compare", "count", "counted",
-    "diff", "disable_all", "enable_all", "errors", "list_events", "open", "open_many", "parse_events", "profile", "record", "stat",
-    "watch",
+    "diff", "disable_all", "enable_all", "errors", "list_events", "list_pmus", "open", "open_many", "parse_events", "profile", "record",
+    "stat", "watch",
 ]  # fmt: skip
 
 #: public names of other modules -> these modules
@@ -68,6 +68,7 @@ _HOMES = {
     "Counts": "perfpy.counts.named_counts",
     "EventAttr": "perfpy.abi.attr",
     "EventInfo": "perfpy.events.listing",
+    "PmuInfo": "perfpy.events.listing",
     "EventStream": "perfpy.capture.event_stream",
     "GroupChanges": "perfpy.analysis.group_differences",
     "GroupReading": "perfpy.capture.counter_group",
@@ -396,6 +397,21 @@ def list_events(words: str = "", *, supported: bool = True) -> Iterator[EventInf
 
     selector = Selector(this_machine(), default_cache_folder(), unsupported=not supported)
     yield from (selector.select(words) if words else selector.everything()).infos
+
+
+def list_pmus() -> list[PmuInfo]:
+    """Return the PMUs of this machine with their CPUs and, where the kernel shows it, their number of counters.
+
+    >>> import perfpy
+    >>> all(pmu.name and pmu.counters >= 0 for pmu in perfpy.list_pmus())
+    True
+    """
+    from perfpy.events.listing import pmu_info
+    from perfpy.events.machine import this_machine
+    from perfpy.kernel import this_kernel
+
+    kernel = this_kernel()
+    return [pmu_info(pmu, kernel) for pmu in this_machine().sysfs.pmus]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,7 @@ PUBLIC = [
     "enable_all",
     "errors",
     "list_events",
+    "list_pmus",
     "open",
     "open_many",
     "parse_events",

@@ -27,7 +27,8 @@ MEASURING = (
     "record -o x.data -e cpu-clock -- true",
     "record -v -g -o y.data -e cpu-clock -- true",
 )
-NAMED = {"perfpy.events.vendor_tables", "perfpy.counts.formulas"}  # loaded, too, where an event or a metric of a vendor is named
+#: loaded, too, where an event or a metric of a vendor is named
+NAMED = {"perfpy.events.vendor_tables", "perfpy.events.descriptions", "perfpy.counts.formulas"}
 REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 #: their start is measured, too: with typing's NamedTuple a small report takes 13 % longer, with real dataclasses 2 %

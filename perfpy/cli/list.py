@@ -84,11 +84,22 @@ def _update(source: str) -> int:
 def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
     from perfpy.cli.output.terminal import wants_plain
     from perfpy.events.listing import Selector, default_cache_folder
+    from perfpy.kernel import this_kernel as kernel
 
     plain = options.as_json or options.raw_dump or file is not sys.stdout or wants_plain(stdio=options.stdio)
     as_tables = options.check or not plain
-    selector = Selector(machine, default_cache_folder(), unsupported=as_tables)
+    is_long = options.long_descriptions and not as_tables
+    selector = Selector(
+        machine,
+        default_cache_folder(),
+        unsupported=as_tables,
+        described=options.descriptions and not options.raw_dump,
+        every_pmu=is_long or options.as_json,
+        kernel=kernel() if is_long else None,
+    )
     selections = [_select(selector, word) for word in options.words] if options.words else [selector.everything()]
+    if as_tables and not options.check:
+        selections += [_related(selector, word, selections) for word in options.words]
     if as_tables:
         _show_tables(selections, machine, file, options)
     else:
@@ -114,6 +125,17 @@ def _select(selector: Selector, word: str) -> ListFilter:
     else:
         print(f"no event is named '{word}'{_near_names(word, selector)}", file=sys.stderr)
     return ListFilter(similar, selection.metrics, selection.show)
+
+
+def _related(selector: Selector, word: str, selections: list[ListFilter]) -> ListFilter:
+    """Return other events whose names or descriptions have the words: `cache-miss` means more than cache-misses."""
+    from perfpy.events.listing import ListFilter, forgiving, is_section
+
+    if is_section(word) or ":" in word or not set(word).isdisjoint("*?["):
+        return ListFilter((), [])
+    known = {info.name for selection in selections for info in selection.infos}
+    candidates = [info for info in selector.select("pmu").infos if info.name not in known]
+    return ListFilter(forgiving(word, candidates), [])
 
 
 def _near_names(word: str, selector: Selector) -> str:
@@ -151,7 +173,7 @@ def _show_tables(selections: list[ListFilter], machine: Machine, file: TextIO, o
 
 
 def _is_wanted(info: EventInfo, options: ListCommandOptions) -> bool:
-    if info.deprecated and not options.deprecated:
+    if info.deprecated and not options.deprecated and not options.as_json:
         return False
     if options.unit and info.pmu:
         from fnmatch import fnmatchcase
@@ -174,7 +196,14 @@ def _view(file: TextIO, options: ListCommandOptions) -> ListView:
         descriptions=options.descriptions,
         long_descriptions=options.long_descriptions,
         encodings=options.details,
+        group_text=_group_text,
     )
+
+
+def _group_text(group: str) -> str:
+    from perfpy.events.descriptions import group_text  # only lists with metrics need it
+
+    return group_text(group)
 
 
 def _print_sources(machine: Machine) -> None:

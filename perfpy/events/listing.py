@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 _ENCODING_HELP: Final = "(see 'man perf-list' or 'man perf-record' on how to encode it)"
 _SHOWN_TERMS: Final = 3
 _LARGE_CORES: Final = "cpu_core"
+#: PMUs that record traces; perf lists them without events
+_TRACERS: Final = ("intel_pt", "intel_bts", "arm_spe", "cs_etm", "hisi_ptt")
+#: PMUs beside the CPUs' own whose counters count any event
+_COUNTING: Final = ("uncore_", "amd_l3", "amd_df", "amd_umc")
+#: an event that no counter of its own counts
+_GENERAL_EVENT: Final = "branch-misses"
+_MOST_COUNTERS: Final = 32
 _ANY_NUMBER: Final = "0..0xffffffffffffffff"
 #: the terms of a core PMU besides its format, as perf list spells them
 _GENERAL_TERMS: Final = (
@@ -119,52 +126,71 @@ def _is_supported(machine: Machine, event_type: int, config: int) -> bool:
     return bool(machine.sysfs.core_pmus) and machine.can_open(event_type, config)
 
 
-def pmu_events(machine: Machine) -> list[EventInfo]:
-    """Return the named events of all PMUs, once for PMUs that differ only in their number."""
-    pairs = []
-    for pmu in _without_twins(machine.pmus):
-        for name in machine.alias_names(pmu):
-            alias = machine.alias(pmu, name)
-            if alias:
-                pairs.append((pmu, alias))
-    pairs.sort(key=lambda pair: (_from_files(pair[1]), pair[1].topic, not pair[0].is_core, pair[0].name, pair[1].name))
-    return [_pmu_info(pmu, alias) for pmu, alias in pairs]
+def pmu_events(machine: Machine, *, every_pmu: bool = False, described: bool = True) -> list[EventInfo]:
+    """Return the named events of all PMUs, in perf's order.
+
+    Args:
+        every_pmu: list PMUs that differ only in their number one by one
+        described: describe the events of vendors' tables
+    """
+    rows: list[tuple[bool, str, bool, str, str, Pmu, Alias | None]] = []
+    names_by_family: dict[str, set[str]] = {}
+    for pmu in machine.pmus:
+        aliases = machine.aliases(pmu)
+        if not aliases and pmu.name.startswith(_TRACERS):
+            rows.append((False, "", True, pmu.name, "", pmu, None))
+        known = names_by_family.get(_family(pmu))
+        if known:  # another PMU of the family: the rest of its events, or all that sysfs has
+            aliases = [alias for alias in aliases if alias.name not in known or (every_pmu and not alias.topic)]
+        names_by_family.setdefault(_family(pmu), set()).update([alias.name for alias in aliases])
+        rows += [(alias.is_described, alias.topic, not pmu.is_core, pmu.name, alias.name, pmu, alias) for alias in aliases]
+    rows.sort(key=lambda row: row[:5])
+    infos = []
+    for *_, pmu, alias in rows:
+        shown_name = pmu.name if every_pmu else _family(pmu)
+        if alias is None:
+            infos.append(EventInfo(f"{shown_name}//", "Kernel PMU event", pmu=shown_name))
+            continue
+        text = alias.description
+        if described and not text and alias.topic:
+            from perfpy.events.descriptions import descriptions  # only CPUs with a table need them
+
+            text = descriptions().event(alias.name, alias.terms)
+        infos.append(_pmu_event(pmu, shown_name, alias, text))
+    return infos
 
 
-def _pmu_info(pmu: Pmu, alias: Alias) -> EventInfo:
-    base = _family(pmu)
-    parameters = [term for term in alias.terms.split(",") if term.endswith("=?")]  # the user must fill them in: PM_CYC,chip=?
-    with_pmu = f"{base}/{','.join([alias.name, *parameters])}/"
-    scale_unit = f"{alias.scale:G}{alias.unit}" if alias.unit or alias.scale != 1.0 else ""
+def _pmu_event(pmu: Pmu, shown_name: str, alias: Alias, description: str) -> EventInfo:
+    name, terms = alias.name, alias.terms
+    base = _family(pmu) if alias.topic else shown_name
+    parameters = ""
+    if "=?" in terms:  # the user must fill them in: PM_CYC,chip=?
+        parameters = "".join(f",{term}" for term in terms.split(",") if term.endswith("=?"))
+    with_pmu = f"{shown_name}/{name}{parameters}/"
+    is_scaled = alias.topic and (alias.unit or alias.scale != 1.0)  # perf tells no scale of events in sysfs
 
     def encoding() -> str:
         """Return the terms with numbers in perf's spelling."""
         from perfpy.events.grammar import parse_terms  # only --details and JSON parse events
 
         words = []
-        for term in parse_terms(alias.terms):
+        for term in parse_terms(terms):
             number = f"{term.value:#x}" if isinstance(term.value, int) and term.value else term.value
             words.append(term.name if term.value is None else f"{term.name}={number}")
         return f"{base}/{','.join(words)}/"
 
-    from_files = _from_files(alias)
     return EventInfo(
-        alias.name if pmu.is_core or from_files else with_pmu,
+        name if pmu.is_core or alias.is_described else with_pmu,
         "Kernel PMU event",
-        with_pmu if pmu.is_core and not from_files else "",
+        with_pmu if pmu.is_core and not alias.is_described else "",
         alias.topic,
         base,
-        alias.description,
-        alias.long_description,
-        scale_unit,
+        description,
+        alias.long_description or description,
+        f"{alias.scale:G}{alias.unit}" if is_scaled else "",
         alias.deprecated,
         encoding,
     )
-
-
-def _from_files(alias: Alias) -> bool:
-    """Whether the event comes from files or tables, which have topics; sysfs has none."""
-    return bool(alias.description or alias.topic)
 
 
 def _family(pmu: Pmu) -> str:
@@ -179,8 +205,8 @@ def _without_twins(pmus: Iterable[Pmu]) -> list[Pmu]:
     return list(first.values())
 
 
-def raw_descriptors(machine: Machine) -> Iterator[EventInfo]:
-    """Yield the syntax of raw events: rNNN, and the terms of each PMU."""
+def raw_descriptors(machine: Machine, kernel: Kernel | None = None) -> Iterator[EventInfo]:
+    """Yield the syntax of raw events: rNNN, and the terms of each PMU. With a kernel, its CPUs and counters are described, too."""
     kind = "Raw event descriptor"
     yield EventInfo("rNNN", kind)
     for pmu in _without_twins(machine.pmus):
@@ -191,28 +217,97 @@ def raw_descriptors(machine: Machine) -> Iterator[EventInfo]:
         name = f"{_family(pmu)}/{','.join(terms[:_SHOWN_TERMS])}{ellipsis}/modifier"
         full_name = f"{_family(pmu)}/{','.join(terms)}/modifier"
         help_text = _ENCODING_HELP if pmu.is_core or not pmu.path else ""
-        yield EventInfo(name, kind, description=help_text, encoding=lambda text=full_name: text)  # type: ignore[misc]
+        counters = pmu_info(pmu, kernel).text if kernel and pmu.path else ""
+        long_text = ". ".join(filter(None, (help_text, counters)))
+        yield EventInfo(name, kind, description=help_text, long_description=long_text, encoding=full_name.__str__)
+
+
+class PmuInfo(NamedTuple):
+    """One PMU of this machine.
+
+    Attributes:
+        type: perf_event_attr.type of its events; None if sysfs lacks it
+        cpus: the CPUs on which its events are opened; None means any
+        counters: the counters that count any event, as far as the kernel shows; 0 if unknown
+    """
+
+    name: str
+    type: int | None
+    cpus: tuple[int, ...] | None
+    counters: int
+
+    @property
+    def text(self) -> str:
+        """The CPUs and counters in words."""
+        from perfpy.abi.cpu_list import cpu_list_text
+
+        cpus = (
+            f"{'CPU' if len(self.cpus) == 1 else 'CPUs'} {cpu_list_text(self.cpus)}" if self.cpus else "all CPUs" if self.counters else ""
+        )
+        return "; ".join(filter(None, (cpus, f"{self.counters} counters" if self.counters else "")))
+
+
+def pmu_info(pmu: Pmu, kernel: Kernel) -> PmuInfo:
+    """Return what the kernel shows about a PMU.
+
+    Sysfs has no number of counters. The kernel refuses a group that is larger, so groups of disabled events are tried.
+    """
+    counters = _largest_group(pmu, kernel) if pmu.is_core or pmu.name.startswith(_COUNTING) else 0
+    return PmuInfo(pmu.name, pmu.type, pmu.cpus, counters)
+
+
+def _largest_group(pmu: Pmu, kernel: Kernel) -> int:
+    from perfpy.abi.attr import EventAttr
+    from perfpy.events.grammar import parse_terms
+
+    alias = pmu.alias(_GENERAL_EVENT) if pmu.is_core else None
+    values = {term.name: term.value for term in parse_terms(alias.terms)} if alias else {"event": 1}
+    attr = EventAttr(type=pmu.type or 0, disabled=1)
+    for name, value in values.items():
+        if name in pmu.formats and pmu.formats[name].field == "config":
+            attr.config |= pmu.formats[name].spread(value if isinstance(value, int) else 1)
+    pid, cpu = (0, -1) if pmu.is_core else (-1, (pmu.cpus or (0,))[0])
+    fds: list[int] = []
+    try:
+        for _ in range(_MOST_COUNTERS + 1):
+            fds.append(kernel.perf_event_open(attr, pid, cpu, fds[0] if fds else -1))
+            attr = attr.copy(disabled=0)
+    except KernelRefusedError:
+        return len(fds)
+    finally:
+        for fd in reversed(fds):
+            kernel.close(fd)
+    return 0
 
 
 def _term_pattern(name: str, width: int) -> str:
     highest = (1 << width) - 1
     if width == 1:
         return name
-    return f"{name}=0..{highest if highest < 10 else hex(highest)}"
+    return f"{name}=0..{highest if highest < 256 else hex(highest)}"
 
 
-def metrics(machine: Machine) -> list[MetricDefinition]:
-    """Return the metrics by name. Of a hybrid CPU's metrics of one name, a group has that of the large cores, as in perf."""
+def metrics(machine: Machine, *, described: bool = True) -> list[MetricDefinition]:
+    """Return the metrics by name, with descriptions. Of a hybrid CPU's metrics of one name, a group has that of the large cores."""
     of_large_cores = {metric.name: metric.groups for metric in machine.metrics if metric.pmu == _LARGE_CORES}
     listed = []
-    for metric in machine.metrics:
+    for metric in sorted(machine.metrics, key=lambda metric: metric.name):
         if metric.name in of_large_cores and metric.pmu != _LARGE_CORES:
             groups = tuple(group for group in metric.groups if group not in of_large_cores[metric.name])
             if not groups:
                 continue
             metric = metric._replace(groups=groups)  # noqa: PLW2901  # the same metric in fewer groups
         listed.append(metric)
+    if described and listed:
+        from perfpy.events.descriptions import descriptions
+
+        text_of = descriptions().metric
+        listed = [metric if metric.description else _described(metric, text_of(metric.name, metric.unit)) for metric in listed]
     return listed
+
+
+def _described(metric: MetricDefinition, text: str) -> MetricDefinition:
+    return metric._replace(description=text, long_description=text)
 
 
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
@@ -284,11 +379,26 @@ class Selector:
     Args:
         cache_folder: perf's build-id cache
         unsupported: include generic events that cannot be opened here
+        described: describe events and metrics of vendors
+        every_pmu: list PMUs that differ only in their number one by one
+        kernel: to tell the CPUs and counters of PMUs; None to omit them
 
     `refusals` has the reasons why tracepoints are missing, after the events were read.
     """
 
-    def __init__(self, machine: Machine, cache_folder: str, *, unsupported: bool = False) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        cache_folder: str,
+        *,
+        unsupported: bool = False,
+        described: bool = True,
+        every_pmu: bool = False,
+        kernel: Kernel | None = None,
+    ) -> None:
+        self._described = described
+        self._every_pmu = every_pmu
+        self._kernel = kernel
         self._machine = machine
         self._cache_folder = cache_folder
         self._unsupported = unsupported
@@ -296,15 +406,15 @@ class Selector:
 
     def everything(self) -> ListFilter:
         """Select all sections."""
-        return ListFilter(self._all_infos(), metrics(self._machine))
+        return ListFilter(self._all_infos(), metrics(self._machine, described=self._described))
 
     def select(self, word: str) -> ListFilter:
         """Select by one word."""
         section = _SECTIONS.get(word)
         if section == "metric":
-            return ListFilter((), metrics(self._machine), "metrics")
+            return ListFilter((), metrics(self._machine, described=self._described), "metrics")
         if section == "metricgroup":
-            return ListFilter((), metrics(self._machine), "groups")
+            return ListFilter((), metrics(self._machine, described=self._described), "groups")
         if section:
             return ListFilter(self._section(section), [])
         if ":" in word:
@@ -314,7 +424,7 @@ class Selector:
     def _all_infos(self) -> Iterator[EventInfo]:
         for section in ("hw", "sw", "cache", "pmu"):
             yield from self._section(section)
-        yield from raw_descriptors(self._machine)
+        yield from raw_descriptors(self._machine, self._kernel)
         yield EventInfo("mem:<addr>[/len][:access]", "Hardware breakpoint")
         for section in ("tracepoint", "sdt"):
             yield from self._section(section)
@@ -330,7 +440,7 @@ class Selector:
         elif section == "cache":
             yield from cache(machine, all_of_them=self._unsupported)
         elif section == "pmu":
-            yield from pmu_events(machine)
+            yield from pmu_events(machine, every_pmu=self._every_pmu, described=self._described)
         elif section == "tracepoint":
             try:
                 yield from tracepoints(machine.tracefs)
@@ -348,7 +458,8 @@ class Selector:
             return matcher(info.name) or (info.alias and matcher(info.alias)) or (info.topic and topical(info.topic.lower()))
 
         infos = [info for section in sections for info in self._section(section) if fits(info)]
-        matching = [metric for metric in metrics(self._machine) if matcher(metric.name) or any(map(matcher, metric.groups))]
+        all_metrics = metrics(self._machine, described=self._described)
+        matching = [metric for metric in all_metrics if matcher(metric.name) or any(map(matcher, metric.groups))]
         return ListFilter(infos, matching)
 
 
@@ -366,9 +477,10 @@ def default_cache_folder() -> str:
 
 
 def forgiving(text: str, infos: Iterable[EventInfo], most: int = 20) -> list[EventInfo]:
-    """Return the events that a text may mean: each of its words begins, abbreviates or nearly spells a part of the name.
+    """Return the events that a text may mean: each of its words begins, abbreviates or nearly spells a part of the name, or is in the
+    description.
 
-    `ctx sw` finds context-switches, `pagefault` page-faults. Best matches come first.
+    `ctx sw` finds context-switches, `pagefault` page-faults, `l3 miss` loads that missed the L3 cache. Best matches come first.
     """
     words = _parts(text)
     if not words:
@@ -377,7 +489,8 @@ def forgiving(text: str, infos: Iterable[EventInfo], most: int = 20) -> list[Eve
     for info in infos:
         parts = _parts(f"{info.name} {info.alias}")
         joined = "".join(parts)
-        scores = [_rank(word, parts, joined) for word in words]
+        described = set(_parts(info.description)) if info.description and info.kind in _DESCRIBED else ()
+        scores = [min(_rank(word, parts, joined), _IN_DESCRIPTION if word in described else _NO_MATCH) for word in words]
         if all(score < _NO_MATCH for score in scores):
             ranked.append((sum(scores) + len(parts) / 100, info.kind == "Tracepoint event", info.name, info))
     ranked.sort(key=lambda row: row[:3])
@@ -390,6 +503,8 @@ def _parts(text: str) -> list[str]:
 
 
 _NO_MATCH: Final = 9
+_IN_DESCRIPTION: Final = 2
+_DESCRIBED: Final = ("Kernel PMU event",)
 
 
 def _rank(word: str, parts: list[str], joined: str) -> int:

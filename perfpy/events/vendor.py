@@ -207,6 +207,7 @@ def _alias(entry: dict[str, str], topic: str) -> Alias:
         long_description=entry.get("PublicDescription", description).strip(),
         topic=topic,
         deprecated=entry.get("Deprecated", "0") != "0",
+        is_described=bool(description),
     )
 
 

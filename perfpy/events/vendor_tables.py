@@ -97,6 +97,7 @@ class VendorTable:
     def __init__(self, text: str, folder: str) -> None:
         self.folder = folder
         self._rows = text.removesuffix("\n").split("\n")
+        self._aliases_by_units: dict[tuple[str, ...], list[Alias]] = {}
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's event of this name in any case; None if there is none."""
@@ -111,16 +112,21 @@ class VendorTable:
         return None
 
     def aliases(self, pmu: Pmu) -> list[Alias]:
-        """Return all events of the PMU, by name."""
-        units: dict[str, bool] = {}
-        aliases = []
-        for row in self._rows_from("E\t"):
-            unit = row.split("\t", 3)[2]
-            if unit not in units:
-                units[unit] = has_unit(pmu, unit)
-            if units[unit]:
-                aliases.append(_alias(row))
+        """Return all events of the PMU, by name. PMUs with the same units have the same list."""
+        units = tuple(unit for unit in self._rows_by_unit if has_unit(pmu, unit))
+        aliases = self._aliases_by_units.get(units)
+        if aliases is None:
+            aliases = [_alias(row) for unit in units for row in self._rows_by_unit[unit]]
+            aliases.sort(key=lambda alias: alias.name)
+            self._aliases_by_units[units] = aliases
         return aliases
+
+    @cached_property
+    def _rows_by_unit(self) -> dict[str, list[str]]:
+        rows: dict[str, list[str]] = {}
+        for row in self._rows_from("E\t"):
+            rows.setdefault(row.split("\t", 3)[2], []).append(row)
+        return rows
 
     def names(self, pmu: Pmu) -> list[str]:
         """Return the names of the PMU's events."""
@@ -167,7 +173,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _alias(row: str) -> Alias:
     _, name, _, terms, scale, topic, flags = _split(row, _EVENT_FIELDS)[:_EVENT_FIELDS]
     number, unit = scale_and_unit(scale) if scale else (1.0, "")
-    return Alias(name, terms, number, unit, "p" in flags, False, "", "", topic, "d" in flags)
+    return Alias(name, terms, number, unit, "p" in flags, False, "", "", topic, "d" in flags, "u" not in flags)
 
 
 def _metric(row: str) -> MetricDefinition:

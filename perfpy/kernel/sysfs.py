@@ -46,7 +46,7 @@ class Format(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """A named event of a PMU: its terms as text, and the unit of its count."""
+    """A named event of a PMU: its terms as text, and the unit of its count. `is_described`: perf's list describes it."""
 
     name: str
     terms: str
@@ -58,6 +58,7 @@ class Alias(NamedTuple):
     long_description: str = ""
     topic: str = ""
     deprecated: bool = False
+    is_described: bool = False
 
 
 def parse_format(text: str) -> Format:
@@ -117,9 +118,13 @@ class Pmu:
 
     @cached_property
     def formats(self) -> dict[str, Format]:
-        """The format terms by name, without malformed files."""
+        """The format terms in the folder's order, in which perf lists them, without malformed files."""
         formats = {}
-        for name in names_in(f"{self.path}/format"):
+        try:
+            names = os.listdir(f"{self.path}/format")
+        except OSError:
+            names = []
+        for name in names:
             try:
                 formats[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
             except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final, Protocol, TextIO
 
     from perfpy.events.listing import EventInfo
@@ -36,6 +37,8 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
     A newline of the text stays one, unless a blank or comma stands before it. Blanks after a comma are lost, as is a comma
     that would begin a line with text after it; the comma that ends a line may be at `width`.
     """
+    if start + len(text) <= width and not ("," in text or "\n" in text or "\t" in text or "  " in text or text[-1:] == " "):
+        return text  # most descriptions
     lines, joint = [""], ""
     for word, separator in _words(text):
         line = lines[-1]
@@ -75,10 +78,18 @@ class TextList:
         file: the output.
         width: the columns to wrap at.
         descriptions, long_descriptions, encodings: the texts below an event's name.
+        group_text: returns the description of a metric group, "" for none.
     """
 
     def __init__(
-        self, file: TextIO, width: int = 78, *, descriptions: bool = True, long_descriptions: bool = False, encodings: bool = False
+        self,
+        file: TextIO,
+        width: int = 78,
+        *,
+        descriptions: bool = True,
+        long_descriptions: bool = False,
+        encodings: bool = False,
+        group_text: Callable[[str], str] = lambda _group: "",
     ) -> None:
         self._file = file
         self._width = width
@@ -86,6 +97,7 @@ class TextList:
         self._long = long_descriptions
         self._encodings = encodings
         self._topic = ""
+        self._group_text = group_text
 
     def info(self, info: EventInfo) -> None:
         """Print one event."""
@@ -96,11 +108,11 @@ class TextList:
                 lines.append(f"\n{info.topic}:")
         name = f"{info.name} OR {info.alias}" if info.alias else info.name
         lines.append(f"  {name}" if info.topic else f"  {name:<51}[{info.kind}]")
-        if info.description and self._descriptions:
+        if info.description and self._descriptions and not self._long:
             unit = f"{'' if info.description.endswith('.') else '.'} Unit: {info.pmu}" if info.pmu else ""
             lines.append(self._bracket(info.description + unit))
-        if self._long and info.long_description:
-            lines.append(self._bracket(info.long_description))
+        if self._long and (info.long_description or info.description):
+            lines.append(self._bracket(info.long_description or info.description))
         if self._encodings:
             encoding = info.encoding()
             if encoding:
@@ -120,13 +132,15 @@ class TextList:
             self._file.write("\nMetrics:\n\n" if show == METRICS else "\nMetric Groups:\n" + ("\n" if show == GROUPS else ""))
         for group in sorted(groups):
             if show != METRICS:
-                self._file.write(f"{group}\n" if show == GROUPS else f"\n{group}:\n")
+                text = self._group_text(group) if self._descriptions else ""
+                heading = group if show == GROUPS else f"\n{group}:"
+                self._file.write(f"{heading} [{text}]\n" if text else f"{heading}\n")
             for metric in groups[group] if show != GROUPS else ():
                 self._metric(metric)
 
     def _metric(self, metric: MetricDefinition) -> None:
         lines = [f"  {metric.name}"]
-        if metric.description and self._descriptions:
+        if metric.description and (self._descriptions or self._long):
             lines.append(self._bracket(metric.long_description if self._long else metric.description))
         if self._encodings:
             lines.append(self._bracket(metric.expression))
@@ -148,9 +162,15 @@ class NameList:
 
     def metrics(self, metrics: list[MetricDefinition], show: str = ALL) -> None:
         """Print the names of the groups and of the metrics."""
-        groups = sorted({group for metric in metrics for group in metric.groups})
-        names = [] if show == METRICS else groups
-        names += [] if show == GROUPS else [metric.name for metric in metrics]
+        names: list[str] = []
+        printed: set[str] = set()
+        for group in sorted({group for metric in metrics for group in metric.groups}):
+            if show != METRICS:
+                names.append(group)
+            if show != GROUPS:
+                in_group = [metric.name for metric in metrics if group in metric.groups and metric.name not in printed]
+                names += in_group
+                printed.update(in_group)
         self._file.writelines(f"{name} " for name in names)
 
     def close(self) -> None:

@@ -27,5 +27,7 @@ exec "$@"
 
 def with_pmus(core: str, units: str, *command: str) -> list[str]:
     """The command line. core: the CPU's own PMUs, units: those beside it, each a list of words."""
-    pmus = " ".join([*core.split(), *(f"{unit}_0" if unit.startswith("uncore_") else unit for unit in units.split())])
+    pmus = " ".join(
+        [*core.split(), *(f"{unit}_0" if unit.startswith("uncore_") and not unit[-1].isdigit() else unit for unit in units.split())]
+    )
     return ["unshare", "-m", "sh", "-c", _SCRIPT, "sh", pmus, *command]

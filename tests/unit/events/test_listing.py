@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from perfpy.errors import KernelRefusedError
-from perfpy.events.listing import Checker, EventInfo, Selector, forgiving, known_reason, marker_names
+from perfpy.events.descriptions import Descriptions
+from perfpy.events.listing import Checker, EventInfo, Selector, forgiving, known_reason, marker_names, raw_descriptors
 from perfpy.events.machine import Machine
 from perfpy.events.vendor_tables import MetricDefinition
-from perfpy.kernel.sysfs import Tracefs
+from perfpy.kernel.sysfs import Sysfs, Tracefs
 from perfpy.views.list_text import GROUPS, METRICS, JsonList, NameList, TextList, wrap
 from tests.builders import sysfs_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from perfpy.abi.attr import EventAttr
+    from perfpy.kernel import Kernel
 
 
 def names(machine: Machine, *words: str, unsupported: bool = False) -> list[str]:
@@ -80,9 +85,79 @@ def test_a_search_that_forgives(text: str, best: str, tmp_path: Path) -> None:
 def test_twin_pmus_are_listed_once_and_raw_terms_by_family(tmp_path: Path) -> None:
     listed = names(sysfs_tree.intel_skylake(tmp_path).machine())
     assert listed.count("uncore_imc/cas_count_read/") == 1
-    assert "uncore_imc/edge,event=0..0xff,thresh=0..0xff,.../modifier" in listed
-    assert "intel_pt/cyc,psb_period=0..0xf/modifier" in listed
+    (imc,) = [name for name in listed if name.startswith("uncore_imc/") and name.endswith("/modifier")]
+    assert imc.endswith(",.../modifier")
+    assert set(imc.removeprefix("uncore_imc/").split(",")[:3]) < {"edge", "event=0..255", "thresh=0..255", "inv", "umask=0..255"}
+    assert {"intel_pt/cyc,psb_period=0..15/modifier", "intel_pt/psb_period=0..15,cyc/modifier"} & set(listed)
+    assert "intel_pt//" in listed
     assert listed.index("rNNN") < listed.index("mem:<addr>[/len][:access]") < listed.index("sched:sched_switch")
+
+
+def skylake_server(root: Path) -> Machine:
+    tree = sysfs_tree.intel_skylake(root)
+    return Machine(Sysfs(str(tree.sys)), Tracefs([str(tree.tracing)]), identity=lambda: "GenuineIntel-6-55-4")
+
+
+def test_events_of_tables_have_descriptions_of_perfpy(tmp_path: Path) -> None:
+    """Written ones, and others made of the words of the name and of its terms; none where they are not wanted."""
+    machine = skylake_server(tmp_path)
+    infos = {info.name: info for info in Selector(machine, "").select("pmu").infos}
+    assert infos["mem_load_retired.l3_miss"].description == "Loads that missed the L3 cache"
+    assert infos["dtlb_load_misses.stlb_hit"].description == "Data TLB load misses: second-level TLB hits"
+    assert infos["l1d_pend_miss.pending_cycles"].description.endswith("(cycles with at least 1)")
+    assert infos["cpu-cycles"].description == ""
+    assert not any(info.description for info in Selector(machine, "", described=False).select("pmu").infos)
+    assert all(metric.description for metric in Selector(machine, "").select("metric").metrics)
+
+
+def test_groups_of_the_top_down_method_are_described() -> None:
+    describe = Descriptions()
+    assert describe.group("TopdownL2") == "Metrics of level 2 of the top-down method"
+    assert describe.group("tma_memory_bound_group") == "Parts of tma_memory_bound"
+    assert describe.group("Power") == ""
+    assert describe.metric("tma_some_stalls", "100%") == "Share of time or slots: some stalls"
+    assert describe.metric("tma_info_thread_ipc") == "Instructions per cycle of the hardware thread"
+    assert describe.event("a_b", "event=0x1,cmask=0x2,inv,edge") == "Address b (beginnings of cycles with fewer than 2)"
+
+
+def test_a_search_looks_into_descriptions(tmp_path: Path) -> None:
+    infos = Selector(skylake_server(tmp_path), "").select("pmu").infos
+    assert "mem_load_retired.l3_miss" in [info.name for info in forgiving("loads missed l3", infos)]
+
+
+def test_the_long_list_has_each_pmu_and_tells_its_cpus_and_counters(tmp_path: Path) -> None:
+    """The kernel refuses a group of more events than counters; events of tables are listed once for a family."""
+    machine = skylake_server(tmp_path)
+    listed = names_of(Selector(machine, "", every_pmu=True).everything().infos)
+    assert {"uncore_imc_0/cas_count_read/", "uncore_imc_1/cas_count_read/"} <= set(listed)
+    assert listed.count("unc_m_cas_count.rd") == 1
+    kernel = FourCounters()
+    texts = {info.name.partition("/")[0]: info.long_description for info in raw_descriptors(machine, cast("Kernel", kernel))}
+    assert texts["cpu"].endswith("all CPUs; 4 counters")
+    assert texts["uncore_imc"].endswith("; 4 counters")
+    assert texts["intel_pt"] == ""
+    assert kernel.open_fds == set()
+
+
+class FourCounters:
+    """A kernel whose PMUs have four counters."""
+
+    def __init__(self) -> None:
+        self.open_fds: set[int] = set()
+
+    def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1) -> int:
+        assert (pid, cpu) == (0, -1) or (pid == -1 and cpu >= 0)
+        if len(self.open_fds) == 4:
+            raise KernelRefusedError("perf_event_open", 22)
+        self.open_fds.add(len(self.open_fds))
+        return len(self.open_fds) - 1
+
+    def close(self, fd: int) -> None:
+        self.open_fds.remove(fd)
+
+
+def names_of(infos: Iterable[EventInfo]) -> list[str]:
+    return [info.name for info in infos]
 
 
 def test_tracefs_that_cannot_be_read_leaves_the_rest_and_gives_the_reason(tmp_path: Path) -> None:
@@ -105,7 +180,7 @@ def test_markers_of_two_files_are_distinguished(tmp_path: Path) -> None:
     assert marker_names("/nonexistent") == []
 
 
-def text_of(infos: list[EventInfo], **options: bool) -> str:
+def text_of(infos: list[EventInfo], **options: Any) -> str:
     file = io.StringIO()
     view = TextList(file, 60, **options)
     for info in infos:

@@ -23,7 +23,7 @@ from perfpy.abi.attr import (
     unpack_times,
 )
 from perfpy.abi.cpu_list import cpu_list_text
-from perfpy.abi.flags import FLAG_FD_CLOEXEC, ReadFormat
+from perfpy.abi.flags import FLAG_FD_CLOEXEC, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 from perfpy.kernel.syscalls import CLOSED, is_perf_event
@@ -78,8 +78,30 @@ class Counter:
     """
 
     __slots__ = (
-        "__weakref__", "_aux", "_has_handler", "_is_ebb", "_kernel", "_leader", "_members", "_only_times", "_page", "_position", "_read",
-        "_read_page", "_reader", "_ring", "_sharers", "_target", "_thread", "attr", "cpu", "cpus", "event", "fd", "pid",
+        "__weakref__",
+        "_aux",
+        "_has_handler",
+        "_is_ebb",
+        "_kernel",
+        "_leader",
+        "_members",
+        "_migrations",
+        "_only_times",
+        "_page",
+        "_position",
+        "_read",
+        "_read_page",
+        "_reader",
+        "_ring",
+        "_sharers",
+        "_target",
+        "_thread",
+        "attr",
+        "cpu",
+        "cpus",
+        "event",
+        "fd",
+        "pid",
     )  # fmt: skip
 
     fd: int
@@ -126,6 +148,7 @@ class Counter:
         self._sharers: list[Counter] = []  # counters that write to this one's ring buffer
         self._thread = get_ident()
         self._has_handler = False
+        self._migrations: Counter | None = None  # of the same task, for on_forbidden_cpu
         self.cpus: tuple[int, ...] | None = None  # that the PMU counts on; None for all
 
     @classmethod
@@ -386,10 +409,44 @@ class Counter:
         if refresh:
             self.refresh(refresh)
 
+    def on_forbidden_cpu(self, handler: Callable[[Counter, int], object] | None) -> None:
+        """Call `handler(counter, cpu)` when the task has moved to a CPU on which this counter does not count; None stops it.
+
+        These are the CPUs that are not in `cpus`, such as the other kind of core of a hybrid machine. The handler runs as that of
+        on_overflow(). Raises UsageError for a counter of a CPU, or one that counts on all CPUs; KernelRefusedError if the user may not
+        count the task's migrations, which are events of the kernel.
+        """
+        if self._migrations is not None:
+            self._migrations.close()
+            self._migrations = None
+        if handler is None:
+            return
+        if self.cpus is None or self.cpu >= 0:
+            raise UsageError(f"{self!r} counts wherever its task runs, or a CPU instead of a task: no CPU is forbidden")
+        import weakref  # rarely needed
+
+        from perfpy.abi.ring_records import RingSample
+
+        owner, cpus = weakref.ref(self), self.cpus
+
+        def moved(migrations: Counter) -> None:
+            for record in migrations.ring():
+                counter = owner()
+                if counter is not None and isinstance(record, RingSample) and record.cpu not in cpus:
+                    handler(counter, record.cpu)
+
+        attr = EventAttr(
+            type=PerfType.SOFTWARE, config=SoftwareId.CPU_MIGRATIONS, sample_type=int(SampleType.CPU), sample_period=1, wakeup_events=1
+        )
+        migrations = self._migrations = Counter(attr, self.pid, event="cpu-migrations", kernel=self._kernel)
+        migrations.ring(1)
+        migrations.on_overflow(moved)
+
     def close(self) -> None:
         """Close the counter; closing twice is harmless."""
         if self.fd < 0:
             return
+        self.on_forbidden_cpu(None)
         if self._has_handler:
             self.on_overflow(None)
         self._unmap()

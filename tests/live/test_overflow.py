@@ -214,3 +214,28 @@ def test_a_fork_leaves_the_parents_counters_alone():
     result = run(program)
     assert (result.returncode, result.stderr) == (0, "")
     assert os.getpid()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_a_move_to_a_cpu_that_the_counter_lacks_is_a_call():
+    """And a move back is none. The CPUs stand for those of one kind of core."""
+    allowed, forbidden, *_ = sorted(os.sched_getaffinity(0))
+    everywhere = os.sched_getaffinity(0)
+    calls: list[tuple[perfpy.Counter, int]] = []
+    with perfpy.Counter.open("task-clock") as counter:
+        with pytest.raises(UsageError, match="no CPU is forbidden"):
+            counter.on_forbidden_cpu(lambda *call: calls.append(call))
+        try:
+            os.sched_setaffinity(0, {allowed})
+            counter.cpus = (allowed,)
+            counter.on_forbidden_cpu(lambda *call: calls.append(call))
+            for _ in range(3):
+                os.sched_setaffinity(0, {forbidden})
+                os.sched_setaffinity(0, {allowed})
+            assert until(lambda: len(calls) == 3)
+            counter.on_forbidden_cpu(None)
+            os.sched_setaffinity(0, {forbidden})
+        finally:
+            os.sched_setaffinity(0, everywhere)
+        time.sleep(0.05)
+        assert calls == [(counter, forbidden)] * 3

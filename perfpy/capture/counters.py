@@ -46,6 +46,7 @@ class CountingOptions(NamedTuple):
         alone: events counted for the tasks themselves, whatever inherit says.
         with_threads: count events of `alone` in new threads, too.
         skip_missing: skip tasks that end before they are opened, if one is left.
+        optional: events that are left out, whatever the reason of their refusal.
     """
 
     inherit: bool = True
@@ -56,6 +57,7 @@ class CountingOptions(NamedTuple):
     alone: Collection[Event] = frozenset()
     with_threads: bool = False
     skip_missing: bool = False
+    optional: Collection[Event] = frozenset()
 
 
 def counting_attr(event: OpenEvent, options: CountingOptions) -> EventAttr:
@@ -207,9 +209,10 @@ class Counting:
 
     def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
         """Mark an event that the machine lacks, with the reason, unless other events depend on it."""
-        if refusal.errno not in _UNSUPPORTED:
+        is_optional = opened.event in self.options.optional
+        if refusal.errno not in _UNSUPPORTED and not is_optional:
             return False
-        if opened.is_leader and opened.group_size > 1:
+        if opened.is_leader and opened.group_size > 1 and not is_optional:
             if not opened.weak:
                 return False
             self._dissolve(opened)

@@ -124,7 +124,7 @@ class Session(Hooks):
         self._file = file
         self._signal = 0
         self._progress: Progress | None = None
-        output.title = title(plan)
+        output.title = "'system wide'" if options.all_cpus and plan.target.kind == "cpu" else title(plan)
 
     def run(self) -> int:
         """Run the plan; return the command's exit status, or 128 + n if signal n ended a measurement without a command."""

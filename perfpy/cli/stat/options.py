@@ -242,7 +242,9 @@ def plan_of(options: StatCommandOptions) -> Plan:
         events,
         target,
         options.workload,
-        options=CountingOptions(inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel),
+        options=CountingOptions(
+            inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel, optional=only_for_metrics
+        ),
         grouping=grouping_of(target, mode, cache_level=cache_level(options)),
         cgroup_fds=cgroup_fds,
         metrics=metrics,

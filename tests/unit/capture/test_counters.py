@@ -358,6 +358,23 @@ def test_topdown_events_stay_grouped_when_a_weak_group_falls_apart() -> None:
     assert not alive["cycles"].attr.read_format & ReadFormat.GROUP
 
 
+def test_optional_events_are_left_out_whatever_the_reason() -> None:
+    """The default metrics do not end a measurement that works without them."""
+
+    class Forbidding(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+            if event != "cycles":
+                raise KernelRefusedError("perf_event_open", errno.ENODEV, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    metrics = group(Event("slots", EventAttr(type=PerfType.RAW, config=0x400)), Event("retiring", EventAttr(type=PerfType.RAW)))
+    events = [Event("cycles", EventAttr()), *metrics]
+    opened = Counting(events, kernel=Forbidding(), options=CountingOptions(optional=metrics)).open().events
+    assert [event.state.supported for event in opened] == [True, False, False]
+    with pytest.raises(KernelRefusedError):
+        Counting(events, kernel=Forbidding()).open()
+
+
 def test_members_that_count_on_other_cpus_leave_their_group() -> None:
     pair = group(
         Event("c6", EventAttr(type=20), cpus=(0,), requires_cpu=True, pmu="cstate_pkg"), Event("tsc", EventAttr(type=9), pmu="msr")

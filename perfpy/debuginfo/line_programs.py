@@ -364,16 +364,14 @@ def _entry(cursor: _Cursor, formats: list[tuple[int, int]], offset_size: int) ->
     for content, form in formats:
         value = _value(cursor, form, offset_size)
         if content == _LNCT_PATH:
-            name = (NUMBERED, value) if form in dwarf.STRING_INDICES and isinstance(value, int) else _as_name(value)
+            if isinstance(value, int):
+                if form not in dwarf.STRING_INDICES:
+                    raise ValueError("a number where .debug_line should name a file")
+                value = NUMBERED, value
+            name = value
         elif content == _LNCT_DIRECTORY_INDEX and isinstance(value, int):
             directory = value
     return FileEntry(name, directory)
-
-
-def _as_name(value: Name | int) -> Name:
-    if isinstance(value, int):
-        raise ValueError("a number where .debug_line should name a file")
-    return value
 
 
 def _value(cursor: _Cursor, form: int, offset_size: int) -> Name | int:

@@ -177,8 +177,9 @@ def program(code: FunctionCode, style: CodeStyle) -> str | None:
     """Return the objdump for the code's machine, None without one."""
     if style.program:
         return style.program
-    machine = code.file.machine
-    names = ["objdump"] if machine in _native() else [f"{prefix}objdump" for prefix in _PREFIXES.get(machine, ())] + ["objdump"]
+    machine, own = code.file.machine, MACHINES.get(os.uname().machine, -1)
+    is_native = machine in ((62, 3) if own in (62, 3) else (own,))  # x86's objdump reads both
+    names = ["objdump"] if is_native else [f"{prefix}objdump" for prefix in _PREFIXES.get(machine, ())] + ["objdump"]
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
@@ -245,11 +246,6 @@ def _is_trusted(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return split_process(path) is None
-
-
-def _native() -> tuple[int, ...]:
-    own = MACHINES.get(os.uname().machine, -1)
-    return (62, 3) if own in (62, 3) else (own,)  # x86's objdump reads both
 
 
 # Disassemble with the optional package capstone: code of other machines, or without objdump. Lines have a heading as objdump's. Mapping

@@ -198,7 +198,11 @@ class Resolver:
             if not files:
                 continue
             try:
-                addresses = self._source_addresses(unit, files, point)
+                if point.pattern:
+                    path = self._program.statements(unit).path(min(files))
+                    addresses = self._search.pattern_addresses(unit, path, point.pattern, None)
+                else:
+                    addresses = self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
             except ProbeError as error:  # in this unit; a header's line is in many
                 shared = shared or error
                 continue
@@ -207,11 +211,6 @@ class Resolver:
                 yield self._in_unit(unit, address, files, point.line or 0)
         if shared is not None and not is_found:
             raise shared
-
-    def _source_addresses(self, unit: DebugUnit, files: frozenset[int], point: ProbePoint) -> list[int]:
-        if point.pattern:
-            return self._search.pattern_addresses(unit, self._program.statements(unit).path(min(files)), point.pattern, None)
-        return self._search.line_sites(unit, files, point.line or 0, None, point.source, 0)
 
     def _in_unit(self, unit: DebugUnit, address: int, files: frozenset[int], line: int) -> Site:
         """Return the site of an address: in the inlined call that contains it if its function can have the line, as perf names it."""

@@ -178,13 +178,10 @@ def _names(functions: Sequence[Function], recordings: Sequence[Sequence[Stacks]]
     category_of = {Function(comm, ""): COMMAND for parts in recordings for part in parts for comm in part.comms}
     for parts in recordings:
         for part in parts:
-            category_of.update(zip(part.functions, part.categories or map(_category_of_name, part.functions), strict=True))
+            # Of stacks without categories (of many hosts, or tables) only the kernel is known.
+            by_name = (KERNEL if function.kernel else OWN if function.dso else UNKNOWN for function in part.functions)
+            category_of.update(zip(part.functions, part.categories or by_name, strict=True))
     return [_function_row(function, category_of.get(function, UNKNOWN)) for function in functions]
-
-
-def _category_of_name(function: Function) -> int:
-    """Return the category of a function of stacks without categories (of many hosts, or tables): only the kernel is known."""
-    return KERNEL if function.kernel else OWN if function.dso else UNKNOWN
 
 
 def _function_row(function: Function, category: int) -> list[Any]:

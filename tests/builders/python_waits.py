@@ -14,7 +14,7 @@ _SOURCE: Final = """\
 import queue, socket, subprocess, threading, time
 
 def consume(items):
-    while items.get() is not None:  # a condition in Queue.get()
+    while items.get() is not None:  # work in Queue.get()
         pass
 
 def update(lock):

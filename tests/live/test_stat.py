@@ -190,7 +190,6 @@ def test_a_process_that_ends_ends_the_counting() -> None:
     [
         (["-I", "-5", "true"], "positive", 129),
         (["-x"], "requires a value", 129),
-        (["-C", "9999", "true"], "offline or does not exist", 129),
         (["-p", "4194304"], "no such process", 129),
         (["-e", "no-such-event", "true"], "unknown event 'no-such-event'", 129),
         pytest.param(["-a", "-e", "cs", "-G", "no/such", "true"], "no access to cgroup", 129, marks=NEEDS_CGROUPS),
@@ -212,6 +211,16 @@ def test_impossible_requests_are_one_line(options: list[str], message: str, stat
     assert message in run.stderr
     assert len(run.stderr.splitlines()) == 1
     assert run.returncode == status
+
+
+@pytest.mark.live
+def test_cpus_that_do_not_exist_are_refused() -> None:
+    """After perf's warning for each event."""
+    run = stat("-C", "9999", "-e", "task-clock", "true")
+    warning, error = run.stderr.splitlines()
+    assert warning.startswith("WARNING: A requested CPU in '9999' is not supported by PMU 'software'")
+    assert error == "perfpy stat: no event counts on the CPUs of -C 9999; perfpy list -v shows the CPUs of each PMU"
+    assert run.returncode == 255
 
 
 @pytest.mark.live

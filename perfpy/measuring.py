@@ -165,7 +165,7 @@ def record_program(
         command_line=tuple(sys.argv),
         quiet=True,
     )
-    warn = None if events is None else _warn_of_replaced  # the default event is the best that there is
+    warn = None if events is None else warn_of_replaced  # the default event is the best that there is
     return Recorder(_words(command), event_texts(events), options=options, kernel=kernel, warn=warn).run()
 
 
@@ -201,13 +201,13 @@ def watch_events(
     options = RecordOptions(
         sampling=SamplingOptions(freq=frequency, period=period, callchain=chain), target=_target(pid, tid, cpus, system_wide=system_wide)
     )
-    stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel, warn=_warn_of_replaced)
+    stream = open_stream([*events], [filter] if filter else [], options, kernel=kernel, warn=warn_of_replaced)
     if duration is not None:
         stream.stop_after(duration)
     return stream
 
 
-def _warn_of_replaced(text: str) -> None:
+def warn_of_replaced(text: str) -> None:
     """Warn the caller of the public function that another event replaces a named one."""
     import warnings  # rarely needed
 

@@ -64,7 +64,8 @@ class Profiler:
         self._answers, answers = os.pipe()
         target = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
         # -P: no module of the folder that happens to be the current one
-        command = [sys.executable, "-P", "-m", "perfpy", "record", "-q", *self._options, *target]
+        silence = "--brief" if "-e" in self._options else "-q"  # stop() warns of other events than those that were named
+        command = [sys.executable, "-P", "-m", "perfpy", "record", silence, *self._options, *target]
         try:
             self._recorder = subprocess.Popen(
                 command, pass_fds=(orders, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -87,6 +88,12 @@ class Profiler:
         _, errors = recorder.communicate()
         if recorder.returncode not in (0, 128 + signal.SIGTERM, -signal.SIGTERM):
             raise PerfError(_last_line(errors) or f"the recorder ended with status {recorder.returncode}")
+        if errors:
+            from perfpy.events.fallback import tells_of_replacement
+            from perfpy.measuring import warn_of_replaced
+
+            for line in filter(tells_of_replacement, errors.decode(errors="replace").splitlines()):
+                warn_of_replaced(line)
 
     def open(self) -> Recording:
         """The recording, open until the profile starts again; close it, or leave that to the end."""

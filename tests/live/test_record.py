@@ -84,6 +84,8 @@ def test_programs_are_warned_of_a_clock_instead_of_cycles_that_they_named(tmp_pa
     with pytest.warns(RuntimeWarning, match="using task-clock instead"), perfpy.watch("cycles:u", pid=os.getpid(), duration=0.01):
         pass
     perfpy.record(["true"], output=path)  # no event was named
+    with pytest.warns(RuntimeWarning, match="using task-clock instead"), perfpy.profile(path, events="cycles:u"):
+        pass
 
 
 def samples(path: Path) -> int:

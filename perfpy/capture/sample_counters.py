@@ -100,12 +100,15 @@ class SampleCounters:
                     from perfpy.capture.aux_area import write_user_events  # few machines have one
 
                     write_user_events(event.event)
-                targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
-                self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
-                event.set_filter()
+                self._open_event(event)
         except BaseException:
             self.close()
             raise
+
+    def _open_event(self, event: OpenEvent) -> None:
+        targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
+        self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
+        event.set_filter()
 
     def warn_of_skipped(self, warn: Callable[[str], None]) -> None:
         """Report the threads of processes with privileges, if there are any."""
@@ -132,10 +135,18 @@ class SampleCounters:
 
     # refusals, called by the opener
 
-    def member_refused(self, opened: OpenEvent, _refusal: KernelRefusedError) -> bool | None:
-        """Let a member of a weak group that does not fit count alone."""
-        opened.leave_group()
-        opened.ask(opened.requested.copy(disabled=1))
+    def member_refused(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool | None:
+        """Break up a weak group that does not fit on the PMU: each of its events counts alone, and starts as its leader did."""
+        if refusal.errno not in (errno.EINVAL, errno.EBADF):
+            return None
+        leader = opened.leader
+        members = [event for event in self.events if event.leader is leader]
+        for event in members:
+            event.close()
+            event.leave_group()
+            event.ask(event.requested.copy(disabled=leader.requested.disabled, enable_on_exec=leader.requested.enable_on_exec))
+        for event in members[: members.index(opened)]:
+            self._open_event(event)
         return True
 
     def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:

@@ -113,7 +113,26 @@ def test_a_weak_group_falls_apart():
     leader = event("a", weak=True)
     events, _ = opened(kernel, leader, event("b", led_by=leader, weak=True))
     assert all(one.is_leader for one in events)
-    assert [counter.event for counter in kernel.counters] == ["a", "a", "b", "b"]
+    assert [counter.event for counter in kernel.counters if not counter.closed] == ["a", "a", "b", "b"]
+
+
+def test_each_event_of_a_weak_group_that_does_not_fit_counts_alone_and_starts_with_the_program():
+    class Small(FakeKernel):
+        """Two counters."""
+
+        def perf_event_open(self, attr, pid, cpu, group_fd=-1, flags=0, *, event=""):
+            if sum(counter.group_fd == group_fd for counter in self.counters if not counter.closed) and group_fd != -1:
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    kernel = Small()
+    leader = event("a", weak=True)
+    leader = leader._replace(attr=leader.attr.copy(enable_on_exec=1))
+    members = [event(name, led_by=leader, weak=True)._replace(attr=EventAttr(type=PerfType.SOFTWARE)) for name in "bcd"]
+    opened(kernel, leader, *members, cpus=(0,))
+    left = [counter for counter in kernel.counters if not counter.closed]
+    assert sorted(counter.event for counter in left) == ["a", "b", "c", "d"]
+    assert all(counter.group_fd == -1 and counter.attr.disabled and counter.attr.enable_on_exec for counter in left)
 
 
 class Gone(FakeKernel):

@@ -119,11 +119,6 @@ def user_space_only(paranoid: int | None) -> str:
     return f"kernel.perf_event_paranoid={paranoid} excludes the kernel; measuring user space only"
 
 
-def tells_of_replacement(line: str) -> bool:
-    """Whether a line of `record` is such a message, for programs that start it."""
-    return line.endswith(("instead", "measuring user space only"))
-
-
 class _Feature(NamedTuple):
     """A later addition to the ABI: whether an attempt uses it, and how to remove it (None: impossible)."""
 

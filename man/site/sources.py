@@ -31,7 +31,10 @@ PAGES: Final = {
     **{f"man/topics/{name}.md": f"topics/{name}.md" for name in TOPICS},
 }
 #: files that pages show or link to, as they are
-FILES: Final = {".github/report.svg": "files/report.svg", "perfpy/events/tables/intel/LICENSE": "files/intel-license.txt"}
+FILES: Final = {
+    ".github/report.svg": "files/report.svg",
+    **{f"perfpy/events/tables/{maker}/LICENSE": f"files/{maker}-license.txt" for maker in ("arm", "intel", "power")},
+}
 _SECTIONS: Final = {
     "Topics": [f"topics/{name}" for name in TOPICS],
     "Commands": ["commands/perfpy", *(f"commands/{name}" for name in COMMANDS)],

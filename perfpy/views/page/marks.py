@@ -136,8 +136,9 @@ def mark_data(marks: Marks, begin: int, tick: int, number_of: dict[int, int]) ->
 
 
 def task_of(mark: Mark) -> int:
-    """Return the task of a mark as pid << 32 | tid."""
-    return mark.pid << 32 | mark.tid & 0xFFFFFFFF
+    """Return the task of a mark as pid << 32 | tid in 64 bits with a sign, as the tasks of samples are; a damaged pid may have 32 bits."""
+    task = (mark.pid & 0xFFFFFFFF) << 32 | mark.tid & 0xFFFFFFFF
+    return task - (1 << 64) if task >> 63 else task
 
 
 class _NumberedTexts:

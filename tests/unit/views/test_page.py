@@ -37,7 +37,7 @@ from perfpy.tools.trace import lane_page
 from perfpy.views.page import marks
 from perfpy.views.page import marks as marks_module
 from perfpy.views.page import page as module
-from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, wait_lane_data
+from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, task_of, wait_lane_data
 from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict
 from perfpy.views.page.profile_data import page_options
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
@@ -320,6 +320,12 @@ def with_records(*found: Any) -> Any:
 
 def at(time: int, pid: int = 7, tid: int = 7) -> SampleId:
     return SampleId(pid=pid, tid=tid, time=time)
+
+
+@pytest.mark.parametrize(("pid", "task"), [(7, (7 << 32) + 8), (2**32 - 1, (-1 << 32) + 8), (1 << 31, -(1 << 63) + 8)])
+def test_tasks_of_marks_are_numbers_of_64_bits_with_a_sign(pid: int, task: int) -> None:
+    """As those of samples: a damaged record has any pid."""
+    assert task_of(Mark(0, pid, 8, "exec", "ls")) == task
 
 
 def test_records_of_a_tasks_life_are_marks() -> None:

@@ -24,6 +24,7 @@ MAP_SHARED: Final = 1
 MAP_PRIVATE: Final = 2
 
 _READ_SIZE: Final = 1 << 16
+_PAGE: Final = 4096
 _START_TIME: Final = 19  # among the fields of stat after the comm: ticks since the machine was started
 
 
@@ -239,7 +240,8 @@ class ProcFs:
     def read(self, path: str, size: int = -1) -> bytes:
         """Return a file below the root, at most `size` bytes; b"" if it is not readable."""
         try:
-            with open(f"{self.root}/{path}", "rb", buffering=0 if size > 0 else -1) as file:
+            # One read gives at most a page of most files, which is all of the small ones.
+            with open(f"{self.root}/{path}", "rb", buffering=0 if 0 < size <= _PAGE else -1) as file:
                 return file.read(size) or b""
         except OSError:  # the task is gone, or belongs to another user
             return b""

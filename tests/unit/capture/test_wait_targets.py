@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -60,6 +61,15 @@ def test_sockets_have_the_address_of_the_other_side():
         with socket.create_connection((address, port)) as client:
             assert waiting("recvfrom", client.fileno()).of == f"127.0.0.1:{port}"
             assert waiting("accept4", server.fileno()).of == f"127.0.0.1:{port} (listening)"
+
+
+def test_the_table_of_sockets_is_read_whole():
+    """The kernel returns it page by page."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(200)]
+        named = sockets_of(OWN)
+        inodes = [os.readlink(f"/proc/self/fd/{server.fileno()}").removeprefix("socket:[").removesuffix("]") for server in servers]
+        assert [named.get(inode) for inode in inodes] == [f"127.0.0.1:{server.getsockname()[1]} (listening)" for server in servers]
 
 
 def test_polls_name_their_first_descriptors():

@@ -1,7 +1,7 @@
 """The tables of sort keys and output fields, by perf's names for -s and -F.
 
 The keys of branch records and of memory accesses have tables
-beside their columns (branch_columns, memory_columns).
+beside their columns (event_sort_keys, location_sort_keys).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from perfpy.abi.perfpy_encodings import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD, GilState
 from perfpy.analysis import location_sort_keys as locations
-from perfpy.analysis import location_sort_keys as payloads
 from perfpy.analysis.locations import ranks
 from perfpy.analysis.sample_view import NOTE_SHIFT, UNKNOWN, state_name
 from perfpy.analysis.sort_key import (
@@ -209,15 +208,15 @@ _KEYS: Final = (
     SortKey("srcfile", "Source File", "location", locations.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", number, least=12),
     SortKey("weight", "Weight", "weight", summed_number, least=12),
-    SortKey("transaction", "Transaction                ", "transaction", payloads.transaction),
-    SortKey("trace", "Trace output", "raw", payloads.trace, ColumnCell.CUT, late=True),
+    SortKey("transaction", "Transaction                ", "transaction", locations.transaction),
+    SortKey("trace", "Trace output", "raw", locations.trace, ColumnCell.CUT, late=True),
     SortKey("symbol_size", "Symbol size", "location", locations.symbol_size, ColumnCell.RIGHT),
     SortKey("dso_size", "DSO size", "location", locations.dso_size, ColumnCell.RIGHT),
     SortKey("cgroup", "Cgroup", "cgroup", cgroup, ColumnCell.LOOSE, 6),
     SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", cgroup_id, least=20),
     SortKey("ipc_null", "IPC   [IPC Coverage]", "location", locations.no_ipc),
     SortKey("time", "Time", "time", time, ColumnCell.CUT, 12),
-    SortKey("code_page_size", "Code Page Size", "code_page_size", payloads.page_size, least=6),
+    SortKey("code_page_size", "Code Page Size", "code_page_size", locations.page_size, least=6),
     SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", number, least=13),
     SortKey("ins_lat", "INSTR Latency", "ins_lat", summed_number, least=13),
     SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", number, least=13),

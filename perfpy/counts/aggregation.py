@@ -139,7 +139,7 @@ class Grouping:
 
     @classmethod
     def by_part(cls, mode: Aggregation, parts: dict[int, tuple[int, ...]]) -> Grouping:
-        """Group by part of the topology. `parts` maps a CPU to its part's numbers, as topology.part_numbers returns them."""
+        """Group by part of the topology. `parts` maps a CPU to its part's numbers, as Topology.part returns them."""
         numbers = sorted(set(parts.values()))
         index = {number: i for i, number in enumerate(numbers)}
         aggregate_ids = [AggregateId(part_label(mode, number)) for number in numbers]

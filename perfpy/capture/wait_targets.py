@@ -18,7 +18,7 @@ from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import ProcFs, target_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Container, Sequence
 
     from perfpy.capture.sleeping_threads import Sleeper
 
@@ -86,15 +86,12 @@ class WaitTargets:
         return WaitTarget(name, self.descriptor(arguments[0]) if kinds and kinds[0].kind == "fd" else "")
 
     def _futex(self, arguments: tuple[int, ...]) -> WaitTarget:
-        """The C library waits for a thread's end until its number becomes 0, and for a mutex until its value is no longer 2."""
-        address, command, value = arguments[0], arguments[1] & _FUTEX_COMMANDS, arguments[2]
-        if value in self._tids:
-            return WaitTarget("futex", thread=self._tids[value])
-        if command not in _FUTEX_LOCKS and value != _CONTENDED:
-            return WaitTarget("futex")
-        data = self._memory(address, _MUTEX.size)
+        thread, lock = thread_or_lock(arguments, self._tids)
+        if not lock:
+            return WaitTarget("futex", thread=self._tids.get(thread, 0))
+        data = self._memory(lock, _MUTEX.size)
         owner = _MUTEX.unpack(data)[2] if len(data) == _MUTEX.size else 0
-        return WaitTarget("futex", lock=address, holder=self._tids.get(owner, 0))
+        return WaitTarget("futex", lock=lock, holder=self._tids.get(owner, 0))
 
     def _polled(self, address: int, count: int) -> list[int]:
         """Return the descriptors in an array of struct pollfd."""
@@ -131,6 +128,17 @@ class WaitTargets:
         if target.startswith("pipe:"):
             return "a pipe"
         return target.removeprefix("anon_inode:").strip("[]") if target.startswith("anon_inode:") else target
+
+
+def thread_or_lock(arguments: Sequence[int], tids: Container[int]) -> tuple[int, int]:
+    """Return the thread whose end a wait in futex() is for, and the address of the lock; 0 for none.
+
+    The C library waits for a thread's end until its number becomes 0, and for a mutex until its value is no longer 2.
+    """
+    address, command, value = arguments[0], arguments[1] & _FUTEX_COMMANDS, arguments[2]
+    if value in tids:
+        return value, 0
+    return 0, address if command in _FUTEX_LOCKS or value == _CONTENDED else 0
 
 
 def sockets_of(pid: int, procfs: ProcFs | None = None) -> dict[str, str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 10  # of recording a running process
 _MOMENT: Final = 0.3  # seconds without a running thread after which a process is taken to wait
+_LOOK: Final = 0.02  # seconds between two looks at it
 _KILLED: Final = 128  # plus the number of a signal: an exit status
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
@@ -118,8 +119,12 @@ def record_and_report_processes(pids: Sequence[int]) -> int:
 def print_stacks_if_idle(pids: Sequence[int]) -> None:
     """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
     before = _run_times(pids)
-    time.sleep(_MOMENT)
-    if before and before == _run_times(pids):
+    end = time.monotonic() + _MOMENT
+    is_idle = bool(before)
+    while is_idle and time.monotonic() < end:  # a process that runs is recorded at once
+        time.sleep(_LOOK)
+        is_idle = before == _run_times(pids)
+    if is_idle:
         print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(map(str, pids))}", file=sys.stderr)
         sys.stderr.flush()
         with suppress(PerfError):  # the recording comes all the same
@@ -128,7 +133,9 @@ def print_stacks_if_idle(pids: Sequence[int]) -> None:
 
 
 def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
-    """Return the nanoseconds on a CPU, waiting for one, and the number of runs of each thread; nothing if one runs now."""
+    """Return the nanoseconds on a CPU, waiting for one, and the number of runs of each thread; nothing if one runs now, or if the kernel
+    does not count them.
+    """
     procfs = ProcFs()
     times = {}
     for pid in pids:
@@ -137,6 +144,8 @@ def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
             if state == [b"R"]:
                 return {}
             times[tid] = procfs.read(f"{pid}/task/{tid}/schedstat", 4096)
+            if not times[tid]:
+                return {}
     return times
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _MOST_PIDS: Final = 1 << 31
 _SECONDS: Final = "0.1"  # of recording
-_STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
 
@@ -101,7 +100,7 @@ def run(options: StacksCommandOptions) -> None:
 
 def read_process(pid: int) -> CurrentProcess:
     """Read the stacks of all threads of a process. Raises PerfError if none can be read."""
-    from perfpy.capture.python_frames.current_stacks import process_stacks  # --help needs no numpy
+    from perfpy.capture.python_frames.current_stacks import STATES, process_stacks  # --help needs no numpy
     from perfpy.capture.sleeping_threads import sleepers
     from perfpy.capture.wait_targets import WaitTarget, WaitTargets
     from perfpy.kernel.procfs import ProcFs
@@ -134,7 +133,7 @@ def read_process(pid: int) -> CurrentProcess:
     for tid in tids:
         status = procfs.status(tid)
         if status is not None:
-            state = _STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else "running"
+            state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else "running"
             target = targets.get(tid, WaitTarget())
             threads.append(
                 CurrentThread(tid, status.comm, state, target, locks.get(target.lock, ""), of_python.get(tid), native.get(tid, ()))

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import perfpy
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
+from tests.builders.hung import build_deadlock, hung
 from tests.builders.prepared_start import PERFPY, output_of
 from tests.builders.waiting import BUSY, WAITS, build, told
 
@@ -122,37 +122,14 @@ def test_the_waker_of_a_lock_is_recorded(tmp_path, with_frame_pointers):
     assert by_thread > 0.8 * sum(row["period"] for row in of_lock) > 0
 
 
-DEADLOCK = r"""
-#include <pthread.h>
-#include <unistd.h>
-static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER, journal = PTHREAD_MUTEX_INITIALIZER;
-__attribute__((noinline)) void transfer(void) { pthread_mutex_lock(&accounts); usleep(100000); pthread_mutex_lock(&journal); }
-__attribute__((noinline)) void audit(void) { pthread_mutex_lock(&journal); usleep(100000); pthread_mutex_lock(&accounts); }
-static void *first(void *unused) { transfer(); return unused; }
-static void *second(void *unused) { audit(); return unused; }
-int main(void)
-{
-    pthread_t one, two;
-    pthread_create(&one, 0, first, 0);
-    pthread_create(&two, 0, second, 0);
-    write(1, "x", 1);
-    pthread_join(one, 0);
-}
-"""
 HUNG_PYTHON = "import os, queue\ndef consume(jobs): jobs.get()\nos.write(1, b'x')\nconsume(queue.SimpleQueue())\n"
 
 
 def hung_waits(folder: Path, command: list[str], option: str) -> dict[str, int]:
     """Record a program that does nothing any more; the nanoseconds that each function waited, including what it called."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.read(1)
-            time.sleep(0.5)
-            line = [*PERFPY, "record", "-q", "-N", "-o", "perf.data", option, "--off-cpu", "-p", str(process.pid), "--", "sleep", "1"]
-            subprocess.run(line, cwd=folder, timeout=60, check=True)
-        finally:
-            process.kill()
+    with hung(command) as pid:
+        line = [*PERFPY, "record", "-q", "-N", "-o", "perf.data", option, "--off-cpu", "-p", str(pid), "--", "sleep", "1"]
+        subprocess.run(line, cwd=folder, timeout=60, check=True)
     waits: dict[str, int] = {}
     for stack, period in folded(folder):
         for name in set(stack):
@@ -161,9 +138,7 @@ def hung_waits(folder: Path, command: list[str], option: str) -> dict[str, int]:
 
 
 def test_threads_that_never_run_wait_all_the_time(tmp_path):
-    (tmp_path / "deadlock.c").write_text(DEADLOCK)
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", "deadlock", "deadlock.c"], cwd=tmp_path, check=True)
-    waits = hung_waits(tmp_path, [str(tmp_path / "deadlock")], "--unwind")
+    waits = hung_waits(tmp_path, [build_deadlock(tmp_path)], "--unwind")
     seconds = {name: round(waits.get(name, 0) / 1e9, 1) for name in ("main", "transfer", "audit")}
     assert all(1.0 <= value < 2.5 for value in seconds.values()), seconds
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.hung import build_deadlock, hung
 from tests.builders.pythons import interpreter
 
 if TYPE_CHECKING:
@@ -91,23 +91,6 @@ def test_the_text_has_a_line_for_each_frame(program: subprocess.Popen[bytes]) ->
     assert "program.py:8)\n" in result.stdout
 
 
-DEADLOCK = r"""
-#include <pthread.h>
-#include <unistd.h>
-static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER, journal = PTHREAD_MUTEX_INITIALIZER;
-__attribute__((noinline)) void transfer(void) { pthread_mutex_lock(&accounts); usleep(100000); pthread_mutex_lock(&journal); }
-__attribute__((noinline)) void audit(void) { pthread_mutex_lock(&journal); usleep(100000); pthread_mutex_lock(&accounts); }
-static void *first(void *unused) { transfer(); return unused; }
-static void *second(void *unused) { audit(); return unused; }
-int main(void)
-{
-    pthread_t one, two;
-    pthread_create(&one, 0, first, 0);
-    pthread_create(&two, 0, second, 0);
-    write(1, "x", 1);
-    pthread_join(one, 0);
-}
-"""
 RECEIVES = """
 import os, socket
 def fetch(connection): connection.recv(1)
@@ -118,25 +101,9 @@ fetch(client)
 """
 
 
-@contextlib.contextmanager
-def hung(command: list[str]) -> Iterator[int]:
-    """A program that does nothing any more, half a second after its first output."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.read(1)
-            time.sleep(0.5)
-            yield process.pid
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def deadlock(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("deadlock")
-    (folder / "deadlock.c").write_text(DEADLOCK)
-    subprocess.run(["gcc", "-O1", "-g", "-pthread", "-o", "deadlock", "deadlock.c"], cwd=folder, check=True)
-    return str(folder / "deadlock")
+    return build_deadlock(tmp_path_factory.mktemp("deadlock"))
 
 
 NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc") or os.uname().machine != "x86_64", reason="needs gcc on x86-64")

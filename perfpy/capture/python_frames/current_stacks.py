@@ -35,7 +35,7 @@ _ATTEMPTS: Final = 5  # at a stack that changes, and at a thread without a stack
 _PAUSE: Final = 0.002
 _READ: Final = 1 << 16
 _MOST: Final = 64 << 20  # bytes of an answer
-_STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
+STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
 _LOCKED: Final = struct.Struct("=i")
 
 
@@ -199,7 +199,7 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
     if frames is None or not frames.frames:
         return None
     fields = _text(procfs, f"{pid}/task/{tid}/stat").rpartition(")")[2].split()
-    state = _STATES.get(fields[0], fields[0]) if fields else "ended"
+    state = STATES.get(fields[0], fields[0]) if fields else "ended"
     wait = _text(procfs, f"{pid}/task/{tid}/wchan")
     comm = _text(procfs, f"{pid}/task/{tid}/comm")
     version = python.layout.version

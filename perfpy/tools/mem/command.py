@@ -137,14 +137,14 @@ def _core_events(pmu: Pmu, latency: int) -> Iterator[MemoryEvent]:
 
 
 def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """Return the texts of the events to record: those named, else those that sample the accesses of these kinds and no others.
+    """Return the texts of the events to record: the named ones, or else those for exactly these kinds of accesses.
 
     Raises PerfError if the machine has none, UsageError for an unknown name.
     """
     if not events:
         raise PerfError(
             "no PMU of this machine samples memory accesses; it needs Intel's mem-loads, AMD's ibs_op or Arm's arm_spe_0, which virtual"
-            " machines seldom have (perfpy list pmu shows this machine's); perfpy record -d -e page-faults samples addresses without"
+            " machines seldom have (perfpy list pmu shows this machine's); perfpy record -d -e page-faults samples addresses without one"
         )
     if names:
         tags = dict.fromkeys(event.tag for event in events)

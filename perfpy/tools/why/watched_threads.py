@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.system_calls import names_by_number
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.capture.wait_targets import thread_or_lock
 from perfpy.errors import plural
 from perfpy.kernel.procfs import ProcFs, children_of, read_state, target_of
 from perfpy.tools.why.activities import OF_CALLS
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 
 _MOST_THREADS: Final = 5000  # that are watched
-_FUTEX_COMMANDS: Final = 0x7F  # without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
-_FUTEX_LOCK: Final = (6, 13)  # FUTEX_LOCK_PI, FUTEX_LOCK_PI2
-_CONTENDED: Final = 2  # the value of a mutex of the C library with waiting threads
 _WITH_DESCRIPTOR: Final = ("read", "write", "readv", "writev", "pread64", "pwrite64", "sendfile", "splice", "ioctl")
 
 
@@ -113,7 +111,9 @@ class ThreadWatch:
             return SeenWait(PAGE_FAULT if state.letter == "D" else reasons.OTHER, "")
         name = self._names.get(state.call, f"call {state.call}")
         if name == "futex" and len(state.arguments) > 2:
-            return _futex_wait(state.arguments, tids)
+            thread, lock = thread_or_lock(state.arguments, tids)
+            kind = reasons.JOIN if thread else reasons.LOCK if lock else reasons.FUTEX
+            return SeenWait(kind, "futex", 0 if thread else state.arguments[0], thread)
         reason = self._reasons.get(name)
         if reason is None:
             is_named = name in _WITH_DESCRIPTOR and state.arguments
@@ -154,16 +154,6 @@ class ThreadWatch:
     @staticmethod
     def _queued(thread: _WatchedThread) -> int:
         return min(thread.last.queued - thread.first.queued, thread.end - thread.begin)
-
-
-def _futex_wait(arguments: Sequence[int], tids: Sequence[int]) -> SeenWait:
-    """Return what a wait in futex() is for: the C library waits for a thread's end until its number becomes 0."""
-    address, command, value = arguments[0], arguments[1] & _FUTEX_COMMANDS, arguments[2]
-    if value in tids:
-        return SeenWait(reasons.JOIN, "futex", 0, value)
-    if command in _FUTEX_LOCK or value == _CONTENDED:
-        return SeenWait(reasons.LOCK, "futex", address)
-    return SeenWait(reasons.FUTEX, "futex", address)
 
 
 def _reason_of_target(target: str, letter: str) -> int:

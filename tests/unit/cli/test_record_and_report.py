@@ -94,6 +94,22 @@ def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch:
     assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", *REPORTS]
 
 
+def test_a_process_that_runs_is_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: pytest.fail("it waits"))
+    assert started(monkeypatch, Recorded(), str(os.getpid()))[1][0].startswith("record ")
+
+
+@pytest.mark.parametrize(("looks", "commands"), [(1, ["record"]), (1000, ["stacks", "record"])])
+def test_stacks_are_printed_if_nothing_runs_for_a_moment(looks: int, commands: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """looks: how often the run times are the same."""
+    seen: list[int] = []
+    clock = SimpleNamespace(monotonic=lambda: 0.1 * len(seen), sleep=seen.append)
+    monkeypatch.setattr(record_and_report, "time", clock)
+    monkeypatch.setattr(record_and_report, "_run_times", lambda _pids: {1: b"run" if len(seen) < looks else b"ran"})
+    lines = started(monkeypatch, Recorded(), str(os.getpid()))[1]
+    assert [line.split()[0] for line in lines if not line.startswith("report")] == commands
+
+
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     pids = f"{os.getpid()},{os.getppid()}"
     assert started(monkeypatch, Recorded(), pids)[1][0].endswith(f"-p {pids} -- sleep 10")

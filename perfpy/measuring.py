@@ -86,7 +86,7 @@ def _carried_out(plan: Plan, kernel: Kernel | None) -> ProgramCounts:
 
 
 def _with_own_parts(tally: Tally, shown: Sequence[Event]) -> list[Count]:
-    """Return the counts of the shown events; other events are those that were counted for the task alone, in the same order."""
+    """Return the counts of the shown events. The tally may also have these events counted for the task alone, in the same order."""
     ((_, lines),) = tally.lines_by_aggregate()
     counts = {line.row.event: named_count(line.row, line.noise) for line in lines}
     events = tally.events[: len(shown)]

@@ -64,7 +64,7 @@ class Profiler:
         self._answers, answers = os.pipe()
         target = ["-p", str(self._pid), "-o", self.path, "-D", "-1", f"--control=fd:{orders},{answers}"]
         # -P: no module of the folder that happens to be the current one
-        silence = "--brief" if "-e" in self._options else "-q"  # stop() warns of other events than those that were named
+        silence = "--brief" if "-e" in self._options else "-q"  # stop() warns if another event than a named one was sampled
         command = [sys.executable, "-P", "-m", "perfpy", "record", silence, *self._options, *target]
         try:
             self._recorder = subprocess.Popen(

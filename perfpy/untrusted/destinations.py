@@ -552,7 +552,7 @@ def shared_folder(path: str) -> Folder:
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[str]:
-    """Yield the path of a new folder in the temporary folder; remove it at the end, and also those that killed processes have left.
+    """Yield the path of a new folder in the temporary folder, and remove it at the end. Also remove the folders of killed processes.
 
     A lock on the folder shows that its process, or another one that completes its files, still runs.
 

@@ -272,7 +272,7 @@ class Recorder:
         return events
 
     def _on_requested_cpus(self, events: Sequence[Event], target: Target) -> list[Event]:
-        """Return the events that one of the CPUs can count; warn of those that not all of -C can, as the kinds of cores differ."""
+        """Return the events that at least one of the CPUs can count. Warn of each that some CPU of -C cannot: the kinds of cores differ."""
         text, requested, kept = self.options.target.cpu, set(target.cpus), []
         for event in events:
             covered = requested if event.requires_cpu or event.cpus is None else requested.intersection(event.cpus)
@@ -281,7 +281,7 @@ class Recorder:
                 self._tell(f"WARNING: A requested CPU in '{text}' is not supported by {where} for event '{event.text_name or event.name}'")
             if covered:
                 kept.append(event)
-        first: dict[Event, Event] = {}  # of each group, the event that leads those that are left
+        first: dict[Event, Event] = {}  # former leader of a group -> its first remaining event
         copies: dict[Event, Event] = {}
         for event in kept:
             leader = first.setdefault(event.leader, event)

@@ -75,7 +75,7 @@ def _measure(options: StatCommandOptions) -> int:
     if options.smi_cost:
         from perfpy.kernel.sysfs import FrozenOnSmi
 
-        with FrozenOnSmi():  # cycles in SMIs are then those that aperf counts and the core's counters do not
+        with FrozenOnSmi():  # SMIs stop the core's counters, but not aperf: the difference is the cost
             return _count(options.replace(metrics=(*options.metrics, "smi"), metric_only=options.metric_only is not False))
     return _count(options)
 

@@ -585,7 +585,7 @@ def _part(start: NDArray[np.int64], size: int | NDArray[np.int64], slot: NDArray
 
 
 def _words(code: bytes | memoryview, kind: str, following: int) -> list[NDArray[np.int64]]:
-    """Return the words of code, and those that follow each word: all as long as the code, zero at its end."""
+    """Return the words of code and, for each word, the words after it. Beyond the end of the code they are zero."""
     words = np.frombuffer(code, kind, len(code) // np.dtype(kind).itemsize).astype(np.int64)
     padded = np.concatenate([words, np.zeros(following, np.int64)])
     return [padded[distance : distance + len(words)] for distance in range(following + 1)]

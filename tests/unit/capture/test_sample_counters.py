@@ -299,7 +299,7 @@ def test_side_band_of_all_cpus_has_rings_of_its_own_beside_those_of_threads(monk
     assert [(one.target.tid, one.target.cpu, one.ring) for one in counters.opened] == [
         (7, ANY, 0), (8, ANY, 1), (ANY, 0, 2), (ANY, 1, 3), (ANY, 2, 4), (7, ANY, 0), (8, ANY, 1)
     ]  # fmt: skip
-    assert len(counters.fds()) == 4  # those that end with the threads
+    assert len(counters.fds()) == 4  # whose end is that of a thread
 
 
 def test_dwarf_copies_registers_stack_and_addresses():

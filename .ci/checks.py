@@ -90,6 +90,7 @@ exec {perf} "$@"
 
 times: list[tuple[float, str]] = []
 failures: list[tuple[int, str]] = []  # exit status, name
+outputs: dict[str, str] = {}  # of failed checks beside the tests: shown once more at the end, where a reader of a long log looks
 
 
 @contextmanager
@@ -222,9 +223,11 @@ def run_checks(scratch: Path, environment: dict[str, str], beside: list[subproce
         for check, process in zip(background, beside, strict=True):
             status = process.wait()
             print(f"-- {check.name}{f': failed, status {status}' if status else ''}")
-            print((scratch / f"{check.name}.txt").read_text(errors="replace"), flush=True)
+            output = (scratch / f"{check.name}.txt").read_text(errors="replace")
+            print(output, flush=True)
             if status:
                 failures.append((status, check.name))
+                outputs[check.name] = output
     some_failed += [run_tests(check, of_tests, prefix) for check in CHECKS if check.step == "alone"]
     if any(some_failed):
         retried = functions_of(failed_tests())
@@ -260,6 +263,7 @@ def main(seconds_of_tools: float) -> int:
             print(f"{sum(seconds for seconds, _ in times):5.0f} s  in all", flush=True)
     for status, name in failures:
         print(f"failed: {name} (status {status})")
+        print(outputs.get(name, ""), end="")
     return failures[0][0] if failures else 0
 
 

@@ -15,7 +15,7 @@ from perfpy.cli.top_level import TOPICS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfpy.cli.line.options import Option, PerfCommand
+    from perfpy.cli.line.option_parsing import Option, PerfCommand
 
 
 BASH = """\

@@ -13,7 +13,7 @@ from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.top_level import TOPICS
 
 if TYPE_CHECKING:
-    from perfpy.cli.line.options import Option
+    from perfpy.cli.line.option_parsing import Option
 
 
 FISH = """\

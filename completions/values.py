@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.analysis.sort_keys import names as sort_keys
 from perfpy.capture import record_options
-from perfpy.cli.line.options import Choice
+from perfpy.cli.line.option_parsing import Choice
 from perfpy.cli.line.subcommands import CommandWithActions
 from perfpy.cli.report.run import call_graph_words
 from perfpy.errors import UsageError
 from perfpy.views.script.fields import FIELDS
 
 if TYPE_CHECKING:
-    from perfpy.cli.line.options import Option, PerfCommand
+    from perfpy.cli.line.option_parsing import Option, PerfCommand
 
 
 class Values(NamedTuple):

@@ -30,7 +30,7 @@ from topic_pages import topic_page  # noqa: E402
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from perfpy.cli.line.options import Option
+    from perfpy.cli.line.option_parsing import Option
     from perfpy.cli.line.subcommands import Action
 
 

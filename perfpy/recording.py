@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery import SideBand, Span
     from perfpy.perfdata.source import Origin
     from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.dso_symbols import KeptSymbols
     from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions
-    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.views.parquet import Exported

@@ -168,7 +168,7 @@ def documented_commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", documented_commands(), ids=" ".join)
 def test_the_options_of_documented_commands_exist(words):
-    from perfpy.cli.line.options import Parser
+    from perfpy.cli.line.option_parsing import Parser
 
     if words[0] in ("./program", "python3", "PID"):  # these lines have no options of their own
         return

@@ -208,7 +208,7 @@ READERS = {
     "symbols/files/build_ids.py": "/sys and /proc/self; a descriptor, and /proc/kallsyms",
     "symbols/kernel_symbols.py": "/proc",
     "untrusted/process_files.py": "it is the door; /proc/PID, and folders of mounts",
-    "tools/trace/session.py": "/proc/PID",
+    "tools/trace/live_trace.py": "/proc/PID",
     "abi/system_calls.py": "the package's own tables",
     "capture/cgroups.py": "/proc, and folders of the hierarchy",
     "capture/runtimes/attaching.py": "/proc/PID",

@@ -15,7 +15,7 @@ from perfpy.cli.top_level import TOPICS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.cli.line.options import Option
+    from perfpy.cli.line.option_parsing import Option
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 #: a file of the repository -> its page

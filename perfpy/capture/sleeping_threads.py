@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu import RawField
+    from perfpy.capture.off_cpu_events import RawField
     from perfpy.kernel.procfs import ProcFs
 
 

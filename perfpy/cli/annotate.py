@@ -10,8 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import (
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
+from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import (
     InputOptions,
     QuietOptions,
     StdioOptions,
@@ -21,8 +23,6 @@ from perfpy.cli.line.option_groups import (
     parse_ranges,
     symbol_options_of,
 )
-from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
-from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import TaskProgress, colour_start, console, print_lines, print_notes, wants_plain
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line

@@ -12,8 +12,8 @@ import tarfile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import BadPerfDataError, PerfError, plural
 from perfpy.untrusted import expansion

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.destinations import ForeignFolderError

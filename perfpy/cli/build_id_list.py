@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions
-from perfpy.cli.line.options import Counted, Flag, PerfCommand, option
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Counted, Flag, PerfCommand, option
+from perfpy.cli.line.shared_options import InputOptions
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import one_line
 

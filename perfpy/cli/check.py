@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, fail, option, words
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, fail, option, words
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:

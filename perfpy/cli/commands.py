@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Any
 
-    from perfpy.cli.line.options import PerfCommand
+    from perfpy.cli.line.option_parsing import PerfCommand
 
 
 class Entry:

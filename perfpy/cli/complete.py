@@ -13,7 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.options import CommandOptions, PerfCommand, word
+from perfpy.cli.line.option_parsing import CommandOptions, PerfCommand, word
 from perfpy.errors import PerfError
 from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.text import visible

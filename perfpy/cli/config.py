@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, option, words
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, option, words
 from perfpy.cli.line.perfconfig import SYSTEM_FILE, Config, load_config, load_to_change, own_file
 from perfpy.cli.output.output_files import write_text
 from perfpy.errors import PerfError

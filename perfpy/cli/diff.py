@@ -14,8 +14,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.opening import open_recording, prepare_numpy
-from perfpy.cli.line.option_groups import (
+from perfpy.cli.line.input_recording import open_recording, prepare_numpy
+from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, Listed, PerfCommand, Value, fail, option, percent, words
+from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import (
     JobOptions,
     QuietOptions,
     StdioOptions,
@@ -27,8 +29,6 @@ from perfpy.cli.line.option_groups import (
     report_exceeded,
     symbol_options_of,
 )
-from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, Listed, PerfCommand, Value, fail, option, percent, words
-from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import TaskProgress, console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.preamble import main_file, recordings_in

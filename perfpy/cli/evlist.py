@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.option_groups import InputOptions
-from perfpy.cli.line.options import Flag, PerfCommand, fail, option
+from perfpy.cli.line.option_parsing import Flag, PerfCommand, fail, option
+from perfpy.cli.line.shared_options import InputOptions
 from perfpy.untrusted.text import one_line
 
 
@@ -18,7 +18,7 @@ class EvlistCommandOptions(InputOptions):
 
 def run(options: EvlistCommandOptions) -> None:
     """List the events of a recording."""
-    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.input_recording import open_recording
     from perfpy.cli.output.header import MachineNames
     from perfpy.views.header_text import evlist_lines
 

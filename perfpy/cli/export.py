@@ -6,10 +6,10 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import QuietOptions, SymbolFileOptions, symbol_options_of
-from perfpy.cli.line.options import Flag, Listed, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Flag, Listed, PerfCommand, Value, fail, option, words
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.errors import OutputFailedError, PerfError, plural
 from perfpy.untrusted.text import one_line
 from perfpy.version import __version__

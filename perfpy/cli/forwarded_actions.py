@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.help_text import help_about, help_text
-from perfpy.cli.line.options import CommandOptions, Parser
+from perfpy.cli.line.option_parsing import CommandOptions, Parser
 from perfpy.cli.line.subcommands import Action, is_help, no_action, respell, without_repeated_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from perfpy.cli.line.options import Option
+    from perfpy.cli.line.option_parsing import Option
 
 
 class OtherCommand(Action):

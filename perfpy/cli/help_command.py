@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import perfpy
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.line.options import CommandOptions, PerfCommand, fail, word
+from perfpy.cli.line.option_parsing import CommandOptions, PerfCommand, fail, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

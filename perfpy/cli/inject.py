@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions
-from perfpy.cli.line.options import UNWIND_STYLES, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import UNWIND_STYLES, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import InputOptions
 from perfpy.errors import OutputFailedError, PerfError, plural
 from perfpy.untrusted.files import read_named
 

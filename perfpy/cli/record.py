@@ -39,8 +39,7 @@ from perfpy.capture.record_options import (
     size_text,
 )
 from perfpy.capture.targets import TargetOptions
-from perfpy.cli.line.option_groups import TaskOptions, events_with_filters, names_probe, split_names
-from perfpy.cli.line.options import (
+from perfpy.cli.line.option_parsing import (
     Attached,
     Choice,
     CommandOptions,
@@ -55,6 +54,7 @@ from perfpy.cli.line.options import (
     program_to_run,
 )
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import TaskOptions, events_with_filters, names_probe, split_names
 from perfpy.cli.output.terminal import notes_are_read, print_notes
 from perfpy.errors import PerfError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE

@@ -6,20 +6,7 @@ import os
 import sys
 
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.cli.line.option_groups import (
-    HeaderOptions,
-    InputOptions,
-    JobOptions,
-    QuietOptions,
-    SampleFilterOptions,
-    SymbolFileOptions,
-    VerboseOptions,
-    inline_of,
-    parse_names,
-    split_names,
-    symbol_options_of,
-)
-from perfpy.cli.line.options import (
+from perfpy.cli.line.option_parsing import (
     UNWIND_STYLES,
     Attached,
     CommandOptions,
@@ -31,6 +18,19 @@ from perfpy.cli.line.options import (
     option,
     parse_unsigned,
     program_to_run,
+)
+from perfpy.cli.line.shared_options import (
+    HeaderOptions,
+    InputOptions,
+    JobOptions,
+    QuietOptions,
+    SampleFilterOptions,
+    SymbolFileOptions,
+    VerboseOptions,
+    inline_of,
+    parse_names,
+    split_names,
+    symbol_options_of,
 )
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import one_line
@@ -195,7 +195,7 @@ class ScriptCommandOptions(
 
 def run(options: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
-    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.input_recording import open_recording
 
     if options.list:
         from perfpy.cli.script_programs import list_scripts
@@ -223,7 +223,7 @@ def run(options: ScriptCommandOptions) -> int:
 
 
 def _run_named(options: ScriptCommandOptions) -> int:
-    from perfpy.cli.line.opening import input_hint
+    from perfpy.cli.line.input_recording import input_hint
     from perfpy.cli.script_programs import run_named
 
     word = options.words[0]

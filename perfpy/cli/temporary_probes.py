@@ -17,9 +17,9 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfpy.cli.line.option_groups import names_probe
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import names_probe
 from perfpy.cli.output.terminal import print_notes
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
-    from perfpy.cli.line.options import CommandOptions
+    from perfpy.cli.line.option_parsing import CommandOptions
     from perfpy.probing.definitions import Definition
     from perfpy.untrusted.pinned_files import PinnedFile
 

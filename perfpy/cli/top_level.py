@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.examples import program, version_line
 from perfpy.cli.line.help_text import help_text
-from perfpy.cli.line.options import CommandOptions, Flag, fail, option
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, fail, option
 from perfpy.cli.line.pager import never, page
 from perfpy.errors import PerfError, UsageError
 

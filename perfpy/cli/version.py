@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from perfpy.cli.line.options import CommandOptions, Counted, Flag, PerfCommand, option
+from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, PerfCommand, option
 
 
 class VersionCommandOptions(CommandOptions):

@@ -10,10 +10,10 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, symbol_options_of
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFileOptions, symbol_options_of
 from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from perfpy.fleet.portable_profile import (
 )
 from perfpy.symbols.address_spaces import TaskTimeline, name_of_unnamed
 from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.interning import GroupSums, TupleTable
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
-from perfpy.symbols.loader import SymbolLoader
 from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu import SwitchLimit, WaitPlan
+    from perfpy.capture.off_cpu_events import SwitchLimit, WaitPlan
     from perfpy.capture.python_frames.kernel_frames import FrameCopier
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.targets import Target
@@ -88,7 +88,7 @@ class LiveRings:
         self.waits: WaitPlan | None = None
         self._limit: SwitchLimit | None = None
         if options.off_cpu.enabled:
-            from perfpy.capture.off_cpu import SwitchLimit, add_wait_events  # rarely needed
+            from perfpy.capture.off_cpu_events import SwitchLimit, add_wait_events  # rarely needed
 
             events, self.waits = add_wait_events(events, options, target, kernel, tell)
         self.counters = counters = self._opened(kernel, events, procfs, workload, tell)
@@ -196,7 +196,7 @@ class LiveRings:
         attrs = [plain_attr(event.attr) if self.options.python else event.attr for event in counters.events]
         if plan is None:
             return counters, attrs
-        from perfpy.capture.off_cpu import TIME_ATTR
+        from perfpy.capture.off_cpu_events import TIME_ATTR
 
         attrs[plan.time] = TIME_ATTR.copy(inherit=attrs[plan.time].inherit, disabled=attrs[plan.time].disabled)
         rows = [index for index in range(len(attrs)) if index not in plan.hidden]

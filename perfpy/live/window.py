@@ -14,7 +14,7 @@ from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
 from perfpy.perfdata.records.delivery import EventTable, KeyedSamples, OrderedChunk, RawRecords, SideBand
 from perfpy.perfdata.records.stream import Chunk, walk
 from perfpy.symbols.dso import DsoTable
-from perfpy.symbols.loader import SymbolLoader
+from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.symbolizer import Symbolizer
 
 if TYPE_CHECKING:

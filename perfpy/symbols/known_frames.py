@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.symbols.dso import Dso
-    from perfpy.symbols.loader import SymbolLoader
+    from perfpy.symbols.dso_symbols import SymbolLoader
     from perfpy.symbols.symbolizer import Ids, LineColumns
 
 

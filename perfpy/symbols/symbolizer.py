@@ -15,9 +15,9 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.address_spaces import NO_SPACE, TaskTimeline
 from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
-from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.kept_files import KeptFiles
+    from perfpy.symbols.dso_symbols import KeptSymbols
     from perfpy.symbols.files.debug_files import DsoFiles, SharedFiles
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.loader import KeptSymbols
     from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 

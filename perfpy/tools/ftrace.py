@@ -14,8 +14,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.capture.targets import Workload
-from perfpy.cli.line.option_groups import VerboseOptions
-from perfpy.cli.line.options import Attached, Choice, CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned, program_to_run
+from perfpy.cli.line.option_parsing import (
+    Attached,
+    Choice,
+    CommandOptions,
+    Flag,
+    Listed,
+    Value,
+    fail,
+    option,
+    parse_unsigned,
+    program_to_run,
+)
+from perfpy.cli.line.shared_options import VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.output.terminal import print_lines, print_notes
 from perfpy.kernel.function_tracer import FUNCTION, GRAPH, FunctionTracer, function_names

@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, StdioOptions, VerboseOptions
-from perfpy.cli.line.options import Value, fail, option, parse_unsigned
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import InputOptions, StdioOptions, VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each

@@ -13,9 +13,9 @@ import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT
 from perfpy.abi.records import Lost, Switch
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, VerboseOptions
-from perfpy.cli.line.options import Choice, Flag, PerfCommand, Value, fail, option, parse_unsigned, program_to_run
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Choice, Flag, PerfCommand, Value, fail, option, parse_unsigned, program_to_run
+from perfpy.cli.line.shared_options import InputOptions, QuietOptions, VerboseOptions
 from perfpy.cli.output.terminal import is_terminal, print_lines, print_notes, width
 from perfpy.errors import PerfError, plural
 from perfpy.probing.grammar import parse_request

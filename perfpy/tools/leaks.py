@@ -26,7 +26,7 @@ from perfpy.capture.python_frames.kernel_frames import (
     entry_of,
     find_thread,
 )
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.errors import KernelRefusedError, PerfError
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.kernel import bpf as bpf_loading

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
-from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.text import lines as one_line_each

@@ -11,7 +11,7 @@ import tempfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option, words
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.errors import PerfError, plural
 from perfpy.untrusted.text import visible
 

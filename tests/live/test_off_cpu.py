@@ -31,8 +31,8 @@ TOLERANCE = 3.0  # points of the time that the main thread waited
 WHOLE_MACHINE = ["-g", "-a", "-m", "32M", "--off-cpu-limit", "0"]  # the switches of all neighbours, however many
 WITHOUT_TRACEPOINTS = """
 import sys
-from perfpy.capture import off_cpu
-off_cpu._Sources.are_traceable = lambda self: False
+from perfpy.capture import off_cpu_events
+off_cpu_events._Sources.are_traceable = lambda self: False
 from perfpy.cli import main
 sys.exit(main())
 """

@@ -16,7 +16,7 @@ import perfpy
 from perfpy import cli
 from perfpy.cli import error_lines
 from perfpy.cli.commands import COMMANDS
-from perfpy.cli.line.options import CommandOptions, PerfCommand
+from perfpy.cli.line.option_parsing import CommandOptions, PerfCommand
 from perfpy.errors import BadPerfDataError, UnknownEventError
 
 if TYPE_CHECKING:

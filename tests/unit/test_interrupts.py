@@ -60,7 +60,7 @@ def test_ctrl_c_while_libraries_are_loaded(command, tmp_path):
     ("name", "command"),
     [
         ("perfpy.cli", "stat -- true"),
-        ("perfpy.cli.line.options", "record -- true"),
+        ("perfpy.cli.line.option_parsing", "record -- true"),
         ("perfpy.cli.stat.command", "stat -- true"),
         ("perfpy.capture.measurement", "stat -- true"),
         ("perfpy.cli.record", "record -- true"),

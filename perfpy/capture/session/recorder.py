@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfpy.capture.control import Control
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.python_frames.kernel_frames import FrameCopier
     from perfpy.capture.runtimes.session import RuntimeNames
     from perfpy.capture.session.closing import OwnSamples, ProgressLine
@@ -213,7 +213,7 @@ class Recorder:
             events, self.options, self._trace = plan_trace(events, self.options, target, self._machine.sysfs, self._tell)
         if not self.options.off_cpu.enabled:
             return target, configure_sampling(events, self.options, target, self._kernel, self._machine.sysfs)
-        from perfpy.capture.off_cpu import add_wait_events  # rarely needed
+        from perfpy.capture.off_cpu_events import add_wait_events  # rarely needed
 
         self.options = options = self.options._replace(
             sampling=self.options.sampling._replace(identifier=True, time=True, cpu_field=True, period_field=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.python_frames.kernel_frames import FrameCopier, FrameMaps
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
@@ -524,7 +524,7 @@ def open_file(
     file = DataFile(output, file_counters, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
-        from perfpy.capture.off_cpu import SwitchLimit  # rarely needed
+        from perfpy.capture.off_cpu_events import SwitchLimit  # rarely needed
 
         output.after_round = SwitchLimit(counters, plan, options.off_cpu.limit, output.tell).check
     return file
@@ -535,7 +535,7 @@ def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | 
     attrs = [plain_attr(event.attr) if options.sampling.unwind else event.attr for event in counters.events]
     if plan is None:
         return attrs, counters
-    from perfpy.capture.off_cpu import TIME_ATTR  # rarely needed
+    from perfpy.capture.off_cpu_events import TIME_ATTR  # rarely needed
 
     kernel_has = attrs[plan.time]
     attrs[plan.time] = TIME_ATTR.copy(disabled=kernel_has.disabled, inherit=kernel_has.inherit, enable_on_exec=kernel_has.enable_on_exec)

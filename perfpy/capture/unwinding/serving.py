@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.unwinding.process import Extent
 
     Parts = Sequence[bytes]

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
-    from perfpy.capture.unwinding.off_cpu_samples import PieceWaits
+    from perfpy.capture.unwinding.switches_to_waits import PieceWaits
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.stream import Chunk
     from perfpy.symbols.dso import Dso
@@ -110,7 +110,7 @@ class PieceUnwinder:
         self._plan = plan
         self._waits: PieceWaits | None = None
         if plan is not None:
-            from perfpy.capture.unwinding.off_cpu_samples import PieceWaits  # rarely needed
+            from perfpy.capture.unwinding.switches_to_waits import PieceWaits  # rarely needed
 
             self._waits = PieceWaits(plan, events, self._table.layouts, self._own)
         self._machine = machine or os.uname().machine

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfpy.cli.line.opening import input_hint
+from perfpy.cli.line.input_recording import input_hint
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:

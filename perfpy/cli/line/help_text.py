@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ShownOption(Protocol):
-    """The part of an option (perfpy.cli.line.options.Option, which imports this module) that help shows."""
+    """The part of an option (perfpy.cli.line.option_parsing.Option, which imports this module) that help shows."""
 
     name: str
     help: str

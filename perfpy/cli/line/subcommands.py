@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfpy.cli.line.options import CommandOptions, Option, Parser, PerfCommand
+from perfpy.cli.line.option_parsing import CommandOptions, Option, Parser, PerfCommand
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from perfpy.cli.line.options import PerfCommand, fail
+from perfpy.cli.line.option_parsing import PerfCommand, fail
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 
 def run(options: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
-    from perfpy.cli.line.opening import open_recording
+    from perfpy.cli.line.input_recording import open_recording
 
     _refuse_contradictions(options)
     _refuse_file_as_name(options)
@@ -59,7 +59,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
     if options.prefix_strip and not options.prefix:
         raise PerfError("--prefix-strip requires --prefix")
     if options.call_graph:
-        from perfpy.cli.line.opening import prepare_numpy
+        from perfpy.cli.line.input_recording import prepare_numpy
 
         prepare_numpy()
         from perfpy.cli.report.run import check  # loads numpy
@@ -71,7 +71,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
 
 def _refuse_file_as_name(options: ReportCommandOptions) -> None:
     """Raise PerfError if a word names a file and there is no perf.data. As in perf, words are parts of functions' names."""
-    from perfpy.cli.line.opening import default_input, input_hint
+    from perfpy.cli.line.input_recording import default_input, input_hint
 
     hint = input_hint(options.part) if options.part and not options.input else ""
     if hint and not os.path.exists(default_input()):

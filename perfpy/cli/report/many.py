@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.analysis.stacks import StackOptions
-from perfpy.cli.line.opening import prepare_numpy
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.input_recording import prepare_numpy
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.output_files import write_bytes, write_text
 from perfpy.cli.output.terminal import TaskProgress, colour_start, print_lines, print_notes, warn_of_failed_recordings

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.option_groups import (
+from perfpy.cli.line.option_parsing import (
+    UNWIND_STYLES,
+    Attached,
+    Choice,
+    CommandOptions,
+    Flag,
+    Value,
+    WordList,
+    option,
+    parse_unsigned,
+    word,
+)
+from perfpy.cli.line.shared_options import (
     HeaderOptions,
     InputOptions,
     JobOptions,
@@ -17,7 +29,6 @@ from perfpy.cli.line.option_groups import (
     parse_ranges,
     parse_widths,
 )
-from perfpy.cli.line.options import UNWIND_STYLES, Attached, Choice, CommandOptions, Flag, Value, WordList, option, parse_unsigned, word
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from perfpy.analysis.report.report import cgroup_names, cpus_of_socket, filtered
 from perfpy.analysis.sample_view import has_off_cpu, is_off_cpu, says_why_it_waited
 from perfpy.analysis.sort_key import HOUR, Mode
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
-from perfpy.cli.line.option_groups import inline_of, symbol_options_of
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import inline_of, symbol_options_of
 from perfpy.cli.output.terminal import (
     TaskProgress,
     colour_start,

@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.capture.measurement import Hooks
-from perfpy.cli.line.option_groups import report_exceeded
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
+from perfpy.cli.line.shared_options import report_exceeded
 from perfpy.errors import plural
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import sys
 import time
 
 from perfpy.abi.light_types import NamedTuple, signal
-from perfpy.cli.line.option_groups import events_with_filters
-from perfpy.cli.line.options import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
+from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
+from perfpy.cli.line.shared_options import events_with_filters
 from perfpy.errors import NothingCountedError, OutputFailedError, PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli

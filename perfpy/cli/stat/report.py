@@ -19,8 +19,8 @@ from perfpy.abi.perf_records import (
     StatRound,
     ThreadMap,
 )
-from perfpy.cli.line.opening import default_input
-from perfpy.cli.line.options import CommandOptions, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.input_recording import default_input
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
 from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, count_members
 from perfpy.counts.comparison import Runs, compare_runs
@@ -30,7 +30,7 @@ from perfpy.errors import BadPerfDataError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from perfpy.cli.line.options import Parser
+    from perfpy.cli.line.option_parsing import Parser
     from perfpy.counts.aggregation import CountRow
     from perfpy.perfdata.sample_source import SampleSource
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.cli.forwarded_actions import ForwardingAction, run_record
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions, kernel_symbolizer
-from perfpy.cli.line.options import CommandOptions, Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.output.terminal import print_lines
 

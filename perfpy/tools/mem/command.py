@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.commands import load_command
 from perfpy.cli.forwarded_actions import ForwardingAction, run_record
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
-from perfpy.cli.line.options import Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Flag, Listed, Value, fail, option, parse_unsigned
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import InputOptions, VerboseOptions
 from perfpy.cli.line.subcommands import CommandWithActions
 from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.report.options import ReportCommandOptions

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.line.examples import program
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_notes
 from perfpy.cli.temporary_probes import EndingSignals, remove_orphans

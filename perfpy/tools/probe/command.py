@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.options import PerfCommand, fail
+from perfpy.cli.line.option_parsing import PerfCommand, fail
 from perfpy.tools.probe.options import ALL_PROBES, ProbeCommandOptions
 
 

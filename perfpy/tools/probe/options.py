@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from perfpy.cli.line.option_groups import QuietOptions, VerboseOptions
-from perfpy.cli.line.options import Attached, CommandOptions, Flag, Listed, Value, option, parse_unsigned, words
+from perfpy.cli.line.option_parsing import Attached, CommandOptions, Flag, Listed, Value, option, parse_unsigned, words
+from perfpy.cli.line.shared_options import QuietOptions, VerboseOptions
 
 _LACKING: Final = {
     "--bootconfig": "it formats the kernel's probes for its boot parameters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.tools.sched.options import open_sched
 from perfpy.untrusted.text import one_line

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import is_terminal
 from perfpy.scheduling.switch_times import previous_of
 from perfpy.symbols.address_spaces import DeliveredValues

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions
-from perfpy.cli.line.options import Flag, Value, fail, option, parse_unsigned, program_to_run, words
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned, program_to_run, words
+from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions
 
 if TYPE_CHECKING:
-    from perfpy.cli.line.opening import OpenRecording
+    from perfpy.cli.line.input_recording import OpenRecording
 
 
 class SchedOptions(InputOptions, VerboseOptions, DumpOptions):

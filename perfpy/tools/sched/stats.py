@@ -17,8 +17,8 @@ from perfpy.abi.perf_records import encode
 from perfpy.capture.session.output import find_destination, new_recording
 from perfpy.capture.synthesis import Environment
 from perfpy.capture.targets import Workload
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.header import CpuDomains, DomainInfo, Feature, SchedDomain, encode_feature, key_of

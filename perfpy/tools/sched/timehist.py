@@ -11,8 +11,8 @@ import numpy as np
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import SampleType
 from perfpy.abi.perfpy_encodings import STATE_BITS
-from perfpy.cli.line.option_groups import kernel_symbolizer
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.option_parsing import fail
+from perfpy.cli.line.shared_options import kernel_symbolizer
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
 from perfpy.symbols.interning import number_values

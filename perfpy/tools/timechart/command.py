@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.forwarded_actions import ForwardingAction, present_events, run_record
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, VerboseOptions
-from perfpy.cli.line.options import CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import InputOptions, VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.tools.timechart.drawing import escaped
 from perfpy.untrusted.text import one_line

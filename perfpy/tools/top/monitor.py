@@ -17,10 +17,10 @@ from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import ReportOptions, plan_report
 from perfpy.analysis.report.report import key_style, make_report, planned_scan, recording_text, report_of
 from perfpy.analysis.sort_key import TraceData
-from perfpy.capture.off_cpu import TIME_ATTR
+from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.capture.synthesis import RecordedFeatures, Synthesis, id_layout
-from perfpy.capture.unwinding.off_cpu_samples import PieceWaits, records, sum_short_waits
 from perfpy.capture.unwinding.process import plain_attr
+from perfpy.capture.unwinding.switches_to_waits import PieceWaits, records, sum_short_waits
 from perfpy.disassembly.function_code import NoCodeError
 from perfpy.errors import PerfError
 from perfpy.fleet.merging import MergedProfile, Merging
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.annotation import AnnotatedFunction
     from perfpy.analysis.report.report import Report
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.disassembly.disassembler import CodeStyle
     from perfpy.fleet.portable_profile import PortableProfile

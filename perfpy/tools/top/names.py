@@ -147,7 +147,7 @@ class LiveJitNames:
     """Requests perf maps of JVMs. One thread uses it.
 
     Other runtimes write their perf maps themselves, if they were started for it, and the view reads what was added
-    (perfpy.symbols.loader). A JVM writes its map on request only, so a new one is requested when samples hit code without a name. The
+    (perfpy.symbols.dso_symbols). A JVM writes its map on request only, so a new one is requested when samples hit code without a name. The
     requests run in a thread of their own: a JVM may need seconds for its answer, or never give one.
 
     Args:

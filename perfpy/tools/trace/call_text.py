@@ -37,8 +37,8 @@ from perfpy.tools.trace.argument_text import (
     open_text,
     result_processes,
 )
+from perfpy.tools.trace.call_sums import is_error
 from perfpy.tools.trace.calls import NO_ROW
-from perfpy.tools.trace.totals import is_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

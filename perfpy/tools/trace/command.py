@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from perfpy.capture.record_options import BufferOptions, RecordOptions, SamplingOptions, SideBandOptions, parse_callchain, parse_pages
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import TargetOptions, Workload
-from perfpy.cli.line.opening import prepare_numpy
-from perfpy.cli.line.option_groups import names_probe
-from perfpy.cli.line.options import PerfCommand, fail
+from perfpy.cli.line.input_recording import prepare_numpy
+from perfpy.cli.line.option_parsing import PerfCommand, fail
+from perfpy.cli.line.shared_options import names_probe
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.syscalls import may_measure_kernel, paranoid_level
 from perfpy.live.priority import HigherPriority
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.capture.record_options import Callchain
+    from perfpy.tools.trace.call_sums import Totals
     from perfpy.tools.trace.lines import LineOptions
+    from perfpy.tools.trace.live_trace import LiveCalls
     from perfpy.tools.trace.replay import SwitchOptions
-    from perfpy.tools.trace.session import LiveCalls
-    from perfpy.tools.trace.totals import Totals
 
 
 def run(options: TraceCommandOptions) -> int:
@@ -69,8 +69,8 @@ class LiveTrace:
     """One run of the command."""
 
     def __init__(self, options: TraceCommandOptions) -> None:
+        from perfpy.tools.trace.call_sums import NamedTotals
         from perfpy.tools.trace.replay import new_totals
-        from perfpy.tools.trace.totals import NamedTotals
 
         if not options.workload:
             prepare_numpy()
@@ -92,8 +92,8 @@ class LiveTrace:
     def run(self) -> int:
         """Print calls until the end; return the exit status."""
         from perfpy.tools.trace.lines import RUN_TIME
+        from perfpy.tools.trace.live_trace import LiveCalls
         from perfpy.tools.trace.replay import CallFilter, line_options, output_path, stack_options, wants_lines
-        from perfpy.tools.trace.session import LiveCalls
 
         options = self._options
         if (self._has_calls or options.sched) and not may_measure_kernel():
@@ -223,7 +223,7 @@ class LiveTrace:
     def _loop(self, rings: LiveRings, calls: LiveCalls, output: TraceOutput, signals: Wakeups, draining: DrainingThread) -> int:
         """Print what happens until the target ends, a signal arrives or enough lines are printed."""
         from perfpy.tools.trace.replay import summary_of, wants_summary
-        from perfpy.tools.trace.tables import named_json, named_lines
+        from perfpy.tools.trace.summary_tables import named_json, named_lines
 
         numbers: list[int] = []
         rings.watch(signals.fileno())

@@ -8,10 +8,10 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls import calls_of_group
+from perfpy.tools.trace.call_sums import is_error
 from perfpy.tools.trace.calls import EXIT, NO_ROW
 from perfpy.tools.trace.lanes import LaneCalls
 from perfpy.tools.trace.lines import NO_LINES, KnownLines, LineKeys
-from perfpy.tools.trace.totals import is_error
 from perfpy.views.page.marks import packed
 from perfpy.views.page.page import assemble
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.tools.trace.call_sums import CallTotals, Totals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
     from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.lines import LineOptions
-    from perfpy.tools.trace.totals import CallTotals, Totals
     from perfpy.views.script.pieces import Flat
 
 

@@ -20,8 +20,8 @@ from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.perfdata.tracepoint_rows import trace_columns
 from perfpy.symbols.interning import IdTable
 from perfpy.tools.trace.argument_text import ArgumentRows, Process
+from perfpy.tools.trace.call_sums import is_error
 from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, OTHER, RawWords, int_column, slices_of
-from perfpy.tools.trace.totals import is_error
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script.pieces import Flat
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import EventFormat, TraceField, Tracing
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
+    from perfpy.tools.trace.call_sums import Totals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
     from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.stack_text import StackTexts
-    from perfpy.tools.trace.totals import Totals
 
     Texts = NDArray[np.object_]
 
@@ -59,7 +59,7 @@ class LineOptions(NamedTuple):
         shows_comm, shows_cpu: print the comm, the CPU.
         failures_only: print only calls that failed.
         longer_than: print only calls that took more than this many milliseconds; 0 for all.
-        as_json: print an object for each return instead (perfpy.tools.trace.tables).
+        as_json: print an object for each return instead (perfpy.tools.trace.summary_tables).
         has_calls: system calls are traced; without them, lines of other events have no duration.
         slowest: print only this many calls, those that took longest, at the end; 0 for all.
         has_least_depth: print only calls with enough frames, which are known at the return.

@@ -10,8 +10,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TextIO
 
 from perfpy.abi.system_calls import calls_of_group, numbers_by_name
-from perfpy.cli.line.option_groups import InputOptions, TaskOptions, names_probe
-from perfpy.cli.line.options import Choice, CommandOptions, Counted, Flag, Listed, Value, fail, option, parse_unsigned, program_to_run
+from perfpy.cli.line.option_parsing import (
+    Choice,
+    CommandOptions,
+    Counted,
+    Flag,
+    Listed,
+    Value,
+    fail,
+    option,
+    parse_unsigned,
+    program_to_run,
+)
+from perfpy.cli.line.shared_options import InputOptions, TaskOptions, names_probe
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.destinations import opener
 from perfpy.untrusted.text import lines as one_line_each

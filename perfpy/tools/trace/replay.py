@@ -11,17 +11,17 @@ import numpy as np
 from perfpy.abi.columns import first_of_each, rows_where
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.filters import EventSwitch
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import convert, parse_numbers, parse_ranges
-from perfpy.cli.line.options import fail
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import fail
+from perfpy.cli.line.shared_options import convert, parse_numbers, parse_ranges
 from perfpy.errors import PerfError
+from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.call_text import CallTexts
 from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, UNNUMBERED, CallColumns, CallEvents, Pairing, call_events, call_fields
 from perfpy.tools.trace.lines import NO_LINES, LineOptions, OtherEvents, TraceLines, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.stack_text import JoinedColumns, StackLimits, StackTexts
-from perfpy.tools.trace.tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
-from perfpy.tools.trace.totals import Totals
+from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
 from perfpy.views.script.pieces import Flat
 from perfpy.workers import ForkedWorkers, jobs_for
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import Workload
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.option_groups import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
-from perfpy.cli.line.options import Flag, PerfCommand, Value, fail, option, program_to_run
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import Flag, PerfCommand, Value, fail, option, program_to_run
 from perfpy.cli.line.perfconfig import load_config
+from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
 from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command

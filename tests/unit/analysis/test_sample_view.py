@@ -22,7 +22,7 @@ from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis import sample_view
 from perfpy.analysis.dimensions import branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView, TaskStates, combine_columns, row_fingerprints
-from perfpy.capture.off_cpu import TIME_ATTR
+from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.errors import PerfError
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.symbols.interning import IdTable

@@ -12,7 +12,7 @@ from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_SWITCH_OUT, NATI
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_layout import REGISTERS, user_registers
 from perfpy.capture import sleeping_threads
-from perfpy.capture.off_cpu import RawField
+from perfpy.capture.off_cpu_events import RawField
 from perfpy.capture.sleeping_threads import DepartureRecords, Sleeper, sleepers
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.kernel.procfs import ProcFs

@@ -17,14 +17,14 @@ from perfpy.abi.perfpy_encodings import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.abi.records import NO_ID, Comm, encode
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.capture.off_cpu import TIME_ATTR
+from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.python_frames.kernel_frames import SampleInTime
 from perfpy.capture.unwinding import process
-from perfpy.capture.unwinding.off_cpu_samples import records, sum_short_waits
 from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExtents, Spool
 from perfpy.capture.unwinding.python_reader import FrameReader, SampleHeads, _KnownProcess
 from perfpy.capture.unwinding.serving import Rescue, chunk_of
+from perfpy.capture.unwinding.switches_to_waits import records, sum_short_waits
 from perfpy.errors import OutputFailedError
 from perfpy.interpreters import frames as code_objects
 from perfpy.interpreters.process import PythonProcess

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.cli.line.opening import open_recording
-from perfpy.cli.line.options import (
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.option_parsing import (
     Attached,
     Choice,
     CommandOptions,

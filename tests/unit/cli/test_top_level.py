@@ -13,7 +13,7 @@ import pytest
 from perfpy import cli
 from perfpy.cli.check import FEATURES
 from perfpy.cli.commands import COMMANDS, load_command
-from perfpy.cli.line.options import Parser
+from perfpy.cli.line.option_parsing import Parser
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top_level import ALTERNATIVES, refusal
 

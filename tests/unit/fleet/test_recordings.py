@@ -15,7 +15,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.sort_key import MachineTexts
-from perfpy.capture.off_cpu import TIME_ATTR
+from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
 from perfpy.fleet.group_difference import with_recordings

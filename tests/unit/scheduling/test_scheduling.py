@@ -12,8 +12,8 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.abi.records import IdLayout
-from perfpy.capture.off_cpu import TIME_ATTR
-from perfpy.capture.unwinding.off_cpu_samples import read_records
+from perfpy.capture.off_cpu_events import TIME_ATTR
+from perfpy.capture.unwinding.switches_to_waits import read_records
 from perfpy.scheduling.event_pairs import LockEvents, numbers_of_keys, pair_contentions, pair_events
 from perfpy.scheduling.intervals import IntervalPairing, Intervals, RunningTime, count_running
 from perfpy.scheduling.switch_times import (

@@ -14,10 +14,10 @@ from perfpy.perfdata.kept_files import KeptFiles, encode
 from perfpy.symbols import dso as dso_module
 from perfpy.symbols import perf_map
 from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable, first_occurrences, first_rows, number_values
 from perfpy.symbols.interpreters import without_interpreters
-from perfpy.symbols.loader import SymbolLoader
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, mmap, timeline

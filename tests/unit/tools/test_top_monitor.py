@@ -24,7 +24,7 @@ from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.abi.records import Lost, Mmap2
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.analysis.sort_key import Mode
-from perfpy.capture.off_cpu import WaitPlan
+from perfpy.capture.off_cpu_events import WaitPlan
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.session import output
 from perfpy.errors import OutputFailedError

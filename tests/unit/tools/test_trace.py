@@ -19,6 +19,7 @@ from perfpy.perfdata.events import FileEvent
 from perfpy.tools.trace import command as live
 from perfpy.tools.trace import lanes as lanes_module
 from perfpy.tools.trace import replay as replay_module
+from perfpy.tools.trace.call_sums import CallTotals, ThreadRows, Totals
 from perfpy.tools.trace.call_text import CallTexts
 from perfpy.tools.trace.calls import FollowedComms, Pairing
 from perfpy.tools.trace.command import command
@@ -26,8 +27,7 @@ from perfpy.tools.trace.lanes import LaneCalls, Lanes
 from perfpy.tools.trace.lines import KnownLines, LineKeys, LineOptions, TraceLines, line_heads
 from perfpy.tools.trace.options import TraceOutput, parse_selection, split_list
 from perfpy.tools.trace.replay import NO_SWITCHES, DividedCalls, SwitchedSamples, SwitchOptions
-from perfpy.tools.trace.tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines, row_texts
-from perfpy.tools.trace.totals import CallTotals, ThreadRows, Totals
+from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines, row_texts
 from tests.builders.call_events import CallEventList
 
 if TYPE_CHECKING:

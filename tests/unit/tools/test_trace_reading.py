@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from perfpy.abi.system_calls import numbers_by_name
-from perfpy.tools.trace import descriptors, record_queue, totals
+from perfpy.tools.trace import call_sums, descriptors, record_queue
 from perfpy.tools.trace import descriptors as module
 from perfpy.tools.trace import record_queue as waiting_files
+from perfpy.tools.trace.call_sums import PATH, PEER, CallTotals, NamedTotals, ThreadRows, Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, PairedEvents, Pairing
 from perfpy.tools.trace.descriptors import (
     RULES,
@@ -28,7 +29,6 @@ from perfpy.tools.trace.descriptors import (
     peer_address,
 )
 from perfpy.tools.trace.record_queue import DrainingThread, ReadRecords, RecordQueue, WaitingFiles
-from perfpy.tools.trace.totals import PATH, PEER, CallTotals, NamedTotals, ThreadRows, Totals
 from tests.builders.call_events import CallEventList
 
 if TYPE_CHECKING:
@@ -547,7 +547,7 @@ def test_peers_come_from_connections_and_addresses():
 
 def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch):
     """A program may open any number of files."""
-    monkeypatch.setattr(totals, "_MOST_NAMES", 2)
+    monkeypatch.setattr(call_sums, "_MOST_NAMES", 2)
     calls = [("unlink", (1,), 0)] * 5
 
     assert totals_table(PATH, calls, {2 * index: {0: f"/{index}"} for index in range(5)}) == {

@@ -18,7 +18,7 @@ LEFT_NOTHING = "perfpy: perf.data: the filters leave no samples: "
 @pytest.fixture(autouse=True)
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("perfpy.cli.line.opening.default_input", lambda: "perf.data")  # whatever standard input is
+    monkeypatch.setattr("perfpy.cli.line.input_recording.default_input", lambda: "perf.data")  # whatever standard input is
     (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
 
 

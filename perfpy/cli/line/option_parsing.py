@@ -18,7 +18,7 @@ Names, letters and defaults of options are perf's: perf-stat(1), perf-record(1),
     command = PerfCommand(SampleCommandOptions, run)
 
 The annotation and the kind have the same type, which mypy checks. The field's name is free; the spellings are perf's. Groups of
-options are base classes (those of `perfpy.cli.line.option_groups`, or a command's own, by topic). Help shows the options of the bases in
+options are base classes (those of `perfpy.cli.line.shared_options`, or a command's own, by topic). Help shows the options of the bases in
 order, then the class's own. Instances are immutable; `replaced(repeat=3)` returns a changed copy. The class called with values
 has defaults for the others (for tests, and for commands that call another's functions). `in_order("event", "filter")` returns the
 order of options on the line. `lacks` has perf's options that perfpy does not have: using one is an error with the reason. An
@@ -600,7 +600,7 @@ class CommandOptions:
         words_left = list(parser.words)
         words = {name: argument.taken_from(words_left) for name, argument in cls._arguments.items()}
         if words_left:
-            from perfpy.cli.line.opening import input_hint  # Only for wrong command lines, where time does not matter.
+            from perfpy.cli.line.input_recording import input_hint  # Only for wrong command lines, where time does not matter.
 
             raise UsageError(f"unexpected argument '{words_left[0]}'" + (input_hint(words_left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _occurrences=tuple(parser.occurrences))

@@ -11,8 +11,8 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
-from perfpy.capture import off_cpu
-from perfpy.capture.off_cpu import RawField, SwitchLimit, WaitPlan, add_wait_events
+from perfpy.capture import off_cpu_events
+from perfpy.capture.off_cpu_events import RawField, SwitchLimit, WaitPlan, add_wait_events
 from perfpy.capture.record_options import Callchain, RecordOptions, SideBandOptions
 from perfpy.capture.targets import Target, TargetOptions
 from perfpy.errors import KernelRefusedError, UsageError
@@ -49,7 +49,7 @@ class NoTraces(Traces):
 def asked(
     monkeypatch: pytest.MonkeyPatch, traces: type[Traces], target: Target = COMMAND, kernel: FakeKernel | None = None, **options: Any
 ):
-    monkeypatch.setattr(off_cpu, "Tracefs", traces)
+    monkeypatch.setattr(off_cpu_events, "Tracefs", traces)
     warnings: list[str] = []
     clock = Event("cpu-clock", EventAttr(type=PerfType.SOFTWARE))
     events, plan = add_wait_events([clock], record_options(off_cpu=True, **options), target, kernel or FakeKernel(), warnings.append)
@@ -135,7 +135,7 @@ class Counters:
 
 def run(rate: float, most: int, monkeypatch: pytest.MonkeyPatch, plan: WaitPlan = PLAN, seconds: float = 10.0) -> tuple[Any, list[str]]:
     clock = [100.0]
-    monkeypatch.setattr(off_cpu, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(off_cpu_events, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     counters, warnings = Counters(), list[str]()
     watched: Any = counters
     one = SwitchLimit(watched, plan, most, warnings.append)

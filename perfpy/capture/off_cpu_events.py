@@ -6,7 +6,7 @@ the leaving thread: the tracepoint sched:sched_switch, which also has the thread
 software event context-switches. The third, a tracepoint again, has the wakers (without -a only wakeups by recorded threads).
 
 None of the three is in the file. Another process converts them to samples of waits during the recording
-(perfpy.capture.unwinding.off_cpu_samples), because a machine may switch a hundred thousand times a second, and because pipes,
+(perfpy.capture.unwinding.switches_to_waits), because a machine may switch a hundred thousand times a second, and because pipes,
 --switch-output and killed recordings need them then, not at the end.
 """
 

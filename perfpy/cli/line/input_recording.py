@@ -1,4 +1,4 @@
-"""Open the recording that a command reads. Its warnings are printed on stderr when it is closed."""
+"""Open the recording that a command or tool reads, for -i, -f and -v. Its warnings are printed on stderr when it is closed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.cli.line.option_groups import (
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.line.shared_options import (
     SymbolFileOptions,
     convert,
     parse_names,
@@ -19,7 +20,6 @@ from perfpy.cli.line.option_groups import (
     parse_widths,
     symbol_options_of,
 )
-from perfpy.cli.line.perfconfig import Config
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:

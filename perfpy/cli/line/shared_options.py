@@ -1,11 +1,11 @@
-"""Groups of options that several commands have; see `perfpy.cli.line.options`."""
+"""Options that several commands and tools share (-i, -f, -v, -q, --symfs ...), as groups that a command's options extend."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from perfpy.cli.line.options import CommandOptions, Counted, Flag, Value, option, parse_unsigned
+from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, Value, option, parse_unsigned
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import one_line
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.sample_decoding import SampleLayout
-    from perfpy.capture.off_cpu import WaitPlan
+    from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.stream import Chunk
 
@@ -172,11 +172,11 @@ def _chosen_rows(chunk: Chunk, times: NDArray[np.uint64], chosen: NDArray[np.boo
 
 # Write Intervals off the CPU as SAMPLE records of the event `offcpu-time`, and the time on the CPU as READ records. Waits shorter than
 # the threshold are added up if thread, stack, state and waker are equal. Layout: perfpy.abi.sample_decoding, with the fields of
-# perfpy.capture.off_cpu.TIME_ATTR; the weight: perfpy.abi.perfpy_encodings. As in perf, a sample's address is where the thread left user
-# space, though its callchain includes the kernel's part: kernel addresses of waits are the same few functions for all threads. READ
-# records of the same event have the time that each thread was on a CPU, in nanoseconds. With them a report can compute the time that its
-# samples stand for, whatever event was sampled. perf reads such records with `report -T`. Layout: { header; u32 pid, tid; u64 value, id,
-# lost; } and the trailer { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }.
+# perfpy.capture.off_cpu_events.TIME_ATTR; the weight: perfpy.abi.perfpy_encodings. As in perf, a sample's address is where the thread
+# left user space, though its callchain includes the kernel's part: kernel addresses of waits are the same few functions for all threads.
+# READ records of the same event have the time that each thread was on a CPU, in nanoseconds. With them a report can compute the time that
+# its samples stand for, whatever event was sampled. perf reads such records with `report -T`. Layout: { header; u32 pid, tid; u64 value,
+# id, lost; } and the trailer { u32 pid, tid; u64 time; u32 cpu, res; u64 identifier; }.
 
 _BEFORE_CHAIN: Final = 8  # words: header, identifier, ip, pid and tid, time, cpu, period, nr
 _AFTER_CHAIN: Final = 1

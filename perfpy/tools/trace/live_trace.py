@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import FurtherColumns
     from perfpy.perfdata.records.delivery import OrderedChunk
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.tools.trace.call_sums import NamedTotals, Totals
     from perfpy.tools.trace.calls import CallEvents, PairedEvents
     from perfpy.tools.trace.descriptors import DescriptorNames
     from perfpy.tools.trace.lines import LineOptions
     from perfpy.tools.trace.replay import CallFilter, SwitchOptions
     from perfpy.tools.trace.stack_text import StackLimits
-    from perfpy.tools.trace.totals import NamedTotals, Totals
     from perfpy.views.script.pieces import Flat
 
     Texts = dict[int, dict[int, str]]

@@ -9,9 +9,9 @@ import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls import error_name
+from perfpy.tools.trace.call_sums import ThreadRows, Totals, is_error
 from perfpy.tools.trace.calls import EXIT, NO_ROW, UNNUMBERED
 from perfpy.tools.trace.lines import NO_LINES
-from perfpy.tools.trace.totals import ThreadRows, Totals, is_error
 from perfpy.views.script.pieces import Flat
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.tools.trace.call_sums import CallTotals, NamedTotals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import PairedEvents, ThreadNames
     from perfpy.tools.trace.lines import LineOptions, TraceLines
-    from perfpy.tools.trace.totals import CallTotals, NamedTotals
 
 
 _MILLISECOND: Final = 1e6  # nanoseconds
@@ -32,7 +32,7 @@ _HEAD: Final = (
     "                                     (msec)    (msec)    (msec)    (msec)        (%)",
     "   --------------- --------  ------ -------- --------- --------- ---------     ------",
 )
-_PARTS: Final = 16  # buckets of a power of two (perfpy.tools.trace.totals)
+_PARTS: Final = 16  # buckets of a power of two (perfpy.tools.trace.call_sums)
 _BAR: Final = 40  # the longest bar
 _HALF: Final = 0.5
 _CLOSE: Final = 1e-3  # of a unit of the last decimal

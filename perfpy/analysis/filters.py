@@ -396,8 +396,8 @@ class TimeRanges(NamedTuple):
 
     @property
     def bounded_pairs(self) -> list[tuple[int, int]]:
-        """The pairs, with open ends replaced by the latest time."""
-        return [(start, end or _END_OF_TIME) for start, end in self.ranges]
+        """The pairs as signed numbers: an open end, and times of a damaged recording beyond it, are the latest time."""
+        return [(min(start, _END_OF_TIME), min(end or _END_OF_TIME, _END_OF_TIME)) for start, end in self.ranges]
 
     def mask(self, times: NDArray[Any]) -> NDArray[Any]:
         """Return a mask of the times inside of the ranges."""

@@ -264,6 +264,14 @@ def test_the_end_of_a_single_range_is_in_and_times_of_zero_are() -> None:
     assert TimeRanges(((5, 10), (10, 20))).mask(times).tolist() == [False, True, True, True, False]
 
 
+def test_pairs_of_a_damaged_recording_are_signed_numbers():
+    """`sched timehist --time 10%-50%` computes with them in signed columns."""
+    latest = (1 << 63) - 1
+    share = parse_time_ranges("10%-50%", 0, (1 << 64) - 1)
+    assert share.bounded_pairs[0][1] == latest
+    assert TimeRanges(((1 << 63, 0),)).bounded_pairs == [(latest, latest)]
+
+
 def test_begin_and_end_come_from_the_header_or_else_from_samples(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     for built, times in ((simple_recording(2), None), (simple_recording(2).feature(Feature.SAMPLE_TIME, SampleTime(5, 9)), (5, 9))):

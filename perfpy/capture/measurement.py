@@ -20,6 +20,7 @@ from perfpy.counts.aggregation import (
     aggregate,
     mean,
     one_cell_a_package,
+    part_numbers,
     relative_error,
     standard_error,
 )
@@ -586,7 +587,7 @@ def grouping_of(target: Target, mode: Aggregation, *, cache_level: int | None = 
     from perfpy.kernel.cpus import Topology
 
     topology = Topology()
-    return Grouping.by_part(mode, {cpu: topology.part(mode.name, cpu, cache_level) for cpu in sorted(target.cpus)})
+    return Grouping.by_part(mode, {cpu: part_numbers(mode, topology, cpu, cache_level) for cpu in sorted(target.cpus)})
 
 
 def _packages_of(events: Sequence[Event]) -> Callable[[int], int]:

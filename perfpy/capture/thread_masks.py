@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.counts.aggregation import Aggregation, part_numbers
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 EACH_CPU: Final = "cpu"
 #: The word -> the part of the machine that has a thread of its own.
-_PARTS: Final = MappingProxyType({"core": "CORE", "package": "SOCKET", "numa": "NODE"})
+_PARTS: Final = MappingProxyType({"core": Aggregation.CORE, "package": Aggregation.SOCKET, "numa": Aggregation.NODE})
 _FORMS: Final = "cpu, core, package, numa, or lists of CPUs such as 0-3/0:4-7/4"
 
 
@@ -42,7 +43,7 @@ def thread_masks(text: str, recorded: Collection[int], online: Collection[int], 
         return list(_parse_masks(text, recorded, online))
     parts: dict[tuple[int, ...], list[int]] = {}
     for cpu in sorted({*online, *recorded}):
-        parts.setdefault(topology.part(_PARTS[text], cpu), []).append(cpu)
+        parts.setdefault(part_numbers(_PARTS[text], topology, cpu), []).append(cpu)
     masks = (ThreadMask(frozenset(cpus).intersection(recorded), frozenset(cpus)) for cpus in parts.values())
     return [mask for mask in masks if mask.rings]
 

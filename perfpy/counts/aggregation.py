@@ -14,9 +14,30 @@ from perfpy.abi.light_types import Enum, NamedTuple
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Final
+    from typing import Final, Protocol
 
     from perfpy.abi.attr import CountedEvent, CountState
+
+    class CpuPositions(Protocol):
+        """The numbers that tell where a CPU is: those of this machine (perfpy.kernel.cpus), or those of a recording."""
+
+        def socket(self, cpu: int) -> int:
+            """Return the CPU's package."""
+
+        def die(self, cpu: int) -> int:
+            """Return the die within the package."""
+
+        def cluster(self, cpu: int) -> int:
+            """Return the cluster within the die."""
+
+        def core(self, cpu: int) -> int:
+            """Return the core within the die."""
+
+        def node(self, cpu: int) -> int:
+            """Return the NUMA node."""
+
+        def cache(self, cpu: int, level: int | None) -> tuple[int, int]:
+            """Return the level and the id of the CPU's cache at a level, or of its last one."""
 
 
 class Aggregation(Enum):
@@ -31,6 +52,27 @@ class Aggregation(Enum):
     CORE = 6
     THREAD = 7
     NODE = 9
+
+
+class AggregateColumn(NamedTuple):
+    """The column of an aggregation: its heading, its width in text, and its key in JSON objects."""
+
+    heading: str
+    width: int
+    key: str
+
+
+#: perf's
+AGGREGATE_COLUMNS: Final = {
+    Aggregation.NONE: AggregateColumn("cpu", 6, "cpu"),
+    Aggregation.SOCKET: AggregateColumn("socket", 6, "socket"),
+    Aggregation.NODE: AggregateColumn("node", 6, "node"),
+    Aggregation.DIE: AggregateColumn("die", 12, "die"),
+    Aggregation.CORE: AggregateColumn("core", 18, "core"),
+    Aggregation.CLUSTER: AggregateColumn("cluster", 20, "cluster"),
+    Aggregation.CACHE: AggregateColumn("cache", 22, "cache"),
+    Aggregation.THREAD: AggregateColumn("comm-pid", 16, "thread"),
+}
 
 
 def count_members(events: Sequence[CountedEvent]) -> None:
@@ -139,18 +181,33 @@ class Grouping:
 
     @classmethod
     def by_part(cls, mode: Aggregation, parts: dict[int, tuple[int, ...]]) -> Grouping:
-        """Group by part of the topology. `parts` maps a CPU to its part's numbers, as Topology.part returns them."""
+        """Group by part of the topology. `parts` maps a CPU to its part_numbers()."""
         numbers = sorted(set(parts.values()))
         index = {number: i for i, number in enumerate(numbers)}
         aggregate_ids = [AggregateId(part_label(mode, number)) for number in numbers]
         return cls(mode, aggregate_ids, lambda cell: index[parts[cell.cpu]])
 
 
-def part_label(mode: Aggregation, numbers: tuple[int, ...]) -> str:
-    """Return the name of a part of the topology, such as S0-D0-C1 for core 1 of die 0 of socket 0.
+def part_numbers(mode: Aggregation, topology: CpuPositions, cpu: int, cache_level: int | None = None) -> tuple[int, ...]:
+    """Return the numbers that identify a CPU's part of the topology.
 
-    `numbers` are socket and die, followed by cluster and core, or by a cache's level and id. A node has only its own number.
+    They are socket and die, followed by cluster and core, or by a cache's level and id. A node has only its own number.
     """
+    if mode is Aggregation.NODE:
+        return (topology.node(cpu),)
+    socket, die = topology.socket(cpu), topology.die(cpu)
+    if mode is Aggregation.SOCKET:
+        return (socket,)
+    if mode is Aggregation.DIE:
+        return (socket, die)
+    if mode is Aggregation.CACHE:
+        return (socket, die, *topology.cache(cpu, cache_level))
+    cluster = topology.cluster(cpu)
+    return (socket, die, cluster) if mode is Aggregation.CLUSTER else (socket, die, cluster, topology.core(cpu))
+
+
+def part_label(mode: Aggregation, numbers: tuple[int, ...]) -> str:
+    """Return the name of a part of the topology, such as S0-D0-C1 for core 1 of die 0 of socket 0. `numbers` are its part_numbers()."""
     if mode is Aggregation.NODE:
         return f"N{numbers[0]}"
     socket, *rest = numbers

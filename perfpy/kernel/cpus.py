@@ -179,21 +179,3 @@ class Topology:
                 shared = parse_cpu_list(read_text(f"{folder}/index{index}/shared_cpu_list") or "")
                 best = (cache_level, min(shared, default=cpu))
         return best
-
-    def part(self, kind: str, cpu: int, cache_level: int | None = None) -> tuple[int, ...]:
-        """Return the numbers that identify a CPU's part of the topology.
-
-        `kind` is SOCKET (socket), DIE (socket, die), CLUSTER (+ cluster), CORE (+ cluster, core), CACHE (socket, die, level, id) or NODE
-        (node).
-        """
-        if kind == "NODE":
-            return (self.node(cpu),)
-        socket, die = self.socket(cpu), self.die(cpu)
-        if kind == "SOCKET":
-            return (socket,)
-        if kind == "DIE":
-            return (socket, die)
-        if kind == "CACHE":
-            return (socket, die, *self.cache(cpu, cache_level))
-        cluster = self.cluster(cpu)
-        return (socket, die, cluster) if kind == "CLUSTER" else (socket, die, cluster, self.core(cpu))

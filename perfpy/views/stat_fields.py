@@ -10,7 +10,7 @@ import json
 import math
 import re
 
-from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow, Ratio
+from perfpy.counts.aggregation import AGGREGATE_COLUMNS, AggregateId, Aggregation, CountRow, Ratio
 from perfpy.untrusted.text import one_line
 from perfpy.views.stat_text import NOT_COUNTED, NOT_SUPPORTED, metric_names, ratios_without_counts
 
@@ -23,17 +23,8 @@ if TYPE_CHECKING:
 
 
 _NUMBER: Final = re.compile(r"[0-9.]*")
-_HEADINGS: Final = {
-    Aggregation.CORE: ("core", "cpus"),
-    Aggregation.CACHE: ("cache", "cpus"),
-    Aggregation.CLUSTER: ("cluster", "cpus"),
-    Aggregation.DIE: ("die", "cpus"),
-    Aggregation.SOCKET: ("socket", "cpus"),
-    Aggregation.NONE: ("cpu",),
-    Aggregation.THREAD: ("comm-pid",),
-    Aggregation.NODE: ("node",),
-    Aggregation.GLOBAL: (),
-}
+#: lines of these aggregations have no heading for the number of their CPUs
+_WITHOUT_CPUS: Final = (Aggregation.NONE, Aggregation.THREAD, Aggregation.NODE)
 #: number of count fields that the line of a further ratio leaves empty
 _EMPTY_BEFORE_RATIO: Final = 5
 
@@ -96,7 +87,11 @@ class CsvView:
     def _metric_lines(self, tally: Tally) -> Iterator[str]:
         if not self._headed:
             self._headed = True
-            names = (["time"] if tally.timestamp is not None else []) + [*_HEADINGS[tally.mode], *metric_names(tally)]
+            names = ["time"] if tally.timestamp is not None else []
+            if tally.mode is not Aggregation.GLOBAL:
+                names.append(AGGREGATE_COLUMNS[tally.mode].heading)
+                names += [] if tally.mode in _WITHOUT_CPUS else ["cpus"]
+            names += metric_names(tally)
             yield "".join(name + self._separator for name in names) + "\n"
         stamp = [_timestamp(tally.timestamp)] if tally.timestamp is not None else []
         for aggregate_id, lines in tally.lines_by_aggregate():
@@ -156,18 +151,6 @@ def bare_number(ratio: Ratio) -> str:
 # Keys, their order and number formats are those of perf 6.12, but names are escaped as JSON requires.
 
 
-_KEYS: Final = {
-    Aggregation.CORE: "core",
-    Aggregation.CACHE: "cache",
-    Aggregation.CLUSTER: "cluster",
-    Aggregation.DIE: "die",
-    Aggregation.SOCKET: "socket",
-    Aggregation.NODE: "node",
-    Aggregation.NONE: "cpu",
-    Aggregation.THREAD: "thread",
-}
-
-
 class JsonView:
     """A writer of the tallies of one measurement."""
 
@@ -224,7 +207,7 @@ def _aggregate(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> list
     if mode is Aggregation.GLOBAL:
         return []
     name = str(aggregate_id.cpu) if mode is Aggregation.NONE else aggregate_id.label
-    fields = [f'"{_KEYS[mode]}" : {_text(name)}']
+    fields = [f'"{AGGREGATE_COLUMNS[mode].key}" : {_text(name)}']
     if mode not in (Aggregation.NONE, Aggregation.THREAD):
         fields.append(f'"aggregate-number" : {cells}')
     return fields

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import math
 
-from perfpy.counts.aggregation import AggregateId, Aggregation, CountRow, Ratio, ratio_name, relative_error, standard_error
+from perfpy.counts.aggregation import (
+    AGGREGATE_COLUMNS,
+    AggregateId,
+    Aggregation,
+    CountRow,
+    Ratio,
+    ratio_name,
+    relative_error,
+    standard_error,
+)
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -27,19 +36,6 @@ _METRIC_ONLY_WIDTH: Final = 20
 _GROUP_WIDTH: Final = 49
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
-
-#: width and heading of the column for the aggregate
-_AGGREGATE_COLUMNS: Final = {
-    Aggregation.GLOBAL: (0, ""),
-    Aggregation.NONE: (6, "cpu"),
-    Aggregation.SOCKET: (6, "socket"),
-    Aggregation.NODE: (6, "node"),
-    Aggregation.DIE: (12, "die"),
-    Aggregation.CORE: (18, "core"),
-    Aggregation.CLUSTER: (20, "cluster"),
-    Aggregation.CACHE: (22, "cache"),
-    Aggregation.THREAD: (16, "comm-pid"),
-}
 
 
 class TextView:
@@ -79,15 +75,16 @@ class TextView:
             runs = f" ({tally.runs} runs)" if tally.runs > 1 else ""
             yield f"\n Performance counter stats for {self._title}{runs}:\n\n"
             if self._metric_only:
-                width = _AGGREGATE_COLUMNS[tally.mode][0] + (17 if tally.has_cgroups else 0)
+                aggregate = 0 if tally.mode is Aggregation.GLOBAL else AGGREGATE_COLUMNS[tally.mode].width
+                width = aggregate + (17 if tally.has_cgroups else 0)
                 yield " " + " " * width + self._metric_names(tally) + "\n"
             return
-        width, name = _AGGREGATE_COLUMNS[tally.mode]
         heading = f"#{'time':>15}"
         if tally.mode is Aggregation.THREAD:
             heading += f" {'comm':>16}-{'pid':<7}"
         elif tally.mode is not Aggregation.GLOBAL:
-            heading += f" {name:<{width}}" + ("" if tally.mode is Aggregation.NONE else " cpus")
+            column = AGGREGATE_COLUMNS[tally.mode]
+            heading += f" {column.heading:<{column.width}}" + ("" if tally.mode is Aggregation.NONE else " cpus")
         if self._metric_only:
             yield f"{heading} {self._metric_names(tally)}\n"
         else:
@@ -193,7 +190,7 @@ def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -
         return ""
     if mode is Aggregation.THREAD:
         return one_line(f"{aggregate_id.comm:>16}-{aggregate_id.pid:<7} ")
-    width = _AGGREGATE_COLUMNS[mode][0]
+    width = AGGREGATE_COLUMNS[mode].width
     return f"{aggregate_id.label:<{width}} " + ("" if mode is Aggregation.NONE else f"{cells:4d} ")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.attr import CountedEvent, CountState
 from perfpy.abi.cpu_list import parse_cpu_list
@@ -22,13 +22,13 @@ from perfpy.abi.perf_records import (
 from perfpy.cli.line.input_recording import default_input
 from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
-from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, count_members
+from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, count_members, part_numbers
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import BadPerfDataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from perfpy.cli.line.option_parsing import Parser
     from perfpy.counts.aggregation import CountRow
@@ -223,7 +223,8 @@ class RecordedCounts:
         self._require_listed("cpu", self.cpus)
         if mode is Aggregation.NONE:
             return Grouping.by_cpu(self.cpus)
-        return Grouping.by_part(mode, {cpu: self._part(mode, cpu, cache_level) for cpu in self.cpus})
+        topology = _RecordedTopology(self._data.features)
+        return Grouping.by_part(mode, {cpu: part_numbers(mode, topology, cpu, cache_level) for cpu in self.cpus})
 
     def _require_listed(self, field: str, listed: Iterable[int]) -> None:
         """Raise BadPerfDataError if counts have a CPU or thread that the file does not list. field: a field of CounterCell."""
@@ -231,28 +232,6 @@ class RecordedCounts:
         if strange := counted.difference(listed):
             reason = f"counts of {field} {min(strange)}, which the file does not list"
             raise BadPerfDataError(self._data.path, reason, remedy="--per-socket, -A and similar options need that list")
-
-    def _part(self, mode: Aggregation, cpu: int, cache_level: int | None) -> tuple[int, ...]:
-        if mode is Aggregation.NODE:
-            nodes = self._data.features.get("numa_topology") or ()
-            return (next((node.node for node in nodes if cpu in _cpus(node.cpus)), 0),)
-        topology = self._data.features.get("cpu_topology")
-        cpus_of_topology = topology.cpus if topology else ()
-        core, socket, die = cpus_of_topology[cpu] if 0 <= cpu < len(cpus_of_topology) else (cpu, 0, 0)
-        if mode is Aggregation.SOCKET:
-            return (socket,)
-        if mode is Aggregation.CACHE:
-            return (socket, die or 0, *self._cache(cpu, cache_level))
-        more = {Aggregation.DIE: (), Aggregation.CLUSTER: (0,), Aggregation.CORE: (0, core)}[mode]
-        return (socket, die or 0, *more)
-
-    def _cache(self, cpu: int, level: int | None) -> tuple[int, int]:
-        level_and_cpu = (level or 0, -1)
-        for cache in self._data.features.get("cache") or ():
-            shared = _cpus(cache.map)
-            if cpu in shared and (cache.level == level or (level is None and cache.level > level_and_cpu[0])):
-                level_and_cpu = (cache.level, min(shared))
-        return level_and_cpu
 
     def tallies(self, grouping: Grouping) -> Iterator[Tally]:
         """Yield a tally per round: each interval, and each result."""
@@ -285,6 +264,44 @@ class RecordedCounts:
             rows = [its_rows[0] for its_rows in self._rows(cells, everything).values()]
             runs.add(record.time, {row.event.name: (row.event.unit, row.amount) for row in rows if row.was_counted})
         return runs
+
+
+class _RecordedTopology:
+    """A recording's CPUs, from the features of its header: the same numbers as perfpy.kernel.cpus.Topology's of a running machine."""
+
+    def __init__(self, features: Mapping[str, Any]) -> None:
+        topology = features.get("cpu_topology")
+        self._cpus = topology.cpus if topology else ()
+        self._nodes = features.get("numa_topology") or ()
+        self._caches = features.get("cache") or ()
+
+    def _cpu(self, cpu: int) -> tuple[int, int, int | None]:
+        """Return core, socket and die."""
+        return self._cpus[cpu] if 0 <= cpu < len(self._cpus) else (cpu, 0, 0)
+
+    def socket(self, cpu: int) -> int:
+        return self._cpu(cpu)[1]
+
+    def die(self, cpu: int) -> int:
+        return self._cpu(cpu)[2] or 0
+
+    def cluster(self, _cpu: int) -> int:
+        """Return 0: headers have no clusters."""
+        return 0
+
+    def core(self, cpu: int) -> int:
+        return self._cpu(cpu)[0]
+
+    def node(self, cpu: int) -> int:
+        return next((node.node for node in self._nodes if cpu in _cpus(node.cpus)), 0)
+
+    def cache(self, cpu: int, level: int | None) -> tuple[int, int]:
+        level_and_cpu = (level or 0, -1)
+        for cache in self._caches:
+            shared = _cpus(cache.map)
+            if cpu in shared and (cache.level == level or (level is None and cache.level > level_and_cpu[0])):
+                level_and_cpu = (cache.level, min(shared))
+        return level_and_cpu
 
 
 def _signed_pid(pid: int) -> int:

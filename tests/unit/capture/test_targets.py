@@ -14,6 +14,7 @@ from perfpy.capture.cgroups import matching
 from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.targets import ANY, TargetOptions, Workload, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
+from perfpy.counts.aggregation import Aggregation, part_numbers
 from perfpy.errors import UsageError, WorkloadFailedError
 from perfpy.events.event import Event
 from perfpy.kernel.cpus import Topology
@@ -124,10 +125,10 @@ def test_topology_of_a_tree(tmp_path: Path) -> None:
     (tmp_path / "devices/system/node/node4").mkdir(parents=True)
     (tmp_path / "devices/system/node/node4/cpulist").write_text("1\n")
     topology = Topology(str(tmp_path))
-    assert topology.part("CORE", 1) == (1, 0, 0, 3)
-    assert topology.part("NODE", 1) == (4,)
-    assert topology.part("CACHE", 1) == (1, 0, 2, 1)
-    assert topology.part("CACHE", 1, 3) == (1, 0, 3, -1)
+    assert part_numbers(Aggregation.CORE, topology, 1) == (1, 0, 0, 3)
+    assert part_numbers(Aggregation.NODE, topology, 1) == (4,)
+    assert part_numbers(Aggregation.CACHE, topology, 1) == (1, 0, 2, 1)
+    assert part_numbers(Aggregation.CACHE, topology, 1, 3) == (1, 0, 3, -1)
 
 
 def test_without_sysfs_online_cpus_come_from_proc_stat(monkeypatch, tmp_path):

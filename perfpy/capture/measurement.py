@@ -516,7 +516,7 @@ def choose_events(
         only: the PMU to use if an event matches several, or "".
         adds_cores: whether counts of several kinds of cores are added.
     """
-    if null_run:
+    if null_run and not texts:
         return [], []
     if not texts and not detailed and not cores and not _has_several_core_pmus():
         return [_generic_event(name) for name in default_events(target)], []

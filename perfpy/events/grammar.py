@@ -435,8 +435,8 @@ class EventDraft:
         self.filter = combine_filters(self.filter, expression)
 
     def event(self, leader: Event | None, added_to: Event | None) -> Event:
-        """Return the event, with its natural unit if the PMU defines none."""
-        unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 else natural_unit(self.attr, self.tool)
+        """Return the event, with its natural unit if it is no PMU's: `software/config=1/` counts as it is."""
+        unit, scale = (self.unit, self.scale) if self.unit or self.scale != 1.0 or self.pmu else natural_unit(self.attr, self.tool)
         return Event(
             self.name,
             self.attr,

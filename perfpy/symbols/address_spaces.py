@@ -208,6 +208,9 @@ class TaskReplay:
         self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
         self._thread_comms = ThreadComms(0)  # by index of comms
         self._processes = ProcessSpaces(with_exits=not keep_exited)
+        self._keep_exited = keep_exited
+        self._early_comms: dict[int, int] = {}  #: tid -> the first name of threads that were there before the recording
+        self._unnamed_forks: dict[int, int] = {}  #: tid -> index into the comms of tasks
         self.space_pid, self.space_since = self._processes.pid, self._processes.since
         self._comm_numbers = {IDLE: 0}
         self._number_of_comm = [-1] * len(self._comms)
@@ -237,7 +240,10 @@ class TaskReplay:
         for record_rank, kind, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
             apply[kind](of_group, record_rank)
         tasks, user = self._tasks, self._user.maps
-        self.comm_history = ValueHistory([0, *tasks.tid], [0, *tasks.rank], [0, *self._task_comms])
+        early_tids, early_comms = self._early_comms.keys(), self._early_comms.values()
+        self.comm_history = ValueHistory(
+            [0, *early_tids, *tasks.tid], [*[0] * (1 + len(early_tids)), *tasks.rank], [0, *early_comms, *self._task_comms]
+        )
         changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
         owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
         self.changes = ValueHistory(owner, changed, changed)
@@ -273,6 +279,13 @@ class TaskReplay:
         number = self._number_of_comm[comm]
         if number < 0:
             number = self._number_of_comm[comm] = self._comm_number(self._comms[comm])
+        if self._keep_exited and tid not in self._thread_comms.living:
+            # To perf report, a thread's first name is also that of its samples before it.
+            fork = self._unnamed_forks.pop(tid, None)
+            if fork is None:
+                self._early_comms.setdefault(tid, number)
+            else:
+                self._task_comms[fork] = number
         self._thread_comms.living[tid] = number
         self._task_comms.append(number)
         if tid != pid:
@@ -282,6 +295,8 @@ class TaskReplay:
         tasks = self._tasks
         tid = tasks.tid[row]
         comm = self._thread_comms.fork(tid, tasks.ptid[row])
+        if comm is None:
+            self._unnamed_forks[tid] = len(self._task_comms)
         self._task_comms.append(NOBODY if comm is None else comm)
         self._processes.fork(tasks.pid[row], tid, tasks.ppid[row], tasks.misc[row], rank)
 

@@ -100,7 +100,7 @@ def _namespace_entries(r: kernel.Namespaces) -> Iterator[str]:
     for i, (device, inode) in enumerate(r.namespaces):
         name = _NAMESPACES[i] if i < len(_NAMESPACES) else "(unknown)"
         yield "\n\t\t " if i and i % 4 == 0 else ""
-        yield f"{i}/{name}: {device}/0x{inode:x}" + (", " if i + 1 < len(r.namespaces) else "]\n")
+        yield f"{i}/{name}: {device}/{f'{inode:#x}' if inode else 0}" + (", " if i + 1 < len(r.namespaces) else "]\n")
 
 
 def _switch_direction(misc: int) -> str:

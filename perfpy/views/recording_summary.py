@@ -236,8 +236,8 @@ class _TaskTree:
         for task in self._by_tid.values():
             if task.tid:
                 children.setdefault(task.parent if task.parent in self._by_tid else NO_PARENT, []).append(task)
-        todo = [(task, 1) for task in _last_first(children.get(NO_PARENT, []))]
-        todo += [(task, 1) for task in _last_first(children.get(0, []))]
+        todo = [(task, 1) for task in _last_first(children.get(0, []))]
+        todo += [(task, 1) for task in _last_first(children.get(NO_PARENT, []))]
         todo.append((self._by_tid[0], 0))
         visited = set()
         while todo:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from perfpy.views.recorded import Recorded
 
 
+_NO_TASK: Final = -1
 _COLUMNS: Final = frozenset(("time", "pid", "tid", "cpu", "ip", "callchain", "cpumode", "raw"))
 _ESCAPES: Final = {
     **{number: f"\\u{number:04x}" for number in (*range(0x20), *range(0xDC80, 0xDD00))},
@@ -61,6 +62,7 @@ class SampleJson:
         self._ranges = ranges
         self._frames: list[str] = []
         self._names: dict[int, str] = {}
+        self._pid_of_exited = _NO_TASK
         self._has_cpu = recording.data.has(SampleType.CPU)
         tracing = recording.data.tracing
         self._payloads = None if tracing is None else PayloadTexts(tracing, symbolizer)
@@ -116,6 +118,19 @@ class SampleJson:
         ordered: list[str] = texts[rows].tolist()
         return ordered
 
+    def _pids_of_threads(self, pid: NDArray[Any], tid: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the process of each sample's thread. To perf, all exited threads (tid -1) are one, of the first one's process."""
+        pids = pid.astype(np.int32)
+        exited = np.flatnonzero(tid.astype(np.int32) == _NO_TASK)
+        if self._pid_of_exited == _NO_TASK:
+            known = np.flatnonzero(pids[exited] != _NO_TASK)
+            if len(known):
+                exited = exited[known[0] :]
+                self._pid_of_exited = int(pids[exited[0]])
+        if self._pid_of_exited != _NO_TASK:
+            pids[exited] = self._pid_of_exited
+        return pids
+
     def _of_event(self, batch: Batch, number: int, stamps: NDArray[np.uint64]) -> Iterator[str]:
         """Yield the texts of one event's samples."""
         event = self._recording.events[number]
@@ -125,7 +140,7 @@ class SampleJson:
         chains = self._chains(batch, pid, with_chain=has_callchain(event))
         cpus = [f'\n\t\t\t"cpu": {one},' for one in cpu.astype(np.int32).tolist()] if self._has_cpu else [""] * len(batch)
         fields = self._fields(batch) if event.tracepoint else itertools.repeat("")
-        tasks = pid.astype(np.int32).tolist(), tid.astype(np.int32).tolist()
+        tasks = self._pids_of_threads(pid, tid).tolist(), tid.astype(np.int32).tolist()
         whole = zip(stamps.tolist(), *tasks, cpus, comms, chains, fields, strict=False)  # fields may have no end
         for stamp, one_pid, one_tid, cpu_text, comm, chain, more in whole:
             if comm not in self._names:

@@ -236,12 +236,11 @@ _RULE = "-" * 60
 
 def machine_lines(*, controlled: bool) -> Iterator[str]:
     """Yield the CPU's identification, and whether --control is active."""
-    from perfpy.capture.synthesis import Environment
+    from perfpy.kernel.cpus import event_tables_identity
 
     yield from mounted_lines()
-    cpu = Environment().cpu_id(os.uname().machine)
-    if cpu:
-        yield f"Using CPUID {cpu.replace(',', '-')}"
+    if identity := event_tables_identity():
+        yield f"Using CPUID {identity}"
     if not controlled:
         yield "Control descriptor is not initialized"
 

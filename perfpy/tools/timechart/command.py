@@ -136,6 +136,7 @@ def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterat
     if not history.end and not power.end:
         fail(f"{recording.path}: no tracepoints of switches or states of CPUs; record them: perfpy timechart record -- COMMAND")
     header = recording.header
+    times = recording.times()
     parts = ChartParts(
         options.width,
         options.tasks,
@@ -146,9 +147,10 @@ def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterat
         is_highlighted=_highlight(options.highlight),
         cpus=getattr(header.get("nrcpus"), "online", 0),
         cpu_model=f"{escaped(str(header['cpudesc']))}\n" if header.get("cpudesc") else "",
+        first=times.first,
+        last=times.last,
     )
-    begins = [time for time in (history.begin, power.begin) if time]
-    return draw_tasks(history, power, parts), max(history.end, power.end) - min(begins, default=0)
+    return draw_tasks(history, power, parts), times.last - times.first
 
 
 def _choice(options: TimechartOptions) -> Callable[[str, int], bool] | None:

@@ -45,6 +45,7 @@ class ChartParts(NamedTuple):
         is_highlighted: whether to highlight a task, by its name and the length of the interval (nanoseconds).
         cpus: of the machine.
         cpu_model: of the machine.
+        first, last: nanoseconds, of the first and the last sample of any event.
     """
 
     width: int
@@ -56,6 +57,8 @@ class ChartParts(NamedTuple):
     is_highlighted: Callable[[str, int], bool]
     cpus: int
     cpu_model: str
+    first: int
+    last: int
 
 
 def draw_tasks(history: TaskHistory, power: PowerHistory, parts: ChartParts) -> Iterator[str]:
@@ -65,11 +68,10 @@ def draw_tasks(history: TaskHistory, power: PowerHistory, parts: ChartParts) -> 
 
 class _TaskChart:
     def __init__(self, history: TaskHistory, power: PowerHistory, parts: ChartParts) -> None:
-        self._first = min((time for time in (history.begin, power.begin) if time), default=0)
         self._history = history
         self._power = power
         self._parts = parts
-        self._axis = Axis.of(self._first, max(history.end, power.end), parts.width)
+        self._axis = Axis.of(parts.first, parts.last, parts.width)
         self._cpus = min(max(history.cpus, power.cpus, parts.cpus), _MOST_CPUS)
         self._shown = _shown_names(history.tasks, parts) if parts.with_tasks else []
         self._intervals_of = _IntervalsByName(history.intervals)
@@ -90,7 +92,7 @@ class _TaskChart:
             self._row_of[name.number] = row
             row += 1
         if self._parts.with_cpus:
-            yield from power_elements(self._power, self._axis, self._first, self._cpus, self._parts.position_of_cpu)
+            yield from power_elements(self._power, self._axis, self._parts.first, self._cpus, self._parts.position_of_cpu)
         if self._parts.with_tasks:
             tasks = {task.tid: task for task in self._history.tasks}
             for wakeup in reversed(self._history.wakeups):

@@ -107,14 +107,13 @@ class TaskHistory(NamedTuple):
         tasks: by process number of the parent and own number.
         intervals: of all names.
         wakeups: in order of time.
-        begin, end: nanoseconds, of the recording's switches and wakeups; 0 without any.
+        end: nanoseconds, of the last switch or wakeup; 0 without any.
         cpus: one more than the highest CPU.
     """
 
     tasks: list[ChartedTask]
     intervals: StateIntervals
     wakeups: list[Wakeup]
-    begin: int
     end: int
     cpus: int
 
@@ -126,12 +125,11 @@ def read_task_history(source: SampleSource) -> TaskHistory:
     records = source.side_band(TASK_RECORDS)
     changes = iter([(side.key, side.record) for side in records])
     change = next(changes, None)
-    begin = end = cpus = 0
+    end = cpus = 0
     for key, time, cpu, event, first, second, third in _events(tables):
         while change is not None and change[0] <= key:
             state.apply(change[1])
             change = next(changes, None)
-        begin = min(begin or time, time)
         end, cpus = max(end, time), max(cpus, cpu + 1)
         if event == 0:
             state.switch(time, cpu, first, second, third)
@@ -140,7 +138,7 @@ def read_task_history(source: SampleSource) -> TaskHistory:
     while change is not None:
         state.apply(change[1])
         change = next(changes, None)
-    return TaskHistory(state.sorted_tasks(), state.intervals(), state.wakeups, begin, end, cpus)
+    return TaskHistory(state.sorted_tasks(), state.intervals(), state.wakeups, end, cpus)
 
 
 def _events(tables: dict[str, TracepointRows]) -> Iterator[tuple[int, ...]]:
@@ -294,7 +292,7 @@ class PowerHistory(NamedTuple):
         frequencies: in order of their ends; the last ones are in `last`.
         set_frequencies: in order of time.
         last: begin and frequency of each CPU at the end of the recording.
-        begin, end: nanoseconds, of all events; 0 without any.
+        end: nanoseconds, of the last event; 0 without any.
         cpus: one more than the highest CPU.
     """
 
@@ -302,7 +300,6 @@ class PowerHistory(NamedTuple):
     frequencies: list[CpuState]
     set_frequencies: list[int]
     last: dict[int, tuple[int, int]]
-    begin: int
     end: int
     cpus: int
 
@@ -342,7 +339,7 @@ def read_power(source: SampleSource) -> PowerHistory:
         last[cpu] = (time, state)
     times = [time for time, _, _ in (*idle, *frequencies)]
     cpus = max((cpu for _, cpu, _ in (*idle, *frequencies)), default=-1) + 1
-    return PowerHistory(states, changes, [state for _, _, state in frequencies], last, min(times, default=0), max(times, default=0), cpus)
+    return PowerHistory(states, changes, [state for _, _, state in frequencies], last, max(times, default=0), cpus)
 
 
 def _columns(rows: TracepointRows | None) -> list[tuple[int, int, int]]:

@@ -93,7 +93,8 @@ class EventLines:
         self._flat_frames = context.frame_texts(style, b" ")
         self._chain_frames = context.frame_texts(style, b"\t", b"\n")
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
-        self._data_frames = context.frame_texts(style if names_data_address(event) else plain_address)
+        # perf prints no source line for them
+        self._data_frames = context.frame_texts(style._replace(source=False) if names_data_address(event) else plain_address)
         self._data_sources = field_text.DataSourceTexts()
 
     @cached_property

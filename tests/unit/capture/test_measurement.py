@@ -360,3 +360,10 @@ def test_a_counter_that_never_ran_is_reported() -> None:
 
     work()
     assert "never on the hardware" in work.counts["page-faults:u"].why_not
+
+
+def test_a_null_run_counts_the_events_that_are_named() -> None:
+    """perf's -n leaves out its own choice of events only."""
+    target = Target("command", (), (0,), "")
+    assert measurement.choose_events((), (), target, null_run=True) == ([], [])
+    assert [event.name for event in measurement.choose_events(("task-clock",), (), target, null_run=True)[0]] == ["task-clock"]

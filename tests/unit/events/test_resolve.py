@@ -346,3 +346,11 @@ def test_a_raw_code_of_17_digits_is_refused_as_too_large(text: str, tmp_path: Pa
         parse_events(text, machine=power9(tmp_path).machine())
     assert caught.value.column == text.index("r1" if "r1" in text else "r0")
     assert caught.value.expected == "at most 16 hexadecimal digits"
+
+
+def test_a_clock_by_its_number_counts_as_the_pmu_does(machine) -> None:
+    """As in perf: only the name has the unit of milliseconds."""
+    (by_number,) = parse_events("software/config=1/", machine=machine)
+    (by_name,) = parse_events("task-clock", machine=machine)
+    assert (by_number.unit, by_number.scale) == ("", 1.0)
+    assert (by_name.unit, by_name.scale) == ("msec", 1e-6)

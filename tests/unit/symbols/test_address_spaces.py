@@ -225,6 +225,14 @@ def test_an_exited_thread_has_no_name_any_more():
     assert comms(source, (1, 4), (1, 5), (2, 7)) == ["sh", ":1", ":2"]
 
 
+def test_to_a_report_the_first_name_of_a_thread_is_also_that_of_its_earlier_samples():
+    """As in perf report, which replaces ":TID" in the samples so far. A script prints what was known."""
+    records = [(10, comm(1, "ls")), (20, comm(1, "more")), (30, fork(1, 5)), (40, comm(1, "next")), (50, fork(2, 6))]
+    moments = [(1, 0), (1, 10), (1, 20), (1, 30), (1, 40), (2, 50), (2, 60)]
+    assert comms(timeline(*records, keep_exited=True), *moments) == ["ls", "ls", "more", "next", "next", ":2", ":2"]
+    assert comms(timeline(*records), *moments) == [":1", "ls", "more", ":1", "next", ":2", ":2"]
+
+
 def test_a_thread_of_minus_one_is_written_so():
     assert comms(timeline(), (0xFFFFFFFF, 0)) == [":-1"]
 

@@ -144,6 +144,13 @@ def test_threads_that_come_and_go_leave_nothing() -> None:
     assert len(tasks) == 2
 
 
+def test_tasks_without_a_parent_come_before_those_of_the_first_task() -> None:
+    side_band = [
+        SideRecord(record, key=key, offset=0) for key, record in enumerate((fork(1, 0), fork(3, 1), comm(2, "stranger"), comm(1, "init")))
+    ]
+    assert [(task.tid, task.level) for task in tasks_of(side_band)] == [(0, 0), (2, 1), (1, 1), (3, 2)]
+
+
 def test_mappings_that_are_gone_are_replaced_by_the_present_ones() -> None:
     builder, now = PerfDataBuilder(), PerfDataBuilder()
     exec_(builder, 10, 1, maps=5000)

@@ -9,7 +9,7 @@ from perfpy.abi.flags import MISC_MMAP_BUILD_ID
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import SampleId
 from perfpy.views.dump.recording import user_record_text
-from perfpy.views.record_text import as_perf_reads, swap_record
+from perfpy.views.record_text import as_perf_reads, record_text, swap_record
 from tests.builders.specimens import USER
 
 EXECUTABLE = 5
@@ -48,3 +48,8 @@ def test_ids_of_guests_are_shown_if_present(guest: tuple[int | None, int | None]
     data = perf_records.encode(perf_records.IdIndex(0, (perf_records.IdIndexEntry(1, 2, 3, 4, *guest),)), "<")
     kind, misc, _ = HEADER["<"].unpack_from(data)
     assert f" ... id: 1  idx: 2  cpu: 3  tid: 4{text}\n" in user_record_text(kind, misc, data[8:], "<", foreign=False)
+
+
+def test_a_namespace_of_number_0_has_no_base() -> None:
+    text = record_text(records.Namespaces(0, 1, 2, ((0, 0), (4, 0xEFFFFFFC))))
+    assert text.endswith("0/net: 0/0, 1/uts: 4/0xeffffffc]\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import os
 import signal
@@ -27,6 +28,7 @@ from perfpy.abi.flags import (
 )
 from perfpy.abi.records import SampleId
 from perfpy.analysis.filters import AddressRanges, SampleFilter
+from perfpy.cli import run
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.events import FileEvent
 from perfpy.perfdata.header import EventGroup, Feature
@@ -374,6 +376,23 @@ def test_kernel_accesses_to_a_process_are_resolved_with_shared_addresses(tmp_pat
     built.record(records.Mmap2(2, 7, 7, 0x1000, 0x1000, 0, 8, 1, 5, 0, 5, 2, "/bin/work", b"", sample_id(7, 1)))
     built.sample(ip=0x9001, addr=0x1002, pid=7, tid=7, time=2, period=1, misc=1)
     assert script(tmp_path, built, "addr,sym,dso") == [f"{'1002':>16} [unknown] ({place})"]
+    with_line = script(tmp_path, built, "ip,addr,sym,dso,srcline")
+    assert with_line[0].startswith(f"{'1002':>16} [unknown] ({place}) "), "no source line after the data's address, as in perf"
+
+
+_EXITED = -1
+
+
+def test_in_json_exited_threads_belong_to_the_process_of_the_first(tmp_path: Path) -> None:
+    """As in perf, to which all samples of tid -1 are one thread."""
+    built = PerfDataBuilder(attrs=[usual_attr()])
+    for time, (pid, tid) in enumerate(((7, 7), (_EXITED, _EXITED), (7, _EXITED), (9, _EXITED), (_EXITED, _EXITED), (9, 9)), 1):
+        built.sample(ip=0x1000, pid=pid, tid=tid, time=time, period=1, misc=2)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert run(["data", "convert", "--to-json", str(tmp_path / "out.json"), "-i", str(path), "--force"]) == 0
+    samples = json.loads((tmp_path / "out.json").read_text())["samples"]
+    assert [(sample["pid"], sample["tid"]) for sample in samples] == [(7, 7), (-1, -1), (7, -1), (7, -1), (7, -1), (9, 9)]
 
 
 def test_branches_of_the_kernel_are_looked_up_in_its_mappings_first(tmp_path: Path) -> None:

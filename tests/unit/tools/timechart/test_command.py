@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SWITCH, _WAKEUP, _IDLE, _FREQUENCY = "sched:sched_switch", "sched:sched_wakeup", "power:cpu_idle", "power:cpu_frequency"
+_WORK = "workqueue:workqueue_activate_work"
 _READ, _READ_END = "syscalls:sys_enter_read", "syscalls:sys_exit_read"
 _HOSTILE = "</text><script>alert(1)</script>\x1b]&"
 
@@ -145,3 +146,13 @@ def test_a_recording_without_the_tracepoints_is_refused(tmp_path, capsys):
     assert run(["timechart", "-i", str(path), "-o", str(tmp_path / "out.svg")]) == 129
     assert "perfpy timechart record -- COMMAND" in capsys.readouterr().err
     assert not (tmp_path / "out.svg").exists()
+
+
+def test_the_chart_begins_with_the_first_sample_of_any_event(tmp_path):
+    recording = EventRecording([_SWITCH, _WORK, _FREQUENCY], comms={100: "a"})
+    recording.event(_WORK, 1 * 10**6, 0, 0, tid=100)
+    recording.event(_SWITCH, 3 * 10**6, b"", 0, 120, 0, b"a", 100, 120, tid=0)
+    recording.event(_FREQUENCY, 5 * 10**6, 2000, 0, cpu=0)
+    recording.event(_WORK, 9 * 10**6, 0, 0, tid=100)
+    names = [element for element in draw(tmp_path, recording, "-P") if element.get("font-size") == "0.25pt"]
+    assert float(names[-1].attrib["x"]) == pytest.approx(1000 / 9)

@@ -14,6 +14,7 @@ from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.stat_text import TextView
 from perfpy.views.verdict.comparisons import comparison_verdict
+from perfpy.views.verdict.counts import counts_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +51,8 @@ class ScreenView(TextView):
         """Yield the text of a tally, with notes below a result."""
         yield from super().render(tally)
         if tally.timestamp is None:
+            for sentence in counts_verdict(tally):
+                yield from (f"{line}\n" for line in _wrapped(sentence.text, self._width))
             for note in notes(tally):
                 yield self._note(note)
 
@@ -90,13 +93,14 @@ class ScreenView(TextView):
         return self._number(row.amount, 0 if float(row.event.scale).is_integer() else 2)
 
     def _note(self, text: str) -> str:
-        import textwrap
-
-        lines = textwrap.wrap(text, self._width - 1, initial_indent=" ", subsequent_indent="   ", break_long_words=False)
-        return "".join(self._paint(line, _DIM) + "\n" for line in lines)
+        return "".join(self._paint(line, _DIM) + "\n" for line in _wrapped(text, self._width))
 
     def _paint(self, text: str, code: str) -> str:
         return f"{self._colour}[{code}m{text}{self._colour}{_PLAIN}" if self._colour and code else text
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width - 1, initial_indent=" ", subsequent_indent="   ", break_long_words=False)
 
 
 def _aggregate(row: CountRow, mode: Aggregation) -> str:

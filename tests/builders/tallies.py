@@ -22,7 +22,10 @@ def clock() -> CountedEvent:
 
 
 def tally(
-    counts: dict[CountedEvent, tuple[int, int, int]], states: Mapping[CountedEvent, CountState] | None = None, **more: object
+    counts: dict[CountedEvent, tuple[int, int, int]],
+    states: Mapping[CountedEvent, CountState] | None = None,
+    times: RunTimes | None = None,
+    **more: object,
 ) -> Tally:
     """Return a tally. counts: event -> value, enabled, running; states: of events that could not be counted."""
     state_of = states or {}
@@ -31,7 +34,7 @@ def tally(
         event: aggregate(event, [CounterCell(-1, 0, *count)], grouping, state=state_of.get(event, COUNTED))
         for event, count in counts.items()
     }
-    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=RunTimes((2 * 10**9,)), **more)  # type: ignore[arg-type]
+    return Tally(list(counts), rows, grouping, wall_ns=2e9, times=times or RunTimes((2 * 10**9,)), **more)  # type: ignore[arg-type]
 
 
 def pmu_counts() -> dict[CountedEvent, tuple[int, int, int]]:

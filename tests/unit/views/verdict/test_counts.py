@@ -1,0 +1,143 @@
+"""The sentences of `stat` on a terminal about what counts mean."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.abi.attr import CountedEvent, EventAttr
+from perfpy.abi.flags import HardwareId
+from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate
+from perfpy.counts.metrics import Metric
+from perfpy.counts.tally import RunTimes, Tally
+from perfpy.views.stat_screen import ScreenView
+from perfpy.views.stat_text import TextView
+from perfpy.views.verdict.counts import counts_verdict
+from tests.builders.tallies import clock, hardware, tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Counts = dict[CountedEvent, tuple[int, int, int]]
+
+_SECOND = 10**9
+_USED = (_SECOND, _SECOND, _SECOND)  # a second of CPU time
+
+
+def texts(counts: Counts, **more: object) -> list[str]:
+    return [sentence.text for sentence in counts_verdict(tally(counts, **more))]  # type: ignore[arg-type]
+
+
+def cycles_of(
+    instructions: float, others: Mapping[str, tuple[int, int]] = MappingProxyType({})
+) -> dict[CountedEvent, tuple[int, int, int]]:
+    """Return the counts of 1 G cycles. others: name -> its HardwareId and count."""
+    named = {"cycles": (HardwareId.CPU_CYCLES, _SECOND), "instructions": (HardwareId.INSTRUCTIONS, int(instructions * _SECOND)), **others}
+    return {clock(): _USED} | {hardware(name, number): (count, 100, 100) for name, (number, count) in named.items()}
+
+
+def slots(running: int = 100, **shares: float) -> Tally:
+    """Return a tally with a metric for each share, in percent."""
+    event = CountedEvent("slots", EventAttr(type=4, config=0x400))
+    others = {name: CountedEvent(name, EventAttr(type=4, config=0x8000 + number)) for number, name in enumerate(shares)}
+    counts = {clock(): _USED, event: (1000, 100, running)} | {
+        others[name]: (int(10 * share), 100, running) for name, share in shares.items()
+    }
+    metrics = {
+        others[name]: [Metric(f"tma_{name}", ("/", name, "slots"), {name: others[name], "slots": event}, scale=100.0, unit="%")]
+        for name in shares
+    }
+    return tally(counts, metrics=metrics)
+
+
+def test_slots_are_told_with_the_largest_loss_first_and_its_parts() -> None:
+    shares: dict[str, float] = {
+        "backend_bound": 35,
+        "frontend_bound": 21,
+        "bad_speculation": 14,
+        "retiring": 30,
+        "memory_bound": 15,
+        "core_bound": 20,
+    }
+    (sentence,) = counts_verdict(slots(100, **shares, branch_mispredicts=2))
+    assert sentence.text == (
+        "Pipeline slots: 30 % did work (retiring), 35 % back-end bound (memory 15 %, execution units 20 %), "
+        "21 % front-end bound (waiting for instructions) and 14 % bad speculation (work that was thrown away)."
+    )
+
+
+def test_shares_that_do_not_add_up_are_not_told() -> None:
+    assert not counts_verdict(slots(backend_bound=35, frontend_bound=21, bad_speculation=90, retiring=30))
+    assert not counts_verdict(slots(backend_bound=35, frontend_bound=21, retiring=44))
+
+
+def test_slots_of_a_multiplexed_counter_are_an_estimate() -> None:
+    (sentence,) = counts_verdict(slots(25, backend_bound=25, frontend_bound=25, bad_speculation=25, retiring=25))
+    assert sentence.text.endswith("; an estimate, counted for 25 % of the time.")
+
+
+@pytest.mark.parametrize(("rate", "beginning"), [(0.4, "0.4 instructions per cycle are few"), (3.1, "3.1 instructions per cycle are many")])
+def test_unusual_numbers_of_instructions_are_told(rate: float, beginning: str) -> None:
+    (text,) = texts(cycles_of(rate))
+    assert text.startswith(beginning)
+
+
+def test_usual_counts_say_nothing() -> None:
+    usual = {"branches": (HardwareId.BRANCH_INSTRUCTIONS, 200_000_000), "branch-misses": (HardwareId.BRANCH_MISSES, 2_000_000)}
+    assert not texts(cycles_of(1.5, usual))
+
+
+def test_mispredicted_branches_are_told_as_cycles() -> None:
+    missed = {"branches": (HardwareId.BRANCH_INSTRUCTIONS, 200_000_000), "branch-misses": (HardwareId.BRANCH_MISSES, 16_000_000)}
+    assert texts(cycles_of(1.5, missed)) == ["8 % of the branches were mispredicted: about 24 % of the cycles, at 15 for each."]
+    more_than_all = {"branches": (HardwareId.BRANCH_INSTRUCTIONS, 10_000_000), "branch-misses": (HardwareId.BRANCH_MISSES, 16_000_000)}
+    assert not texts(cycles_of(1.5, more_than_all))
+
+
+def test_stalls_of_the_front_end_are_told() -> None:
+    stalls = {"stalled-cycles-frontend": (HardwareId.STALLED_CYCLES_FRONTEND, 420_000_000)}
+    assert texts(cycles_of(1.5, stalls)) == ["In 42 % of the cycles the CPU waited for instructions (front end)."]
+
+
+def test_a_program_that_mostly_waits_is_sent_to_its_waits() -> None:
+    assert texts({clock(): _USED}, times=RunTimes((10 * _SECOND,), 0.9, 0.1)) == [
+        "The program was on a CPU for 10 % of 10 s; perfpy -- COMMAND shows what it waited for."
+    ]
+
+
+def test_several_cpus_and_time_in_the_kernel_are_told() -> None:
+    assert texts({clock(): _USED}, times=RunTimes((_SECOND // 2,), 0.3, 0.7)) == [
+        "The program used 2.0 CPUs on average.",
+        "70 % of its CPU time was in the kernel; perfpy trace -s -- COMMAND shows its system calls.",
+    ]
+
+
+def test_kinds_of_cores_have_the_shares_of_the_time() -> None:
+    counts = {clock(): _USED}
+    for pmu, running in (("cpu_atom", 20), ("cpu_core", 60)):
+        for name, number, count in (("cycles", HardwareId.CPU_CYCLES, 1000), ("instructions", HardwareId.INSTRUCTIONS, 300)):
+            event = hardware(f"{pmu}/{name}/", number)
+            event.pmu = pmu
+            counts[event] = (count, 100, running)
+    kinds, rate = texts(counts)
+    assert kinds == "The program ran on performance cores (cpu_core) for 75 % and on efficiency cores (cpu_atom) for 25 % of its time."
+    assert rate.startswith("0.3 instructions per cycle on performance cores (cpu_core) are few")
+
+
+def test_nothing_is_told_of_short_programs_intervals_and_parts_of_machines() -> None:
+    few = cycles_of(0.1)
+    assert texts(few)
+    assert not texts(few | dict.fromkeys([next(iter(few))], (10**6, 10**6, 10**6)))
+    assert not texts(few, timestamp=1)
+    grouping = Grouping.by_part(Aggregation.SOCKET, {0: (0,)})
+    rows = {event: aggregate(event, [CounterCell(0, 0, *count)], grouping) for event, count in few.items()}
+    assert not counts_verdict(Tally(list(few), rows, grouping, wall_ns=1e9))
+
+
+def test_only_terminals_have_the_sentences() -> None:
+    counts = tally(cycles_of(0.4))
+    assert "are few" not in "".join(TextView("'x'").render(counts))
+    screen = "".join(ScreenView("'x'", width=60, colour="").render(counts))
+    assert " 0.4 instructions per cycle are few: the CPU mostly waited,\n   for example for memory.\n" in screen

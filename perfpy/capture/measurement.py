@@ -384,6 +384,7 @@ class Measurement:
             summary=bool(plan.interval) and timestamp is None,
             noise=noise,
             runs=max(plan.repeat, 1),
+            counts_tasks=plan.target.has_tasks,
             every_thread=plan.target.kind == "threads",
             default_set=plan.default_set,
             hides_zeros=plan.hides_zeros,

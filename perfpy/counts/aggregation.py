@@ -385,6 +385,19 @@ def _core_type(event: CountedEvent) -> int:
     return attr.config >> _CORE_TYPE_SHIFT if attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE) else attr.type
 
 
+def shares_of_cores(rows: Iterable[CountRow]) -> dict[str, float]:
+    """Return for the PMU of each kind of core the share of the time that a program ran on it; {} if the machine has one kind.
+
+    A task's counter runs while the task is on a CPU of its kind, so the shares of all kinds are 1.0 together unless events share the PMU.
+    """
+    times: dict[str, float] = {}
+    for row in rows:
+        if row.enabled and kind(row.event) not in ("", "clock"):
+            times[row.event.pmu] = max(times.get(row.event.pmu, 0.0), row.running / row.enabled)
+    total = sum(times.values())
+    return {pmu: share / total for pmu, share in times.items()} if len(times) > 1 and total else {}
+
+
 class Neighbours:
     """The rows of all events on one CPU, core or task, among which a ratio finds its other half.
 

@@ -236,7 +236,7 @@ def _apply(sign: str, a: float, b: float) -> float:
     if sign == "max":
         return max(b, a)
     if sign == "%":
-        return math.fmod(int(a), int(b)) if math.isfinite(a + b) else math.nan
+        return float(abs(int(a)) % abs(int(b))) * math.copysign(1.0, a) if math.isfinite(a + b) else math.nan
     if sign == "^":
         return float(bool(a) != bool(b)) if math.isfinite(a) and math.isfinite(b) else math.nan
     return _logic(sign, a, b)

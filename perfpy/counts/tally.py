@@ -54,6 +54,7 @@ class Tally:
         summary: whether this is the result after intervals
         noise: event -> percent, for repeats
         runs: number of runs
+        counts_tasks: whether the counters followed tasks, rather than CPUs
         every_thread: whether all threads of the system were measured; idle ones are hidden
         default_set: whether perf's default events were counted
         hides_zeros: whether counts of zero have no line
@@ -73,6 +74,7 @@ class Tally:
         summary: bool = False,
         noise: Mapping[CountedEvent, float] | None = None,
         runs: int = 1,
+        counts_tasks: bool = True,
         every_thread: bool = False,
         default_set: bool = False,
         hides_zeros: bool = False,
@@ -87,6 +89,7 @@ class Tally:
         self.timestamp = timestamp
         self.summary = summary
         self.runs = runs
+        self.counts_tasks = counts_tasks
         self.has_cgroups = any(event.cgroup is not None for event in events)
         self.metrics = metrics or {}
         self._only_for_metrics = only_for_metrics

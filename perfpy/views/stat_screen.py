@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from perfpy.counts.aggregation import Aggregation, deviation, fences, mean, quantile, relative_error
+from perfpy.counts.aggregation import Aggregation, deviation, fences, mean, quantile, relative_error, shares_of_cores
 from perfpy.counts.comparison import FEW_EVENTS, HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR, runs_to_see
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
@@ -154,6 +154,7 @@ TRUSTED_SHARE: Final = 0.5
 #: percent; a mean with a larger standard error says little
 _USELESS_ERROR: Final = 10.0
 _RUNS_FOR_FENCES: Final = 5
+_ALWAYS: Final = 0.99  # of the time on a kind of core: the kernel's clocks of its PMUs differ a little
 
 
 def notes(tally: Tally) -> list[str]:
@@ -175,17 +176,22 @@ def _missing(tally: Tally) -> Iterator[str]:
 
 
 def _note_multiplexing(tally: Tally) -> Iterator[str]:
-    shares = {}
-    for event in tally.events:
-        rows = tally.rows[event]
-        enabled, running = sum(row.enabled for row in rows), sum(row.running for row in rows)
-        if enabled and running < enabled:
-            shares[event.name] = running / enabled
-    if not shares:
+    times = {event: (sum(row.running for row in rows), sum(row.enabled for row in rows)) for event, rows in tally.rows.items()}
+    kinds = shares_of_cores(row for rows in tally.rows.values() for row in rows if row.was_counted) if tally.counts_tasks else {}
+    if kinds and any(0 < running < enabled for running, enabled in times.values()):
+        shares = [f"{visible(pmu)} {share:.0%}" for pmu, share in kinds.items()]
+        yield f"counts of each kind of core are scaled up to the whole time, as if the program had run there only ({', '.join(shares)})"
+    shares_on_pmu = {
+        event.name: running / enabled / kinds.get(event.pmu, 1.0) for event, (running, enabled) in times.items() if 0 < running < enabled
+    }
+    shares_on_pmu = {name: share for name, share in shares_on_pmu.items() if share < _ALWAYS}
+    if not shares_on_pmu:
         return
-    worst = min(shares, key=shares.__getitem__)
-    text = f"{len(shares)} events shared the PMU: their counts are estimates ({worst} was counted {shares[worst]:.0%} of the time)"
-    yield text + ("; count fewer events at once to trust them" if shares[worst] < TRUSTED_SHARE else "")
+    worst = min(shares_on_pmu, key=shares_on_pmu.__getitem__)
+    estimates = "their counts are estimates" if len(shares_on_pmu) > 1 else "its count is an estimate"
+    text = f"{len(shares_on_pmu)} {plural(len(shares_on_pmu), 'event')} shared the PMU: {estimates}"
+    advice = "; count fewer events at once to trust them" if shares_on_pmu[worst] < TRUSTED_SHARE else ""
+    yield f"{text} ({worst} was counted {shares_on_pmu[worst]:.0%} of the time){advice}"
 
 
 def _spread(tally: Tally) -> Iterator[str]:

@@ -247,6 +247,7 @@ class RecordedCounts:
                 times=RunTimes((record.time,)) if final else None,
                 timestamp=None if final else record.time,
                 summary=final and bool(self.interval_ms),
+                counts_tasks=self.cpus == (_ANY,),
                 default_set=True,  # names are those of the file
             )
 

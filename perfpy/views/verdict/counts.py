@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from perfpy.counts.aggregation import Aggregation, kind
+from perfpy.counts.aggregation import Aggregation, kind, shares_of_cores
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import Sentence, join_names, percent, seconds
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from perfpy.counts.aggregation import CountRow
-    from perfpy.counts.tally import Tally
+    from perfpy.counts.tally import RunTimes, Tally
 
 _NS: Final = 1e9
 _LEAST_CPU_TIME: Final = 0.02  # seconds; the start of a program is most of what is below
@@ -30,41 +30,72 @@ _LEAST_PART: Final = 5.0  # percent of the slots: smaller parts of a loss are no
 _FEW_INSTRUCTIONS: Final = 0.7  # per cycle
 _MANY_INSTRUCTIONS: Final = 2.5
 _CYCLES_OF_MISS: Final = 15  # of a mispredicted branch: 13 to 20 on the x86 and Arm cores of the last ten years
+_CYCLES_OF_MEMORY: Final = 200  # of a load from memory: 60 to 100 ns at 2 to 4 GHz
 _LEAST_LOSS: Final = 0.1  # of the cycles
 _LEAST_STALLS: Final = 0.3  # of the cycles
+_STALLS: Final = {"stalled-back": "data or execution units (back end)", "stalled-front": "instructions (front end)"}
 _LEAST_KIND: Final = 0.01  # of the time on any kind of core
 
 #: top-down share of the slots -> its name, what it means, and the metrics of level 2 that it consists of
 _LOSSES: Final = {
-    "backend_bound": ("back-end bound", "waiting for data or execution units", {"memory_bound": "memory", "core_bound": "execution units"}),
-    "frontend_bound": ("front-end bound", "waiting for instructions", {"fetch_latency": "latency", "fetch_bandwidth": "bandwidth"}),
+    "backend_bound": (
+        "back-end bound",
+        "waiting for data or execution units",
+        {
+            "memory_bound": "memory",
+            "core_bound": "execution units",
+            "backend_bound_memory": "memory",
+            "backend_bound_cpu": "execution units",
+        },
+    ),
+    "frontend_bound": (
+        "front-end bound",
+        "waiting for instructions",
+        {
+            "fetch_latency": "latency",
+            "fetch_bandwidth": "bandwidth",
+            "frontend_bound_latency": "latency",
+            "frontend_bound_bandwidth": "bandwidth",
+        },
+    ),
     "bad_speculation": (
         "bad speculation",
         "work that was thrown away",
-        {"branch_mispredicts": "mispredicted branches", "machine_clears": "machine clears"},
+        {
+            "branch_mispredicts": "mispredicted branches",
+            "machine_clears": "machine clears",
+            "bad_speculation_mispredicts": "mispredicted branches",
+            "bad_speculation_pipeline_restarts": "pipeline restarts",
+        },
     ),
 }
 _WORK: Final = "retiring"
+#: slots that AMD counts beside the four shares
+_OTHER_THREAD: Final = "smt_contention"
 
 
 def counts_verdict(tally: Tally) -> list[Sentence]:
     """Return the sentences about one program's counts; none for systems, parts of machines, intervals and cgroups."""
-    if tally.mode is not Aggregation.GLOBAL or tally.timestamp is not None or tally.has_cgroups:
+    if not tally.counts_tasks or tally.mode is not Aggregation.GLOBAL or tally.timestamp is not None or tally.has_cgroups:
         return []
     rows = [tally.rows[event][0] for event in tally.events]
-    clock = next((row.value / _NS for row in rows if kind(row.event) == "clock" and row.was_counted), math.nan)
+    clock = next((row.value / _NS for row in rows if kind(row.event) == "clock" and row.was_counted), _cpu_time_of(tally.times))
     if not clock >= _LEAST_CPU_TIME:
         return []
-    by_pmu: dict[str, list[CountRow]] = {}
-    for row in rows:
-        if row.was_counted and not row.event.tool:
-            by_pmu.setdefault(row.event.pmu, []).append(row)
-    sentences = [*_time(tally, clock), *_kinds_of_cores(by_pmu)]
-    cores = sorted(filter(lambda pmu: _share_on_pmu(by_pmu[pmu]), by_pmu), key=lambda pmu: -_share_on_pmu(by_pmu[pmu]))
-    if len(cores) < 2:
-        return [*sentences, *([*_slots(tally)] or [*_cycles([row for rows in by_pmu.values() for row in rows])])]
-    of_cores = ([*_slots(tally, pmu)] or [*_cycles(by_pmu[pmu], pmu)] for pmu in cores)
-    return [*sentences, *next(filter(None, of_cores), [])]
+    counted = [row for row in rows if row.was_counted and not row.event.tool]
+    shares = shares_of_cores(counted)
+    sentences = [*_time(tally, clock), *_kinds_of_cores(shares)]
+    for pmu in sorted(shares, key=lambda pmu: -shares[pmu]) or [""]:
+        of_kind = [row for row in counted if pmu in ("", row.event.pmu)]
+        if about := [*_slots(tally, pmu, shares.get(pmu, 1.0))] or [*_cycles(of_kind, pmu, shares.get(pmu, 1.0))]:
+            return [*sentences, *about]
+    return sentences
+
+
+def _cpu_time_of(times: RunTimes | None) -> float:
+    if times is None or times.user is None or times.system is None:
+        return math.nan
+    return times.user + times.system
 
 
 def _time(tally: Tally, clock: float) -> Iterator[Sentence]:
@@ -86,20 +117,15 @@ def _time(tally: Tally, clock: float) -> Iterator[Sentence]:
         yield Sentence("kernel time", text, {"in kernel": in_kernel})
 
 
-def _share_on_pmu(rows: list[CountRow]) -> float:
-    """Return the share of the time that the counters of a PMU ran: for tasks, that of the kind of core."""
-    return max((row.running / row.enabled for row in rows if kind(row.event) == "cycles"), default=0.0)
-
-
-def _kinds_of_cores(by_pmu: Mapping[str, list[CountRow]]) -> Iterator[Sentence]:
+def _kinds_of_cores(shares: Mapping[str, float]) -> Iterator[Sentence]:
     """Yield the kinds of cores that the program ran on, if the machine has several."""
-    on_kind = {pmu: share for pmu, rows in by_pmu.items() if (share := _share_on_pmu(rows))}
-    total = sum(on_kind.values())
-    if len(on_kind) < 2:
-        return
-    shares = {pmu: on_kind[pmu] / total for pmu in sorted(on_kind, key=lambda pmu: -on_kind[pmu])}
-    parts = [f"on {_core_name(pmu)} for {percent(share)}" for pmu, share in shares.items() if share >= _LEAST_KIND]
-    yield Sentence("kinds of cores", f"The program ran {join_names(parts)} of its time.", shares)
+    parts = [
+        f"on {_core_name(pmu)} for {percent(share)}"
+        for pmu, share in sorted(shares.items(), key=lambda item: -item[1])
+        if share >= _LEAST_KIND
+    ]
+    if parts:
+        yield Sentence("kinds of cores", f"The program ran {join_names(parts)} of its time.", shares)
 
 
 def _core_name(pmu: str) -> str:
@@ -107,8 +133,13 @@ def _core_name(pmu: str) -> str:
     return kinds.get(pmu, f"cores of {visible(pmu)}")
 
 
-def _slots(tally: Tally, pmu: str = "") -> Iterator[Sentence]:
-    """Yield what the pipeline slots were used for, the largest loss first. `pmu` is that of a kind of core, on a hybrid machine."""
+def _slots(tally: Tally, pmu: str, on_kind: float) -> Iterator[Sentence]:
+    """Yield what the pipeline slots were used for, the largest loss first.
+
+    Args:
+        pmu: the PMU of a kind of core; "" if the machine has one kind
+        on_kind: share of the time on that kind of core
+    """
     near = tally.near(0)
     values: dict[str, float] = {}
     counted = 1.0
@@ -120,48 +151,58 @@ def _slots(tally: Tally, pmu: str = "") -> Iterator[Sentence]:
                     row = tally.rows[event][0]
                     counted = min(counted, row.running / row.enabled if row.enabled else 0.0)
     shares = [values.get(name, math.nan) for name in (*_LOSSES, _WORK)]
-    if not _WHOLE[0] <= sum(shares) <= _WHOLE[1] or min(shares) < 0:
+    other_thread = values.get(_OTHER_THREAD, 0.0)
+    if not _WHOLE[0] <= sum(shares) + other_thread <= _WHOLE[1] or min(*shares, other_thread) < 0:
         return
     texts = []
     for name in sorted(_LOSSES, key=lambda name: -values[name]):
         term, meaning, parts = _LOSSES[name]
         named = [f"{word} {values[part]:.0f} %" for part, word in parts.items() if values.get(part, 0.0) >= _LEAST_PART]
         texts.append(f"{values[name]:.0f} % {term} ({', '.join(named) or meaning})")
+    if other_thread >= _LEAST_PART:
+        texts.append(f"{other_thread:.0f} % went to the other thread of the core")
     of_core = f" on {_core_name(pmu)}" if pmu else ""
     text = f"Pipeline slots{of_core}: {values[_WORK]:.0f} % did work (retiring), {', '.join(texts[:-1])} and {texts[-1]}"
-    yield Sentence("slots", f"{text}{_doubt(counted)}.", values)
+    yield Sentence("slots", f"{text}{_doubt(counted / on_kind)}.", values)
 
 
 def _doubt(counted: float) -> str:
     return "" if counted >= _TRUSTED_SHARE else f"; an estimate, counted for {percent(counted)} of the time"
 
 
-def _cycles(rows: list[CountRow], pmu: str = "") -> Iterator[Sentence]:
-    """Yield what instructions, branches and stalled cycles say, where no slots are counted."""
+def _cycles(rows: list[CountRow], pmu: str, on_kind: float) -> Iterator[Sentence]:
+    """Yield what instructions, branches and stalled cycles say, where no slots are counted. The arguments are those of `_slots`."""
     amounts: dict[str, float] = {}
     counted = 1.0
     for row in rows:
         if its_kind := kind(row.event):
             amounts.setdefault(its_kind, row.amount)
-            counted = min(counted, row.running / row.enabled) if its_kind != "clock" else counted
+            counted = min(counted, row.running / row.enabled / on_kind) if its_kind != "clock" else counted
     cycles = amounts.get("cycles", 0.0)
     if not cycles:
         return
     where = f" on {_core_name(pmu)}" if pmu else ""
+    stalls = {name: amounts.get(name, 0.0) / cycles for name in _STALLS}
+    named = [f"{percent(share)} of the cycles for {_STALLS[name]}" for name, share in stalls.items() if _LEAST_STALLS <= share <= 1]
     rate = amounts.get("instructions", math.nan) / cycles
-    numbers = {"instructions per cycle": rate}
+    numbers = {"instructions per cycle": rate, **stalls}
     if rate < _FEW_INSTRUCTIONS:
-        text = f"{rate:.2g} instructions per cycle{where} are few: the CPU mostly waited, for example for memory"
+        waited = f"waited in {join_names(named)}" if named else "mostly waited"
+        text = f"{rate:.2g} instructions per cycle{where} are few: the CPU {waited}"
         yield Sentence("few instructions per cycle", f"{text}{_doubt(counted)}.", numbers)
     elif rate > _MANY_INSTRUCTIONS:
         text = f"{rate:.2g} instructions per cycle{where} are many: the CPU hardly waited; only fewer instructions make the program faster"
         yield Sentence("many instructions per cycle", f"{text}{_doubt(counted)}.", numbers)
+    elif named:
+        yield Sentence("stalls", f"The CPU waited in {join_names(named)}{where}{_doubt(counted)}.", numbers)
     misses, branches = amounts.get("branch-misses", 0.0), amounts.get("branches", 0.0)
     loss = misses * _CYCLES_OF_MISS / cycles
     if misses <= branches and _LEAST_LOSS <= loss <= 1:
         text = f"{percent(misses / branches)} of the branches{where} were mispredicted: about {percent(loss)} of the cycles"
         yield Sentence("mispredicted branches", f"{text}, at {_CYCLES_OF_MISS} for each{_doubt(counted)}.", {"loss": loss})
-    stalls = amounts.get("stalled-front", 0.0) / cycles
-    if _LEAST_STALLS <= stalls <= 1:
-        text = f"In {percent(stalls)} of the cycles{where} the CPU waited for instructions (front end)"
-        yield Sentence("front end", f"{text}{_doubt(counted)}.", {"stalls": stalls})
+    far, instructions = amounts.get("LL-cache misses", 0.0), amounts.get("instructions", 0.0)
+    waits = far * _CYCLES_OF_MEMORY / cycles
+    if waits >= _LEAST_LOSS and far <= min(amounts.get("LL-cache", math.inf), instructions):
+        text = f"{percent(far / instructions)} of the instructions{where} missed the last-level cache"
+        text += f": up to {percent(min(waits, 1.0))} of the cycles, at {_CYCLES_OF_MEMORY} for each if none overlap"
+        yield Sentence("memory", f"{text}{_doubt(counted)}.", {"waits": waits})

@@ -94,7 +94,7 @@ def test_permissions_are_distinguished(
 @pytest.mark.parametrize(
     ("code", "attr", "cause"),
     [
-        (errno.ENOENT, CYCLES, "no suitable PMU"),
+        (errno.ENOENT, CYCLES, "no PMU that counts it"),
         (errno.ENOENT, CLOCK, "does not know this event"),
         (errno.ESRCH, CLOCK, "no process or thread 5"),
         (errno.EBUSY, CLOCK, "exclusive use of the PMU"),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.attr import CountedEvent, EventAttr
-from perfpy.abi.flags import HardwareId
+from perfpy.abi.flags import HardwareId, PerfType
 from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate
 from perfpy.counts.metrics import Metric
 from perfpy.counts.tally import RunTimes, Tally
-from perfpy.views.stat_screen import ScreenView
+from perfpy.views.stat_screen import ScreenView, notes
 from perfpy.views.stat_text import TextView
 from perfpy.views.verdict.counts import counts_verdict
 from tests.builders.tallies import clock, hardware, tally
@@ -98,7 +98,34 @@ def test_mispredicted_branches_are_told_as_cycles() -> None:
 
 def test_stalls_of_the_front_end_are_told() -> None:
     stalls = {"stalled-cycles-frontend": (HardwareId.STALLED_CYCLES_FRONTEND, 420_000_000)}
-    assert texts(cycles_of(1.5, stalls)) == ["In 42 % of the cycles the CPU waited for instructions (front end)."]
+    assert texts(cycles_of(1.5, stalls)) == ["The CPU waited in 42 % of the cycles for instructions (front end)."]
+    stalls["stalled-cycles-backend"] = (HardwareId.STALLED_CYCLES_BACKEND, 310_000_000)
+    (text,) = texts(cycles_of(0.5, stalls))
+    assert text.startswith(
+        "0.5 instructions per cycle are few: the CPU waited in 31 % of the cycles for data or execution units (back end)"
+    )
+    assert text.endswith(" and 42 % of the cycles for instructions (front end).")
+
+
+def test_misses_of_the_last_level_cache_are_told_with_their_upper_bound() -> None:
+    loads, misses = (HardwareId.CACHE_REFERENCES, 0), 2_000_000
+    counts = cycles_of(1.0, {"unrelated": loads})
+    for name, config, count in (("LLC-loads", 0x2, 40_000_000), ("LLC-load-misses", 0x10002, misses)):
+        counts[CountedEvent(name, EventAttr(type=PerfType.HW_CACHE, config=config))] = (count, 100, 100)
+    assert texts(counts) == [
+        "0.2 % of the instructions missed the last-level cache: up to 40 % of the cycles, at 200 for each if none overlap."
+    ]
+    more_than_loads = counts | {event: (50_000_000, 100, 100) for event in counts if event.name == "LLC-load-misses"}
+    assert not texts(more_than_loads)
+
+
+def test_slots_need_no_clock_event() -> None:
+    shares = {"backend_bound": 25, "frontend_bound": 20, "bad_speculation": 20, "retiring": 25, "smt_contention": 10}
+    counted = slots(**shares)
+    counts = {event: (row.value, row.enabled, row.running) for event in counted.events[1:] for row in counted.rows[event]}
+    (sentence,) = counts_verdict(tally(counts, metrics=counted.metrics, times=RunTimes((_SECOND,), 0.9, 0.1)))
+    assert sentence.text.endswith("and 10 % went to the other thread of the core.")
+    assert not counts_verdict(tally(counts, metrics=counted.metrics))
 
 
 def test_a_program_that_mostly_waits_is_sent_to_its_waits() -> None:
@@ -126,6 +153,34 @@ def test_kinds_of_cores_have_the_shares_of_the_time() -> None:
     assert rate.startswith("0.3 instructions per cycle on performance cores (cpu_core) are few")
 
 
+def hybrid(atom: int, core: int, *, instructions_of_core: int) -> Counts:
+    """Return counts of tasks on two kinds of cores. atom, core: percent of the time that the counters of the kind ran."""
+    counts: Counts = {clock(): _USED}
+    for pmu, running, instructions in (("cpu_atom", atom, atom), ("cpu_core", core, instructions_of_core)):
+        for name, number, its_running in (
+            ("cycles", HardwareId.CPU_CYCLES, running),
+            ("instructions", HardwareId.INSTRUCTIONS, instructions),
+        ):
+            event = hardware(f"{pmu}/{name}/", number)
+            event.pmu = pmu
+            counts[event] = (1000, 100, its_running)
+    return counts
+
+
+def test_time_on_another_kind_of_core_is_no_multiplexing() -> None:
+    (note,) = notes(tally(hybrid(25, 75, instructions_of_core=75)))
+    assert note.endswith("as if the program had run there only (cpu_atom 25%, cpu_core 75%)")
+    _, note = notes(tally(hybrid(25, 75, instructions_of_core=30)))
+    assert note.startswith("1 event shared the PMU: its count is an estimate (cpu_core/instructions/ was counted 40% of the time)")
+
+
+def test_counts_of_whole_cpus_say_nothing_about_a_program() -> None:
+    counted = tally(hybrid(100, 100, instructions_of_core=60), counts_tasks=False)
+    assert not counts_verdict(counted)
+    (note,) = notes(counted)
+    assert note == "1 event shared the PMU: its count is an estimate (cpu_core/instructions/ was counted 60% of the time)"
+
+
 def test_nothing_is_told_of_short_programs_intervals_and_parts_of_machines() -> None:
     few = cycles_of(0.1)
     assert texts(few)
@@ -140,4 +195,4 @@ def test_only_terminals_have_the_sentences() -> None:
     counts = tally(cycles_of(0.4))
     assert "are few" not in "".join(TextView("'x'").render(counts))
     screen = "".join(ScreenView("'x'", width=60, colour="").render(counts))
-    assert " 0.4 instructions per cycle are few: the CPU mostly waited,\n   for example for memory.\n" in screen
+    assert " 0.4 instructions per cycle are few: the CPU mostly waited.\n" in screen

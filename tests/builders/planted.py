@@ -103,6 +103,19 @@ int main(void) { double end = now() + SECONDS; while (now() < end) audit(); }
         r"% of the CPU time is in checksum\(\).*called from audit\(\)",
     ),
     Planted(
+        "inlined", "inlined.c",
+        _c("""static inline __attribute__((always_inline)) uint64_t checksum(const unsigned char *data, size_t size) {
+    uint64_t sum = 1;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + data[i];  // CAUSE
+    return sum;
+}
+static unsigned char data[1 << 16];
+int main(void) { double end = now() + SECONDS; while (now() < end) for (int i = 0; i < 100; i++) sink += checksum(data, sizeof data); }
+"""),
+        r"% of the CPU time is in checksum\(\)",
+    ),
+    Planted(
         "two_functions", "two.c",
         _c("""static KEEP void parse(void) { sink += spin(300000); }
 static KEEP uint64_t hash(uint64_t rounds) {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.live
 
 #: programs whose cause does not depend on how busy the machine is
-STEADY = ("checksum", "lock_held_asleep", "sleep", "recursion", "memcpy", "condition")
+STEADY = ("checksum", "inlined", "lock_held_asleep", "sleep", "recursion", "memcpy", "condition")
 
 
 @pytest.mark.parametrize("name", STEADY)

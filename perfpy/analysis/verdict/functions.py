@@ -248,17 +248,51 @@ class SampledFunctions:
         return FunctionFrames(innermost, is_caller, self.rows.period[rows])
 
     @cached_property
+    def _is_own_and_named(self) -> NDArray[np.bool_]:
+        """Whether each function is own code with a name. Unnamed code is one function for each file, which nobody calls by that name."""
+        is_own: NDArray[np.bool_] = self.category_of == OWN
+        is_own[len(self._locations.symbols) :] = False
+        return is_own
+
+    @cached_property
     def charged_functions(self) -> Int64:
-        """The function of own code that each row is charged to, -1 for none."""
-        charged = np.where(self.category_of[self.leaf] == OWN, self.leaf, _NONE)
-        waiting = charged < 0
+        """The named function of own code that each row is charged to, -1 for none.
+
+        It is the innermost one, also if it was inlined. Lambdas count for the function that they stand in, if that is in the callchain.
+        """
+        is_own = self._is_own_and_named
+        is_lambda = np.zeros_like(is_own)
+        for number in self.present.tolist():
+            is_lambda[number] = is_own[number] and _LAMBDA.search(self.name(number)) is not None
+        charged = self._innermost(is_own & ~is_lambda)
+        return np.where(charged >= 0, charged, self._innermost(is_lambda)) if is_lambda.any() else charged
+
+    @cached_property
+    def _is_in_charged_function(self) -> NDArray[np.bool_]:
+        """Whether the code of each row's sample is that of the function it is charged to, into whose caller that may be inlined."""
+        is_inside: NDArray[np.bool_] = self.charged_functions == self.leaf
+        is_inlined = np.zeros_like(is_inside)
+        waiting = ~is_inside & self._is_own_and_named[self.leaf]
         for rows, functions in self.outwards(np.flatnonzero(waiting)):
-            hits = waiting[rows] & (self.category_of[functions] == OWN)
-            charged[rows[hits]] = functions[hits]
+            is_inlined[rows] |= waiting[rows] & (functions == self.charged_functions[rows])
+            at_leaf = waiting[rows] & (functions == self.leaf[rows])
+            is_inside[rows[at_leaf]] = is_inlined[rows[at_leaf]]
+            waiting[rows[at_leaf]] = False
+            if not waiting.any():
+                break
+        return is_inside
+
+    def _innermost(self, is_chosen: NDArray[np.bool_]) -> Int64:
+        """Return the innermost of some functions in each row, -1 for none."""
+        innermost = np.full(len(self.leaf), _NONE, np.int64)
+        waiting = np.ones(len(self.leaf), np.bool_)
+        for rows, functions in self.outwards(np.arange(len(self.leaf))):
+            hits = waiting[rows] & is_chosen[functions]
+            innermost[rows[hits]] = functions[hits]
             waiting[rows[hits]] = False
             if not waiting.any():
                 break
-        return charged
+        return np.where(waiting & is_chosen[self.leaf], self.leaf, innermost)
 
     def hottest_tree(self, least: float, most: float) -> tuple[int, float] | None:
         """Return the own function with the largest share of samples including callees, and that share; None without one.
@@ -297,23 +331,32 @@ class SampledFunctions:
         periods = self._periods(accounted)
         order = np.argsort(-periods, kind="stable")[:most]
         own = self._periods(self.leaf)
+        inside = np.flatnonzero(self._is_in_charged_function)
+        in_charged = sum_by(self.charged_functions[inside], self.rows.period[inside], len(own))
+        own = np.where(self._is_own_and_named, in_charged, own)
         return [self._hot(number, accounted, int(periods[number]), int(own[number])) for number in order.tolist() if periods[number]]
 
     def hottest_callers(self) -> dict[int, Share]:
         """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
 
-        A callchain can begin with callees of the function: the kernel's frames of a wait, and inlined calls.
+        Callers are own code, if there is any: functions of libraries and of the kernel call each other in ways that nobody can change. A
+        callchain can begin with callees of the function: the kernel's frames of a wait, and inlined calls.
         """
         size = len(self.category_of)
         callers = np.full(len(self.leaf), _NONE, np.int64)
+        own_callers = callers.copy()
         is_outside = np.zeros(len(self.leaf), np.bool_)
         for reached, functions in self.outwards(np.arange(len(self.leaf))):
             is_leaf = functions == self.leaf[reached]
             is_outside[reached[is_leaf]] = True
-            hits = (callers[reached] < 0) & is_outside[reached] & ~is_leaf
+            outer = is_outside[reached] & ~is_leaf
+            hits = outer & (callers[reached] < 0)
             callers[reached[hits]] = functions[hits]
-            if (callers >= 0).all():
+            hits = outer & (own_callers[reached] < 0) & self._is_own_and_named[functions]
+            own_callers[reached[hits]] = functions[hits]
+            if (own_callers >= 0).all():
                 break
+        callers = np.where(own_callers >= 0, own_callers, callers)
         with_caller = np.flatnonzero(callers >= 0)
         pairs, number = np.unique(self.leaf[with_caller] * size + callers[with_caller], return_inverse=True)
         totals = sum_by(number.ravel(), self.rows.period[with_caller], len(pairs))
@@ -330,7 +373,7 @@ class SampledFunctions:
     def _hot(self, number: int, accounted: Int64, charged: int, own: int) -> ChargedFunction:
         rows = np.flatnonzero(accounted == number)
         caller, called, is_recursive = self._caller(number, rows)
-        leafs = rows[self.leaf[rows] != number]
+        leafs = rows[(self.leaf[rows] != number) & ~self._is_in_charged_function[rows]]
         totals = sum_by(self.leaf[leafs], self.rows.period[leafs], len(self.category_of))
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
@@ -447,6 +490,7 @@ _VIRTUAL_MACHINES: Final = re.compile(
 _OF_LIBRARY: Final = re.compile(
     r"(?:<&?)?(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1|boost|absl|tokio|rayon)::|__|operator (?:new|delete)"
 )
+_RUST_TYPE: Final = re.compile(r"<(?:[&*(\[]|mut |const |dyn |'\w+ )*([\w:]+)")
 _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runtime[./]|gcWriteBarrier|caml_")
 _C_FUNCTIONS: Final = re.compile(
     r"(?:_int_)?(?:malloc|free|calloc|realloc|memalign)|malloc_consolidate|(?:mem(?:cpy|set|move|cmp|chr)|str(?:len|cmp|cpy|chr))(?:_\w+)?"
@@ -484,14 +528,33 @@ def _of_program(name: str) -> int:
     """Return the category of a function in the program's file."""
     if _OF_RUNTIME.match(name) or _C_FUNCTIONS.fullmatch(name):
         return RUNTIME
+    if name.startswith(("<", "_$LT$")) and "::" in name:
+        return LIBRARY if _is_of_rust_library(name) else OWN
     return LIBRARY if _OF_LIBRARY.match(_without_return_type(name)) else OWN
+
+
+def _is_of_rust_library(name: str) -> bool:
+    """Whether a method of a Rust type or trait belongs to a library: the crate of the type decides, of a type without one the trait's.
+
+    >>> _is_of_rust_library("<alloc::vec::Vec<app::Word>>::push"), _is_of_rust_library("<app::Word as core::cmp::Ord>::cmp")
+    (True, False)
+    >>> _is_of_rust_library("<A as core::slice::cmp::SlicePartialEq<B>>::equal"), _is_of_rust_library("<u64 as app::Hash>::hash")
+    (True, False)
+    >>> _is_of_rust_library("<u64>::rotate_left"), _is_of_rust_library("_$LT$core..hash..sip..Hasher$LT$S$GT$$GT$::write")
+    (True, True)
+    """
+    text = name.removeprefix("_").replace("$LT$", "<").replace("$GT$", ">").replace("$u20$", " ").replace("$RF$", "&").replace("..", "::")
+    of_type = _RUST_TYPE.match(text)
+    path = of_type[1] if of_type else ""
+    trait = text.partition(" as ")[2]
+    return _OF_LIBRARY.match(path if "::" in path else trait) is not None or not ("::" in path or trait)
 
 
 def _without_return_type(name: str) -> str:
     """Return the name without the type that C++ templates return, which stands before it.
 
-    >>> _qualified("void std::sort<int*>(int*, int*)"), _qualified("std::vector<int> parse<char>(std::string)"), _qualified("main")
-    ('std::sort(int*, int*)', 'parse(std::string)', 'main')
+    >>> [_without_return_type(name) for name in ("void std::sort<int*>(int*, int*)", "std::vector<int> parse<char>(std::string)", "main")]
+    ['std::sort(int*, int*)', 'parse(std::string)', 'main']
     """
     if "::" not in name or " " not in name:
         return name

@@ -209,6 +209,8 @@ class ScreenColumns:
         rows = np.array(entries, np.int64)
         for key in keys:
             header, texts = key.header.strip(), self._texts(key.name, rows)
+            if getattr(key, "dimension", "") == "process_comm":
+                header = "Process"  # its threads may have other names
             if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
                 self.common.append(f"{header} {texts[0]}")
                 continue

@@ -20,6 +20,8 @@ from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from perfpy.analysis.verdict.functions import SampledFunctions
+
 
 IN_KERNEL, IN_USER_SPACE = 2**64 - 128, 2**64 - 512  # PERF_CONTEXT_KERNEL, PERF_CONTEXT_USER
 READ, MAIN, SCHEDULE = 0x400010, 0x400110, 0xFFFFFFFF81000010
@@ -62,6 +64,10 @@ def test_the_caller_of_a_wait_is_not_a_function_of_the_kernel(tmp_path: Path):
         ("/home/me/app", "std::vector<int> parse<char>(char)", OWN),
         ("/home/me/app", "void std::__introsort_loop<int*>(int*, int*)", LIBRARY),
         ("/home/me/app", "<alloc::vec::Vec<T> as core::ops::Drop>::drop", LIBRARY),
+        ("/home/me/app", "<&dyn core::ops::function::Fn<()> as core::ops::function::FnOnce<()>>::call_once", LIBRARY),
+        ("/home/me/app", "<str as core::cmp::PartialEq>::eq", LIBRARY),
+        ("/home/me/app", "<app::Word as core::cmp::PartialEq>::eq", OWN),
+        ("/home/me/app", "_$LT$core..hash..sip..Hasher$LT$S$GT$$u20$as$u20$core..hash..Hasher$GT$::write::h7eb1c0393791192f", LIBRARY),
         ("/home/me/app", "runtime.mallocgc", RUNTIME),
         ("/home/me/app", "_start", RUNTIME),
         ("/home/me/static", "_int_malloc", RUNTIME),
@@ -103,3 +109,50 @@ def test_generated_code_is_divided_by_name(name: str, expected: int) -> None:
 def test_the_kernel_and_memory_without_a_file() -> None:
     assert category(Dso("[kernel.kallsyms]", DsoKind.KERNEL), "schedule") == KERNEL
     assert category(None, "") == category(Dso("//anon", DsoKind.NONE), "") == UNKNOWN
+
+
+CODE = 0x400000
+#: name -> its start in the program, and its end
+NAMED = {"start": (0x1000, 0x1100), "app::count": (0x1100, 0x1200), "std::find": (0x1200, 0x1300), "main::{lambda}": (0x1300, 0x1400)}
+NAMELESS = 0x1800
+
+
+def functions_of_chains(folder: Path, chains: list[tuple[int, ...]]) -> SampledFunctions:
+    """Return the functions of samples with these chains of offsets in the program, the innermost first."""
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN)])
+    built.record(Comm(0, 7, 7, "program"))
+    program = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
+    for name, (begin, end) in NAMED.items():
+        program.symbol(name, begin, end - begin)
+    (folder / "program").write_bytes(program.build())
+    built.record(Mmap2(2, 7, 7, CODE, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, str(folder / "program"), b""))
+    for time, chain in enumerate(chains, 10):
+        addresses = [CODE + offset - 0x1000 for offset in chain]
+        built.sample(0, pid=7, tid=7, misc=2, ip=addresses[0], time=time, period=1, callchain=(IN_USER_SPACE, *addresses))
+    (folder / "perf.data").write_bytes(built.file())
+    with Recording(str(folder / "perf.data")) as recording:
+        options = ReportOptions(columns=ColumnOptions(sort="symbol"), chains=ChainOptions(CallGraph()))
+        report = recording.report(options=options)
+        return sampled_functions(report, report.histograms[0])
+
+
+def test_code_without_a_name_counts_for_its_named_caller_or_else_for_itself_alone(tmp_path: Path):
+    """A nameless function that calls everything has its own samples only, so that it hides nobody."""
+    start, count, find = 0x1010, 0x1110, 0x1210
+    functions = functions_of_chains(
+        tmp_path, [(find, NAMELESS, count, start), (NAMELESS, start), (NAMELESS,), (find, NAMELESS), (find, NAMELESS)]
+    )
+    hottest = {one.name: (one.charged, one.own) for one in functions.hottest(9)}
+    assert hottest == {"app::count": (0.2, 0.0), "start": (0.2, 0.0), "": (0.2, 0.4), "std::find": (0.4, 0.6)}
+
+
+def test_lambdas_count_for_the_function_that_they_stand_in(tmp_path: Path):
+    functions = functions_of_chains(tmp_path, [(0x1310, 0x1210, 0x1110), (0x1310,)])
+    assert {one.name: one.charged for one in functions.hottest()} == {"app::count": 0.5, "main::{lambda}": 0.5}
+
+
+def test_functions_of_libraries_are_called_from_own_code(tmp_path: Path):
+    """Not from other functions of libraries, between which nobody can change anything."""
+    functions = functions_of_chains(tmp_path, [(0x1210, NAMELESS, 0x1110, 0x1010), (0x1210, NAMELESS, 0x1110), (0x1210, NAMELESS)])
+    callers = {functions.name(leaf): caller for leaf, caller in functions.hottest_callers().items()}
+    assert callers == {"std::find": Share("app::count", 2 / 3)}

@@ -250,6 +250,10 @@ def _kind(record: object) -> int:
     return END
 
 
+#: the cycles in a branch's flags
+CYCLES_SHIFT: Final = np.uint64(4)
+CYCLES_MASK: Final = np.uint64(0xFFFF)
+
 # Expand branch stacks: a row for each branch record, newest first, with a weight of one event.
 #
 # The frames of its ends are in the process's own mappings or the kernel's.
@@ -263,6 +267,14 @@ def branch_samples(samples: SampleView) -> SampleView:
     expanded = samples.with_columns(narrow).take(sample_of)
     ends = {f"branch_{field}": np.ascontiguousarray(stacks.values[field]) for field in ("from", "to", "flags")}
     return expanded.with_columns({**expanded.columns, **ends}).counted_once()
+
+
+def located_at_targets(branches: SampleView) -> SampleView:
+    """Return the branches with their targets in the place of the samples' addresses, and with their cycles as weights."""
+    to = branches.column("branch_to")
+    cycles = branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK
+    mode = np.where(to >> np.uint64(63), MISC_KERNEL, MISC_USER).astype(np.uint8)
+    return branches.with_columns({**branches.columns, "ip": to, "cpumode": mode, "weight": np.maximum(cycles, np.uint64(1))})
 
 
 def branch_frames(samples: SampleView, name: str) -> NDArray[np.int32]:

@@ -289,6 +289,7 @@ _TRANSACTION_BITS = (
 )
 _TRANSACTION_EITHER = 1 << 2 | 1 << 3
 _ABORT_SHIFT = 32
+_TRANSACTION_WIDTH = 32  # of perf's column if any sample was in a transaction
 
 
 def transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
@@ -301,4 +302,5 @@ def transaction(_texts: KeyTexts, values: Int64) -> KeyColumn:
             label += "NEITHER "
         return label + (f":{bits >> _ABORT_SHIFT:x}" if bits >> _ABORT_SHIFT else "")
 
-    return by_number(values, text, falling=True)
+    # all flags together, or less if no sample was in a transaction
+    return by_number(values, text, falling=True)._replace(wide=lambda i: _TRANSACTION_WIDTH if values[i] else 0, widest=None)

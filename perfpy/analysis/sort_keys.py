@@ -272,10 +272,24 @@ DEFAULT_ORDER: Final = {
 TRACEPOINT_ORDER: Final = "trace"
 
 
+#: other names that the parts of struct perf_sample_weight have in -F, where -s has keys of these names
+_WEIGHTS: Final = (
+    OutputField("ins_lat", "Weight2", "weight2", Unit.AVERAGE, 8),
+    OutputField("retire_lat", "Weight3", "weight3", Unit.AVERAGE, 8),
+    OutputField("p_stage_cyc", "Weight3", "weight3", Unit.AVERAGE, 8),
+)
+
+
 def key_named(token: str) -> SortKey | OutputField | None:
-    """Return the first key or metric whose name begins with `token`, in perf's order of search; None if there is none."""
+    """Return the first key or metric whose name begins with `token`, in perf's order of search for -s; None if there is none."""
     prefix = token.lower()
     return next((entry for entry in _all_entries() if entry.name.startswith(prefix)), None)
+
+
+def field_named(token: str) -> SortKey | OutputField | None:
+    """Return the first metric, else the first key, whose name begins with `token`, as perf searches for -F; None if there is none."""
+    prefix = token.lower()
+    return next((entry for entry in (*_METRICS, *_WEIGHTS) if entry.name.startswith(prefix)), None) or key_named(token)
 
 
 def _all_entries() -> Iterator[SortKey | OutputField]:

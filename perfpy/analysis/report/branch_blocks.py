@@ -12,7 +12,7 @@ import numpy as np
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
-from perfpy.analysis.dimensions import branch_frames, branch_samples
+from perfpy.analysis.dimensions import CYCLES_MASK, CYCLES_SHIFT, branch_frames, branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: the sample columns to read
 COLUMNS: Final = frozenset({"branch_stack", "ip", "pid", "tid", "time", "cpumode"})
-_CYCLES_SHIFT: Final = np.uint64(4)
-_CYCLES_MASK: Final = np.uint64(0xFFFF)
 
 
 class Block(NamedTuple):
@@ -104,7 +102,7 @@ class BlockSums:
             return
         source, target = (branch_frames(branches, f"branch_{name}") for name in ("from", "to"))
         frames = self._symbolizer.resolve()
-        cycles = branches.column("branch_flags") >> _CYCLES_SHIFT & _CYCLES_MASK
+        cycles = branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK
         first = np.cumsum(lengths) - lengths
         counted = np.repeat(cycles[first[lengths > 0]] > 0, lengths[lengths > 0])
         self.cycles += int(cycles[counted].sum())

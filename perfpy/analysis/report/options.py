@@ -11,7 +11,7 @@ from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import says_why_it_waited
 from perfpy.analysis.sort_key import HOUR, Mode, OutputField, SortKey
-from perfpy.analysis.sort_keys import DEFAULT_ORDER, TRACEPOINT_ORDER, key_named, names, output_field, sort_key
+from perfpy.analysis.sort_keys import DEFAULT_ORDER, TRACEPOINT_ORDER, field_named, key_named, names, output_field, sort_key
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _field_entries(columns: ColumnOptions, dynamic: Finder) -> Iterable[Entry]:
 
 
 def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:
-    entry = key_named(token)
+    entry = field_named(token) if option == "--fields" else key_named(token)
     if entry is not None:
         if isinstance(entry, SortKey) and entry.mode not in (Mode.NORMAL, mode):
             raise UsageError(f"Invalid {option} key: `{token}' {_ONLY[entry.mode]}")

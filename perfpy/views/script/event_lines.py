@@ -45,6 +45,10 @@ _COLUMNS: Final = {
 }  # fmt: skip
 
 
+#: the column of texts of data_src that `perfpy.views.script.lines` adds to batches
+DATA_SOURCE_TEXT: Final = "data_src_text"
+
+
 def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
     """Return the sample columns that a set of -F fields needs."""
     needed = {"misc"} & fields
@@ -95,7 +99,7 @@ class EventLines:
         plain_address = FrameStyle(16, symbol=False, offset=False, dso=False)
         # perf prints no source line for them
         self._data_frames = context.frame_texts(style._replace(source=False) if names_data_address(event) else plain_address)
-        self._data_sources = field_text.DataSourceTexts()
+        self.has_data_source = "data_src" in fields
 
     @cached_property
     def _branches(self) -> BranchTexts:
@@ -182,7 +186,7 @@ class EventLines:
         if "addr" in fields:
             pieces.append(self._address(batch))
         if "data_src" in fields:
-            pieces.append(self._data_sources.piece(self._column(batch, "data_src")))
+            pieces.append(columns[DATA_SOURCE_TEXT].tolist())
         pieces += [self._number(name, batch) for name in ("weight", "ins_lat", "retire_lat")]
         if "cgroup" in fields:
             pieces.append([b" " + self._cgroup(ident) for ident in self._column(batch, "cgroup").tolist()])

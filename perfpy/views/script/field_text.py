@@ -127,22 +127,22 @@ def page_size_field(size: int) -> bytes:
 
 
 class DataSourceTexts:
-    """The field data_src: each value is as wide as the widest before it, as in perf."""
+    """The field data_src: each value is as wide as the widest before it, of all events, as in perf."""
 
     def __init__(self) -> None:
         self._texts: dict[int, bytes] = {}
         self._widest = 0
 
-    def piece(self, values: NDArray[np.uint64]) -> Piece:
-        """Return the pieces of the next samples, in printing order."""
-        texts = []
+    def pieces(self, values: NDArray[np.uint64]) -> NDArray[np.object_]:
+        """Return the texts of the next samples, in printing order."""
+        texts: list[bytes] = []
         for value in values.tolist():
             text = self._texts.get(value)
             if text is None:
                 text = self._texts[value] = f"{value:16x} {memory_text(value)}"[:99].encode()
             self._widest = max(self._widest, len(text))
             texts.append(text.ljust(self._widest))
-        return texts
+        return np.fromiter(texts, object, len(texts))
 
 
 #: fields that are a single number, and their formats, except cpu

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 
 from perfpy.abi import records
+from perfpy.abi.columns import Columns
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import SampleId
@@ -18,7 +19,7 @@ from perfpy.perfdata.records.batches import Batch
 from perfpy.symbols.address_spaces import TaskNames
 from perfpy.untrusted.text import one_line
 from perfpy.views.script import field_text
-from perfpy.views.script.event_lines import EventLines, columns_of
+from perfpy.views.script.event_lines import DATA_SOURCE_TEXT, EventLines, columns_of
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text, time_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.pieces import Flat
@@ -185,8 +186,22 @@ class ScriptLines:
             side_times[row] = time
         return np.delete(printed, index), side_times
 
+    def _with_data_sources(self, batch: Batch, events: Collection[int], makers: _Makers) -> Batch:
+        """Return the batch with the texts of data_src of some events; a text's width depends on the samples of all events before it."""
+        if not events:
+            return batch
+        values = np.zeros(len(batch), np.uint64)
+        for number in events:
+            rows = batch.event == number
+            values[rows] = field_text.column(batch, self.events[number], "data_src")[rows]
+        texts = np.full(len(batch), b"", object)
+        rows = np.isin(batch.event, list(events))
+        texts[rows] = makers.data_sources.pieces(values[rows])
+        return Batch(Columns(len(batch), {**batch.columns, DATA_SOURCE_TEXT: texts}, batch.columns.damaged), batch.event, batch.key, batch.offset)
+
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
+        batch = self._with_data_sources(batch, [number for number in present if makers[number].has_data_source], makers)
         if len(present) == 1:
             maker = makers[present[0]]
             return Flat([], 0) if maker.is_silent else maker.flat(batch, times)
@@ -210,6 +225,7 @@ class _Makers(dict[int, EventLines]):
     def __init__(self, make: Callable[[int], EventLines]) -> None:
         super().__init__()
         self._make = make
+        self.data_sources = field_text.DataSourceTexts()
 
     def __missing__(self, number: int) -> EventLines:
         maker = self[number] = self._make(number)

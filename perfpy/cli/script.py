@@ -364,6 +364,7 @@ class SampleListing:
             kernel_path=options.show_kernel_path,
             ns=options.ns or bool(options.trace_fields),
             latency=options.latency,
+            verbose=bool(options.verbose),
             reltime=options.reltime,
             deltatime=options.deltatime,
             time=options.time,

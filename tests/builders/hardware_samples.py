@@ -119,6 +119,7 @@ def ibs(program: Path, start: int, *, count: int = 60, seed: int = 3) -> bytes:
     for sample in _walked(program, start, count, draw):
         event = draw.randrange(2)
         access = _access(draw)
+        registers: tuple[int, ...]
         if event == 0:
             data3 = draw.getrandbits(64) if draw.random() < 0.2 else 0x60003 | draw.randrange(900) << 32
             registers = (

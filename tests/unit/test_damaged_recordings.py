@@ -23,7 +23,7 @@ from perfpy.symbols.dso import perf_map_pid
 from perfpy.untrusted.files import split_process
 from perfpy.views.dump.recording import write_dump
 from perfpy.views.report.text import thread_count_lines
-from perfpy.views.script.code import _widths
+from perfpy.views.script.field_text import branch_counter_size
 from tests.builders.damage import damaged, recordings
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
@@ -213,8 +213,8 @@ def test_operands_of_markers_are_none_that_the_kernel_reads(operand: str) -> Non
 
 @pytest.mark.parametrize("width", [DIGITS, "\u00b2", ""])
 def test_widths_of_branch_counters_are_left_out(width: str) -> None:
-    assert list(_widths({"cpu_pmu_caps": (("branch_counter_width", width),)})) == []
-    assert list(_widths({"pmu_caps": (PmuCaps("cpu", (("branch_counter_width", "4"),)),)})) == [4]
+    assert branch_counter_size({"cpu_pmu_caps": (("branch_counter_width", width),)}, "width") == 0
+    assert branch_counter_size({"pmu_caps": (PmuCaps("cpu", (("branch_counter_width", "4"),)),)}, "width") == 4
 
 
 def test_numbers_in_event_files_are_zero() -> None:

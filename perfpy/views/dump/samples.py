@@ -15,7 +15,7 @@ from perfpy.abi.sample_layout import register_name, words_before
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
 from perfpy.views.record_text import alternate, signed_number
-from perfpy.views.script.field_text import branch_parts, branch_type_text, has_column, page_size_text
+from perfpy.views.script.field_text import branch_counter_size, branch_parts, branch_type_text, has_column, page_size_text
 
 if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
@@ -47,6 +47,7 @@ class SampleTexts:
         self._next = next(self._samples, None)
         self._last_read: dict[int, int] = {}
         self.entries: Counter[int] = Counter()
+        self._counter_sizes = tuple(branch_counter_size(recording.header, name) for name in ("width", "nr"))
         self._event_of = {ident: event.index for event in recording.events for ident in event.ids}
 
     def text(self, offset: int, event: int, misc: int, head: str, stamp: Stamp) -> str:
@@ -132,6 +133,11 @@ class SampleTexts:
             yield f"... FP chain: nr:{len(chain)}\n" + _number_lines(chain)
         if bits & SampleType.BRANCH_STACK:
             yield _callstack(sample.ragged_field("branch_stack")) if is_callstack else _branches(sample.ragged_field("branch_stack"))
+            if sample.event.attr.branch_sample_type & BranchSample.COUNTERS:
+                counters = sample.ragged_field("branch_counters").tolist()
+                width, number = self._counter_sizes
+                yield f"... branch stack counters: nr:{len(counters)} (counter width: {width} max counter nr:{number})\n"
+                yield _number_lines(counters)
 
     def _registers(self, sample: _Sample, name: str, column: str) -> str:
         values = sample.ragged_field(column).tolist()

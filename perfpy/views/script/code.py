@@ -16,10 +16,10 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
 from perfpy.abi.light_types import dataclass, field
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import one_line, one_line_bytes
-from perfpy.views.script.field_text import FrameStyle, FrameTexts, branch_flags_text, branch_parts, column, frames_of
+from perfpy.views.script.field_text import FrameStyle, FrameTexts, branch_counter_size, branch_flags_text, branch_parts, column, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -232,9 +232,8 @@ class BranchCode:
         text = b""
         if self._sources is not None:
             text += b" srcline: %s\t" % self._source(branch.source)
-        if self._counters is not None:
-            text += self._counters.text(branch.counters)
-        text += b"".join([b"#", *(words for name, words in _GUESSES if parts[name])])
+        text += b"#" if self._counters is None else self._counters.text(branch.counters)
+        text += b"".join(words for name, words in _GUESSES if parts[name])
         cycles = parts["cycles"]
         if cycles:
             text += b" %d cycles [%d]" % (cycles, total)
@@ -266,12 +265,11 @@ class BranchCode:
 
 # The counts of events between two branches: brcntr.
 #
-# Each event has a letter, which is repeated for each count. (perf 6.12's legend mentions a + for more counts, but prints none.)
+# Each event has a letter, which is repeated for each count, with a + if there may have been more. The text is that of perf 7.3:
+# 6.12 prints neither + nor -, and has the counts before the #.
 
 
 _SIGNS: Final = "# '-' No event occurs\n# '+' Event occurrences may be lost due to branch counter saturated\n"
-_WIDTH: Final = "branch_counter_width"
-_WIDTH_DIGITS: Final = 3
 
 
 class BranchCounters:
@@ -280,42 +278,43 @@ class BranchCounters:
     Args:
         width: bits of each number
         names: of the events, from the lowest bits
+        by_name: print names and numbers (-v), which need no legend
     """
 
-    def __init__(self, width: int, names: Sequence[str]) -> None:
+    def __init__(self, width: int, names: Sequence[str], *, by_name: bool = False) -> None:
+        self._by_name = by_name
         self._width = width
         self._names = names[: len(string.ascii_uppercase)]
         self._letters = string.ascii_uppercase[: len(self._names)]
 
     @property
     def legend(self) -> bytes:
-        """Return the legend of the letters."""
+        """Return the legend of the letters; b"" if there are none."""
+        if self._by_name:
+            return b""
         events = "".join(f"# {one_line(name)} = {letter}\n" for name, letter in zip(self._names, self._letters, strict=True))
         return f"# Branch counter abbr list:\n{events}{_SIGNS}".encode("utf-8", "surrogateescape")
 
     @classmethod
-    def of(cls, header: Mapping[str, Any], events: Sequence[FileEvent]) -> BranchCounters:
+    def of(cls, header: Mapping[str, Any], events: Sequence[FileEvent], *, by_name: bool = False) -> BranchCounters:
         """Return the formatter for a recording."""
-        return cls(next(_widths(header), 0), [event.name for event in events if is_counted(event)])
+        return cls(min(branch_counter_size(header, "width"), 32), [event.name for event in events if is_counted(event)], by_name=by_name)
 
     def text(self, word: int) -> bytes:
         """Return the counts of a branch."""
         most = (1 << self._width) - 1
         numbers = [word >> index * self._width & most for index in range(len(self._letters))]
-        letters = "".join(letter * number for letter, number in zip(self._letters, numbers, strict=True))
-        return f"br_cntr: {letters}\t".encode()
+        signs = ["+" if most and number == most else "" for number in numbers]
+        if self._by_name:
+            words = [f"{one_line(name)} {number}{sign} " for name, number, sign in zip(self._names, numbers, signs, strict=True)]
+        else:
+            words = [letter * number + sign for letter, number, sign in zip(self._letters, numbers, signs, strict=True)]
+        return f"\t# br_cntr: {''.join(words) or '-'} ".encode("utf-8", "surrogateescape")
 
 
 def is_counted(event: FileEvent) -> bool:
     """Whether the CPU counts the event between branches."""
     return bool(event.attr.branch_sample_type & BranchSample.COUNTERS)
-
-
-def _widths(header: Mapping[str, Any]) -> Iterator[int]:
-    pairs = [*(header.get("cpu_pmu_caps") or ()), *(pair for pmu in header.get("pmu_caps") or () for pair in pmu.caps)]
-    for name, value in pairs:
-        if name == _WIDTH and value.isdecimal() and len(value) <= _WIDTH_DIGITS:
-            yield min(int(value), 32)
 
 
 # Branch stacks of samples as text: brstack, brstacksym, brstackoff. Each branch is " FROM/TO/flags ".

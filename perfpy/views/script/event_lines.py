@@ -115,7 +115,7 @@ class EventLines:
     @cached_property
     def _legend(self) -> bytes:
         counters = self._context.counters
-        return counters.legend if "brcntr" in self._fields and counters is not None and is_counted(self._event) else b""
+        return counters.legend if "brcntr" in self._fields and counters and is_counted(self._event) else b""
 
     @cached_property
     def _instructions(self) -> InstructionTexts | None:

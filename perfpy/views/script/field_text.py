@@ -19,7 +19,7 @@ from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -213,6 +213,16 @@ def register_texts(abis: NDArray[np.uint64], registers: Ragged, mask: int, arch:
         else:
             texts.append(b"")
     return texts
+
+
+_SIZE_DIGITS: Final = 3
+
+
+def branch_counter_size(header: Mapping[str, Any], name: str) -> int:
+    """Return the bits ("width") or the number ("nr") of the counters in branch records, from the features of a recording; 0 if unknown."""
+    pairs = [*(header.get("cpu_pmu_caps") or ()), *(pair for pmu in header.get("pmu_caps") or () for pair in pmu.caps)]
+    texts = (value for its_name, value in pairs if its_name == f"branch_counter_{name}")
+    return next((int(value) for value in texts if value.isdecimal() and len(value) <= _SIZE_DIGITS), 0)
 
 
 def branch_parts(word: int) -> tuple[dict[str, int], int]:

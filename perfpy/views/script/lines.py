@@ -197,7 +197,9 @@ class ScriptLines:
         texts = np.full(len(batch), b"", object)
         rows = np.isin(batch.event, list(events))
         texts[rows] = makers.data_sources.pieces(values[rows])
-        return Batch(Columns(len(batch), {**batch.columns, DATA_SOURCE_TEXT: texts}, batch.columns.damaged), batch.event, batch.key, batch.offset)
+        return Batch(
+            Columns(len(batch), {**batch.columns, DATA_SOURCE_TEXT: texts}, batch.columns.damaged), batch.event, batch.key, batch.offset
+        )
 
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()

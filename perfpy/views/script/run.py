@@ -70,6 +70,7 @@ class ScriptOptions:
     kernel_path: bool = False
     ns: bool = False
     latency: bool = False
+    verbose: bool = False
     reltime: bool = False
     deltatime: bool = False
     time: str = ""
@@ -253,7 +254,7 @@ class ScriptRun:
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,
             sources=sources,
-            counters=BranchCounters.of(recording.header, recording.events),
+            counters=BranchCounters.of(recording.header, recording.events, by_name=options.verbose),
             max_blocks=options.max_blocks,
             source_code=_source_code(sources) if sources else None,
         )

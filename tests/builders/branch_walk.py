@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from perfpy.abi import records
 from perfpy.abi.flags import BranchSample, SampleType
@@ -17,13 +18,11 @@ from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _LINE = re.compile(r"^ *([0-9a-f]+):\s+([0-9a-f ]+?)\s*\t(\S+) *(.*)$")
 _HEAD = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
 _TARGET = re.compile(r"^([0-9a-f]+) <")
 _STACK = 16
+SOURCE = Path(__file__).with_name("option_lines") / "program.c"
 
 
 @dataclass
@@ -51,6 +50,14 @@ def instructions(program: Path) -> dict[int, Instruction]:
             kind = "always"
         results[at] = Instruction(at, len(raw), kind, int(target[1], 16) if target else 0)
     return results
+
+
+def start_of(program: Path, name: str) -> int:
+    """The address of a function of a program."""
+    text = subprocess.run(["objdump", "-t", str(program)], capture_output=True, text=True, check=True).stdout
+    match = re.search(rf"^([0-9a-f]+) .* {name}$", text, re.MULTILINE)
+    assert match
+    return int(match[1], 16)
 
 
 def walk(code: dict[int, Instruction], start: int, samples: int, step: int = 37) -> list[tuple[int, list[tuple[int, int, int]]]]:

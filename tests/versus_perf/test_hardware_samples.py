@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.builders import hardware_samples
+from tests.builders.branch_walk import SOURCE, start_of
 from tests.builders.prepared_start import PERFPY, run
-from tests.versus_perf.test_script import SOURCE, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,6 +19,7 @@ from perfpy.disassembly.x86_lengths import length
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import Feature
 from tests.builders import branch_walk
+from tests.builders.branch_walk import start_of
 from tests.builders.perfdata import PerfDataBuilder, out_of_order, usual_attr
 from tests.builders.prepared_start import PERFPY, run
 from tests.builders.traced import traced_recording
@@ -311,7 +312,6 @@ def test_a_script_can_be_recorded_and_reported_by_its_name(scripts: Path, tmp_pa
 # Tests that `perfpy script` prints the instructions between branches like perf, even for invalid branch stacks.
 
 
-SOURCE = Path(__file__).with_name("option_lines") / "program.c"
 FIELDS = [
     "ip,insn,insnlen",
     "ip,sym,brstackinsn",
@@ -323,15 +323,8 @@ FIELDS = [
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("walked") / "walked"
-    subprocess.run(["gcc", "-O1", "-g", "-no-pie", "-pthread", "-o", path, SOURCE], check=True)
+    subprocess.run(["gcc", "-O1", "-g", "-no-pie", "-pthread", "-o", path, branch_walk.SOURCE], check=True)
     return path
-
-
-def start_of(program: Path, name: str) -> int:
-    text = subprocess.run(["objdump", "-t", program], capture_output=True, text=True, check=True).stdout
-    match = re.search(rf"^([0-9a-f]+) .* {name}$", text, re.MULTILINE)
-    assert match
-    return int(match[1], 16)
 
 
 def branch_text(program: list[str], path: Path, *options: str) -> bytes:

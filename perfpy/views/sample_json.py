@@ -186,8 +186,8 @@ class SampleJson:
         if raw is None or self._payloads is None:
             return [""] * len(batch)
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
-        payloads = (data[begin:end] for begin, end in itertools.pairwise(bounds))
-        each = map(self._payloads.fields, payloads)
+        payloads = [data[begin:end] for begin, end in itertools.pairwise(bounds)]
+        each = self._payloads.fields_of_rows(payloads)
         return ["".join(f",\n\t\t\t{quote_json(name)}: {quote_json(text)}" for name, text in fields) for fields in each]
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 1 << 25  # characters; later texts of a batch are omitted
 _LONGEST: Final = 1 << 20  # characters of one sample's fields
+_ARRAY_GROWTH: Final = 4  # characters of an array's text for each byte
+_NUMBER: Final = 32  # characters of a number and a name's separators, at most
 _LEFT_OUT: Final = "[TOO LONG]"
 
 
@@ -98,54 +100,76 @@ class TraceText:
 
     def fields(self, raw: bytes) -> Iterator[tuple[str, str]]:
         """Yield the name and text of each field; "" and a mark for omitted fields."""
+        rows = _one_row(raw, self._runtime.endian)
         size = 0
         for field in self._event.fields:
-            text = self._field_text(raw, field)
+            (text,) = self._field_texts(rows, field)
             yield field.name, text
             size += len(field.name) + len(text) + 2
             if size > _LONGEST:  # Fields may overlap, so the data does not bound their total size.
                 yield "", _LEFT_OUT
                 return
 
+    def fields_of_rows(self, raws: Sequence[bytes]) -> list[Sequence[tuple[str, str]]]:
+        """Return fields() of each sample, field by field if the texts are surely short."""
+        sizes = np.array([len(raw) for raw in raws], np.int64)
+        names = [field.name for field in self._event.fields]
+        growth = _ARRAY_GROWTH + max((printer.growth for printer in self._printers), default=0)
+        fixed = sum(map(len, names)) + len(names) * (_NUMBER + max((printer.fixed for printer in self._printers), default=0))
+        if fixed + growth * len(names) * int(sizes.max()) > _LONGEST or len(raws) * fixed > _AT_ONCE:
+            return [list(self.fields(raw)) for raw in raws]
+        rows = TraceRows(np.frombuffer(b"".join(raws), np.uint8), np.cumsum(sizes) - sizes, sizes, self._runtime.endian)
+        columns = [self._field_texts(rows, field) for field in self._event.fields]
+        return [list(zip(names, texts, strict=True)) for texts in zip(*columns, strict=True)] if columns else [[]] * len(raws)
+
     def field_text(self, raw: bytes, name: str) -> str:
         """Return the text of a field by its name; "" if there is none."""
         fields = (*self._event.fields, *self._event.common_fields)
-        return next((self._field_text(raw, field) for field in fields if field.name == name), "")
+        rows = _one_row(raw, self._runtime.endian)
+        return next((self._field_texts(rows, field)[0] for field in fields if field.name == name), "")
 
-    def _field_text(self, raw: bytes, field: TraceField) -> str:
+    def _field_texts(self, rows: TraceRows, field: TraceField) -> list[str]:
         if field.is_array or (field.is_dynamic and field.is_string):
-            return self._array_text(raw, field)
+            return self._array_texts(rows, field)
         if field.name in self._formats:
-            return self._formatted_text(raw, field.name)
-        value = self._runtime.read(raw, field.offset, field.size)
+            return self._printer_of_field(field.name).texts(rows)
+        values = rows.number(field.offset, field.size).tolist()
         bits = field.size * 8 if field.size in NUMBER_SIZES else 0
         if field.is_pointer or (field.is_long and not (field.is_signed and bits != 32)):
-            return f"0x{value:x}"
+            return [f"0x{value:x}" for value in values]
         if field.is_signed and bits:
-            value = (value ^ 1 << bits - 1) - (1 << bits - 1)
-        return f"{value:2d}" if field.is_signed and bits == 16 else str(value)
+            values = [(value ^ 1 << bits - 1) - (1 << bits - 1) for value in values]
+        return [f"{value:2d}" for value in values] if field.is_signed and bits == 16 else list(map(str, values))
 
     @cached_property
     def _formats(self) -> dict[str, PrintFormat]:
         return {} if self._parsed is None else field_formats(self._parsed)
 
-    def _formatted_text(self, raw: bytes, name: str) -> str:
+    def _printer_of_field(self, name: str) -> Printer:
         if name not in self._of_field:
             self._of_field[name] = make_printer(self._formats[name], self._runtime)
-        return self._of_field[name].texts(self._row(raw))[0]
+        return self._of_field[name]
 
-    def _row(self, raw: bytes) -> TraceRows:
-        return TraceRows(np.frombuffer(raw, np.uint8), np.zeros(1, np.int64), np.array([len(raw)], np.int64), self._runtime.endian)
+    @property
+    def _printers(self) -> list[Printer]:
+        """The printers of fields that are printed alone."""
+        return [self._printer_of_field(field.name) for field in self._event.fields if field.name in self._formats]
 
-    def _array_text(self, raw: bytes, field: TraceField) -> str:
-        offset, length = field.offset, field.size
-        if field.is_dynamic:
-            offset, length = (int(column[0]) for column in self._row(raw).data_range(field))
-        data = raw[offset : offset + length]
-        if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
-            return self._runtime.strings[raw[offset:]]  # an empty string continues into the data after it
-        self._plain.add(field.name)
-        return "ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]"
+    def _array_texts(self, rows: TraceRows, field: TraceField) -> list[str]:
+        offsets, lengths = rows.data_range(field) if field.is_dynamic else (np.full(len(rows), one) for one in (field.offset, field.size))
+        texts = []
+        for raw, offset, length in zip(rows.raws, offsets.tolist(), lengths.tolist(), strict=True):
+            data = raw[offset : offset + length]
+            if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
+                texts.append(self._runtime.strings[raw[offset:]])  # an empty string continues into the data after it
+            else:
+                self._plain.add(field.name)
+                texts.append("ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]")
+        return texts
+
+
+def _one_row(raw: bytes, endian: str) -> TraceRows:
+    return TraceRows(np.frombuffer(raw, np.uint8), np.zeros(1, np.int64), np.array([len(raw)], np.int64), endian)
 
 
 class TraceSource:
@@ -203,18 +227,22 @@ class PayloadTexts:
 
     def texts(self, payloads: Sequence[bytes]) -> list[str]:
         """Return the texts of payloads. Payloads of one tracepoint are formatted together."""
-        numbers = [as_number(payload[:_TYPE_BYTES], self._tracing.endian) for payload in payloads]
-        rows_of: dict[int, list[int]] = {}
-        for row, number in enumerate(numbers):
-            rows_of.setdefault(number, []).append(row)
         texts = [""] * len(payloads)
+        for printer, part in self._parts(payloads):
+            for row, text in zip(part, _format_payloads(printer, [payloads[row] for row in part]), strict=True):
+                texts[row] = text
+        return texts
+
+    def _parts(self, payloads: Sequence[bytes]) -> Iterator[tuple[TraceText, list[int]]]:
+        """Yield payloads of one tracepoint, as indexes, with its formatter."""
+        rows_of: dict[int, list[int]] = {}
+        for row, payload in enumerate(payloads):
+            rows_of.setdefault(as_number(payload[:_TYPE_BYTES], self._tracing.endian), []).append(row)
         for number, rows in rows_of.items():
             printer = self._source.printer(number)
             if printer is not None:
                 for part in _payload_parts(rows, payloads):
-                    for row, text in zip(part, _format_payloads(printer, [payloads[row] for row in part]), strict=True):
-                        texts[row] = text
-        return texts
+                    yield printer, part
 
     def raw_text(self, payload: bytes) -> str:
         """Return all fields of a payload by name, unformatted."""
@@ -231,6 +259,14 @@ class PayloadTexts:
         printer = self._printer_of(payload)
         for name, text in () if printer is None else printer.fields(payload):
             yield _decode(name), _decode(text)
+
+    def fields_of_rows(self, payloads: Sequence[bytes]) -> list[Sequence[tuple[str, str]]]:
+        """Return fields() of each payload."""
+        fields: list[Sequence[tuple[str, str]]] = [()] * len(payloads)
+        for printer, part in self._parts(payloads):
+            for row, pairs in zip(part, printer.fields_of_rows([payloads[row] for row in part]), strict=True):
+                fields[row] = [(_decode(name), _decode(text)) for name, text in pairs]
+        return fields
 
     def _printer_of(self, payload: bytes) -> TraceText | None:
         return self._source.printer(as_number(payload[:_TYPE_BYTES], self._tracing.endian))

@@ -112,6 +112,19 @@ def test_unformatted_numbers_keep_the_digits_of_the_event() -> None:
     assert [text.field_text(raw(), name) for name in ("addr", "flags")] == ["0x00000abc", "006"]
 
 
+@pytest.mark.parametrize("most", [1, 1 << 20])
+def test_fields_of_many_samples_are_those_of_each(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of cut samples, of unprintable names, and where texts may be long, so that each sample is formatted by itself."""
+    monkeypatch.setattr(module, "_LONGEST", most)
+    event = parse_format(FORMAT + '"%s %03x", REC->comm, REC->flags', "sys", 8)
+    samples = [raw(number=number, name=bytes([65 + number]) * number + b"\0") for number in range(9)]
+    samples += [raw()[:40], raw(name=b"\x01\0"), raw(name=b"x\0"), b"", raw()[:20]]
+    together = [list(fields) for fields in TraceText(event, Runtime()).fields_of_rows(samples)]
+    one_by_one = TraceText(event, Runtime())
+    assert together == [list(one_by_one.fields(sample)) for sample in samples]
+    assert dict(together[0]).get("flags") == ("006" if most > 1 else None)
+
+
 def test_missing_data_are_zeros() -> None:
     assert printed('"%d %lx", REC->number, REC->addr', raw()[:20]) == "-5 0"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
-from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, SampleId
+from perfpy.abi.records import Comm, Fork, LostSamples, Mmap, Mmap2, SampleId
 from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -52,6 +52,7 @@ def sampled_program(
     seconds: float = 0.0,
     comm: str = "app",
     from_start: bool = False,
+    lost: int = 0,
 ) -> Path:
     """Write the recording and its files.
 
@@ -63,6 +64,7 @@ def sampled_program(
         seconds: between the first and the last sample; 0: a millisecond for each.
         comm: the name of the program.
         from_start: recorded from the start of the program.
+        lost: the number of lost samples.
     """
     functions: dict[str, list[str]] = {name: [] for name in (*_FILES, "kernel")}
     for stack in stacks:
@@ -105,6 +107,8 @@ def sampled_program(
                 misc=mode, callchain=_marked(chain, stack.names), **extra,
             )  # fmt: skip
             time += step
+    if lost:
+        built.record(LostSamples(0, lost, SampleId(pid=PID, tid=PID, time=time)))
     if waits:
         names = (EventDesc(clock, "task-clock", (1,)), EventDesc(off_cpu, OFF_CPU_EVENT, (2,)))
         built.feature(Feature.EVENT_DESC, names)

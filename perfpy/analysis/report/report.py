@@ -520,11 +520,16 @@ def margin(percent: float, samples: int) -> float:
     return 196 * math.sqrt(max(share * (1 - share), 0.0) / samples) if samples else 100.0
 
 
+def remedy_for_losses(report: Report) -> str:
+    """Return what to do if samples were lost."""
+    fewer = _FEWER[option_for_fewer([histogram.leader.event.attr for histogram in report.histograms])]
+    return f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
+
+
 def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
     """Yield the notes. few: including those on events with few samples."""
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
-    fewer = _FEWER[option_for_fewer(attrs)]
-    remedy = f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
+    remedy = remedy_for_losses(report)
     if report.lost:
         share = 100 * report.lost / (report.lost + report.samples)
         yield f"{report.lost:,} {plural(report.lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"

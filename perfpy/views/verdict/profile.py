@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
-from perfpy.analysis.report.report import margin
-from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.analysis.report.report import margin, remedy_for_losses
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME
@@ -58,9 +58,12 @@ def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Repo
         data: the recording's samples.
         waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
     """
+    lost = [*losses(report)]
+    if lost and lost[0].numbers.get("lost", 0.0) >= HALF:
+        return lost  # the rest represents nothing
     evidence = Evidence(report, data, waits)
     if evidence.functions is None:
-        return [*longest_wait(evidence)]
+        return [*lost, *longest_wait(evidence)]
     main_wait = find_main_wait(evidence)
     waiting = [*longest_wait(evidence)]
     cpu = [*hot_functions(evidence), *busiest_command(evidence)]
@@ -81,7 +84,7 @@ def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Repo
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
-    return sentences[:_MOST]
+    return [*lost, *sentences][:_MOST]
 
 
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:
@@ -110,6 +113,7 @@ ONE_THREAD: Final = 0.9  # of the samples of a process
 MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
 STARTED: Final = 50  # the least number of started processes, and
 STARTED_A_SECOND: Final = 30
+LOST: Final = 0.1  # the least share of lost samples that is told
 IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
@@ -145,6 +149,26 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
             which = "all" if count == functions.samples else f"{count}"
             doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"
     yield Sentence(FEW_SAMPLES, f"Only {samples}{doubt}; record longer or {more}.", numbers, names)
+
+
+def losses(report: Report) -> Iterator[Sentence]:
+    """Tell that so many samples were lost that the others may not represent the program."""
+    lost = report.lost or report.dropped  # kernels before 6.1 count the records of all kinds together
+    share = lost / (lost + report.samples) if lost else 0.0
+    if share < LOST:
+        return
+    if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
+        # many switches are one wait: the share of the lost ones is not known
+        text = f"{lost:,} records were lost: shares and times are uncertain"
+        yield Sentence("lost records", f"{text}; {remedy_for_losses(report)}.", {"records": float(lost)})
+        return
+    doubt = "the others do not represent the program" if share >= HALF else "shares are uncertain"
+    text = (
+        f"{percent(share)} of the samples were lost: {doubt}"
+        if report.lost
+        else f"About {percent(share)} of the records were lost: {doubt}"
+    )
+    yield Sentence("lost samples", f"{text}; {remedy_for_losses(report)}.", {"lost": share})
 
 
 def idle_machine(evidence: Evidence) -> Iterator[Sentence]:

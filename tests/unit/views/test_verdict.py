@@ -257,6 +257,26 @@ def test_few_samples_come_first(samples: int, begins: str, tmp_path: Path) -> No
     assert texts(tmp_path, Stack(("work", "main"), samples))[0].startswith(begins)
 
 
+def test_of_mostly_lost_samples_nothing_else_is_told(tmp_path: Path) -> None:
+    (only,) = verdict(tmp_path, Stack(("work", "main"), 300), lost=700)
+    assert only.rule == "lost samples"
+    assert only.text.startswith("70 % of the samples were lost: the others do not represent the program; record with a larger buffer")
+
+
+def test_some_lost_samples_come_first(tmp_path: Path) -> None:
+    first, second = verdict(tmp_path, Stack(("work", "main"), 800), lost=200)
+    assert first.text.startswith("20 % of the samples were lost: shares are uncertain")
+    assert second.rule == "hot function"
+    assert len(verdict(tmp_path, Stack(("work", "main"), 800), lost=20)) == 1
+
+
+def test_lost_records_of_waits_have_no_share(tmp_path: Path) -> None:
+    """Many switches of a thread become one wait."""
+    sentences = texts(tmp_path, Stack(("work", "main"), 300), Stack(("read", "main"), 5, state="S", weight=100), lost=900)
+    assert sentences[0].startswith("900 records were lost: shares and times are uncertain")
+    assert len(sentences) > 1
+
+
 def test_few_damaged_samples_without_a_period_are_in_no_function(tmp_path: Path) -> None:
     (only,) = texts(tmp_path, Stack(("work", "main"), 5, weight=0))
     assert only.startswith("Only 5 samples: too few for ")

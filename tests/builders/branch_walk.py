@@ -22,7 +22,7 @@ _LINE = re.compile(r"^ *([0-9a-f]+):\s+([0-9a-f ]+?)\s*\t(\S+) *(.*)$")
 _HEAD = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
 _TARGET = re.compile(r"^([0-9a-f]+) <")
 _STACK = 16
-SOURCE = Path(__file__).with_name("option_lines") / "program.c"
+SOURCE = Path(__file__).parents[1] / "versus_perf" / "option_lines" / "program.c"
 
 
 @dataclass

@@ -175,6 +175,18 @@ def test_other_ways_to_collect(tmp_path, busy, options):
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("options", [["--tail-synthesize", "-m", "4"], ["--overwrite", "-m", "64"]])
+def test_mappings_that_follow_the_samples_name_all_of_them(tmp_path, busy, options):
+    """Readers deliver samples at each mark of a round, before they know mappings at the end of the file."""
+    record(tmp_path, *options, "-F", "5000", "-p", str(busy), program=["sleep", "1"])
+    assert samples(tmp_path / "perf.data") > 50
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        rows = [row.texts for row in recording.report(by="comm,dso")]
+    assert rows
+    assert not [texts for texts in rows if "[unknown]" in texts["dso"] or texts["comm"].startswith(":")]
+
+
+@pytest.mark.live
 def test_outputs_are_switched_by_time_and_only_the_last_are_kept(tmp_path):
     program = [sys.executable, "-S", "-c", UNTIL_FILES, "perf.data.2*", "2"]
     process = record(tmp_path, "--switch-output=1s", "--switch-max-files=2", program=program)

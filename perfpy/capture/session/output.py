@@ -105,6 +105,7 @@ class RecordOutput:
         self.images: dict[str, bytes] = {}  # images of functions by file name, at the end
         self.writer = self._open()
         self.rounds = 0
+        self.marks_rounds = True
         self.round_starts = RoundStarts()
 
     def names(self) -> dict[int, bytes]:
@@ -160,9 +161,13 @@ class RecordOutput:
         """Write records still held after the last ones. signal_fd becomes readable with a signal; hurried returns whether not to wait."""
 
     def end_round(self) -> None:
-        """Mark the end of a round, after all ring buffers were read: records before the previous mark can be sorted."""
+        """Mark the end of a round, after all ring buffers were read: records before the previous mark can be sorted.
+
+        There are no marks if mappings without a time follow the samples: a reader would deliver the samples before it knows any mapping.
+        """
         self.rounds += 1
-        self.writer.write(FINISHED_ROUND)
+        if self.marks_rounds:
+            self.writer.write(FINISHED_ROUND)
         self.writer.mark()
         self.round_starts.add(self.writer.size)
 
@@ -320,6 +325,7 @@ class DataFile:
         self._features = RecordedFeatures(counters, options, self.attrs)
         self._layout = id_layout(counters.events[0].attr.sample_type)
         self._tail = options.side_band.tail_synthesize or options.buffers.overwrite
+        output.marks_rounds = not self._tail
         self._procfs = procfs
         self._tracing = b""
         tracepoints = [event.event.tracepoint for event in counters.events if event.event.tracepoint]

@@ -2,7 +2,8 @@
 
     PerfError                    base of every error that perfpy raises on purpose; exit status 255
       UsageError                 an invalid command line or call; 129
-        TraceOptionsError        options for a hardware tracer that it cannot fulfil; 234
+        RefusedOptionsError      well-formed options that a command refuses, as perf does with -EINVAL; 234
+          TraceOptionsError      options for a hardware tracer that it cannot fulfil
       EventSyntaxError           an event string that cannot be parsed: text, column
       UnknownEventError          a well-formed event that does not exist here: name, near matches
       KernelRefusedError         a failed system call: errno, event, cause, remedy
@@ -38,10 +39,14 @@ class UsageError(PerfError):
     exit_code = 129
 
 
-class TraceOptionsError(UsageError):
-    """A hardware tracer cannot record what the options request. perf returns -EINVAL as its status."""
+class RefusedOptionsError(UsageError):
+    """A command refuses well-formed options. perf returns -EINVAL as its status."""
 
     exit_code = 234
+
+
+class TraceOptionsError(RefusedOptionsError):
+    """A hardware tracer cannot record what the options request."""
 
 
 def _suggest(near: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from perfpy.counts.aggregation import (
     standard_error,
 )
 from perfpy.counts.tally import RunTimes, Tally
-from perfpy.errors import UsageError
+from perfpy.errors import RefusedOptionsError
 from perfpy.events.event import RETIREMENT_LATENCY, Event, generic_event, natural_unit
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -577,12 +577,12 @@ def grouping_of(target: Target, mode: Aggregation, *, cache_level: int | None = 
         from perfpy.capture.targets import comms
 
         if target.kind in ("command", "cpu", "system"):
-            raise UsageError("--per-thread requires running threads; give -p or -t")
+            raise RefusedOptionsError("--per-thread requires running threads; give -p or -t")
         return Grouping.by_thread(comms(target.tids))
     if mode is Aggregation.GLOBAL:
         return Grouping.everything()
     if target.has_tasks:
-        raise UsageError("counts per CPU, core, cache, die, socket or node require -a or -C")
+        raise RefusedOptionsError("counts per CPU, core, cache, die, socket or node require -a or -C")
     if mode is Aggregation.NONE:
         return Grouping.by_cpu(sorted(target.cpus))
     from perfpy.kernel.cpus import Topology

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.counts.formulas import formula_text, name_word, tree_of
 from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names
-from perfpy.errors import EventSyntaxError, PerfError, UsageError
+from perfpy.errors import EventSyntaxError, PerfError, RefusedOptionsError
 from perfpy.events import parse_events
 from perfpy.events.event import TOOL, change_events
 from perfpy.events.machine import EVENT_FILES_VARIABLE, Machine, nearest, this_machine
@@ -51,10 +51,8 @@ BUILT_IN: Final = (
 )
 
 
-class UnknownMetricError(UsageError):
-    """No metric or group has the name; the exit status is perf's."""
-
-    exit_code = 234
+class UnknownMetricError(RefusedOptionsError):
+    """No metric or group has the name."""
 
 
 class MetricEventsError(PerfError):

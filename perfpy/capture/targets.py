@@ -77,6 +77,12 @@ class Target(NamedTuple):
         return self.kind not in ("cpu", "system")
 
 
+class OfflineCpuError(UsageError):
+    """A requested CPU is offline. perf record returns -ENODEV as its status."""
+
+    exit_code = 237
+
+
 def resolve(
     options: TargetOptions = _COMMAND, *, every_thread: bool = False, skip_offline: bool = False, procfs: ProcFs | None = None
 ) -> tuple[Target, list[str]]:
@@ -97,7 +103,7 @@ def resolve(
             cpus = tuple(number for number in cpus if number in online)
         for number in cpus:
             if number not in online:
-                raise UsageError(f"--cpu: CPU {number} is offline or does not exist; see {_ONLINE}")
+                raise OfflineCpuError(f"--cpu: CPU {number} is offline or does not exist; see {_ONLINE}")
     if pid:
         return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
     if tid:

@@ -445,10 +445,14 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
 
 
 def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
-    no_pmu = "no PMU that counts it; virtual machines have one only if the host passes it on (KVM: -cpu host,pmu=on)"
     hardware = attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE, PerfType.RAW)
     where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
     if (code == errno.ENOENT and hardware) or (code in (errno.ENXIO, errno.EOPNOTSUPP) and hardware):
+        from perfpy.kernel.sysfs import Sysfs  # for explanations only
+
+        if Sysfs().core_pmus:
+            return "the PMU of this CPU cannot count it", "perfpy list shows the available events"
+        no_pmu = "no PMU that counts it; virtual machines have one only if the host passes it on (KVM: -cpu host,pmu=on)"
         return no_pmu, "software events such as task-clock and profiles by time (perfpy record -- COMMAND) need none"
     causes: dict[int, tuple[str, str]] = {
         errno.ENOENT: ("the kernel does not know this event", "perfpy list shows the available events"),

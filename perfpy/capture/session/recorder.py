@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _DEFAULT_EVENT: Final = "cycles:P"
 _STATUS: Final = "[ perf record: "  # perf's status lines begin with it
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
+_NO_TASKS: Final = 244  # exit status of perf record for tasks that do not exist: -ENOMEM
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wait for the next wakeup
 
@@ -242,7 +243,12 @@ class Recorder:
     def _find_target(self) -> Target:
         options = self.options
         requested = options.target if self.command or options.target.is_given else options.target._replace(all_cpus=True)
-        target, warnings = resolve(requested, procfs=self._procfs)
+        try:
+            target, warnings = resolve(requested, procfs=self._procfs)
+        except UsageError as error:
+            if requested.pid or requested.tid:
+                error.exit_code = _NO_TASKS
+            raise
         for text in warnings:
             self._tell(f"Warning:\n{text}")
         if target.kind == "tid" and options.target.inherit:

@@ -9,13 +9,13 @@ import time
 from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
 from perfpy.cli.line.shared_options import events_with_filters
-from perfpy.errors import NothingCountedError, OutputFailedError, PerfError
+from perfpy.errors import NothingCountedError, OutputFailedError, PerfError, RefusedOptionsError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import IO, Any, Protocol
+    from typing import IO, Any, NoReturn, Protocol
 
     from perfpy.capture.measurement import Plan
     from perfpy.capture.metrics import ChosenMetrics, MetricOptions
@@ -177,26 +177,30 @@ def cache_level(options: PartOptions) -> int | None:
     return int(text[1])
 
 
+def _refuse(text: str) -> NoReturn:
+    raise RefusedOptionsError(text)
+
+
 def check(options: StatCommandOptions) -> None:
     """Raise UsageError for options that exclude each other."""
     if options.separator is not None and options.big_num:
-        fail("-B and -x exclude each other")
+        _refuse("-B and -x exclude each other")
     if options.output and options.log_fd:
-        fail("--output and --log-fd exclude each other")
+        _refuse("--output and --log-fd exclude each other")
     if options.log_fd < 0:
-        fail("--log-fd requires the number of an open file")
+        _refuse("--log-fd requires the number of an open file")
     if options.metric_only and options.per_thread:
-        fail("--metric-only excludes --per-thread")
+        _refuse("--metric-only excludes --per-thread")
     if options.metric_only and options.repeat > 1:
-        fail("--metric-only excludes -r")
+        _refuse("--metric-only excludes -r")
     if options.interval_clear and (options.output or options.log_fd or not sys.stderr.isatty()):
-        fail("--interval-clear requires a terminal as output")
+        raise PerfError("--interval-clear requires a terminal as output")
     if options.table and options.repeat <= 1:
-        fail("--table requires -r")
+        _refuse("--table requires -r")
     if options.fail_if_slower is not None and not options.compare:
         fail("--fail-if-slower requires --compare: --compare 'command B' -- command A")
     if options.repeat < 0:
-        fail("-r requires a number of runs; 0 repeats until Ctrl-C")
+        _refuse("-r requires a number of runs; 0 repeats until Ctrl-C")
     if options.all_kernel and options.all_user:
         fail("--all-kernel and --all-user exclude each other")
     _check_times(options)
@@ -204,13 +208,13 @@ def check(options: StatCommandOptions) -> None:
 
 def _check_times(options: StatCommandOptions) -> None:
     if options.interval_count and not options.interval:
-        fail("--interval-count requires -I")
+        _refuse("--interval-count requires -I")
     if options.interval < 0 or options.interval_count < 0:
         fail("--interval-print and --interval-count require positive numbers")
     if options.timeout and options.timeout < 10:
-        fail("--timeout must be at least 10 ms")
+        _refuse("--timeout must be at least 10 ms")
     if options.timeout and options.interval:
-        fail("--timeout excludes -I; use --interval-count with -I")
+        _refuse("--timeout excludes -I; use --interval-count with -I")
     if options.timeout and options.timeout < 100:
         _print_warnings(options, ["warning: with --timeout below 100 ms, much of the measured time is perfpy's own start and end"])
 
@@ -230,7 +234,10 @@ def plan_of(options: StatCommandOptions) -> Plan:
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
     is_system_wide = bool(options.all_cpus or not (options.workload or options.pid or options.tid or options.cpu))
     every_thread = mode is Aggregation.THREAD and is_system_wide and not (options.pid or options.tid)
-    target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread, skip_offline=True)
+    try:
+        target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread, skip_offline=True)
+    except UsageError as error:
+        _refuse(str(error))
     _print_warnings(options, warnings)
     events, metrics, only_for_metrics = _events_and_metrics(options, target, is_system_wide)
     if options.cpu and not target.has_tasks:
@@ -362,7 +369,7 @@ def _in_cgroups(
         fail("--cgroup and --for-each-cgroup exclude each other")
     copies = [cgroups.assign(events if options.event else [], options.cgroup)] if options.cgroup else []
     if target.has_tasks:
-        fail("counting cgroups requires -a or -C")
+        (fail if options.cgroup else _refuse)("counting cgroups requires -a or -C")
     if options.for_each_cgroup:
         copies = cgroups.expand(events, options.for_each_cgroup)
     events = [copy for of_cgroup in copies for copy in of_cgroup.values()]

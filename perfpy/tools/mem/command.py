@@ -13,7 +13,7 @@ from perfpy.cli.line.shared_options import InputOptions, VerboseOptions
 from perfpy.cli.line.subcommands import CommandWithActions
 from perfpy.cli.output.terminal import print_lines
 from perfpy.cli.report.options import ReportCommandOptions
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError
 from perfpy.kernel.sysfs import Sysfs
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def choose_memory_events(events: Sequence[MemoryEvent], names: Sequence[str], ki
         tags = dict.fromkeys(event.tag for event in events)
         for name in names:
             if name not in tags:
-                raise UsageError(f"-e {name}: unknown memory event; expected {', '.join(tags)}")
+                raise PerfError(f"-e {name}: unknown memory event; expected {', '.join(tags)}")
         return [event.text for name in names for event in events if event.tag == name]
     chosen = [event for event in events if set(event.kinds) == set(kinds)] or [
         event for event in events if len(event.kinds) == 1 and event.kinds[0] in kinds

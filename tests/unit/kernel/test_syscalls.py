@@ -15,6 +15,7 @@ from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.kernel import syscalls
 from perfpy.kernel import syscalls as refusals
 from perfpy.kernel.syscalls import system_call
+from perfpy.kernel.sysfs import Sysfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,11 +107,17 @@ def test_permissions_are_distinguished(
         (errno.EINVAL, EventAttr(type=15, sample_period=4000), "only counts"),
     ],
 )
-def test_other_causes(code: int, attr: EventAttr, cause: str) -> None:
+def test_other_causes(monkeypatch: pytest.MonkeyPatch, code: int, attr: EventAttr, cause: str) -> None:
     """What is missing, where."""
+    monkeypatch.setattr(Sysfs, "core_pmus", [])
     refused = refusals.open_refused(code, attr, 5, -1)
     assert refused.errno == code
     assert cause in refused.cause
+
+
+def test_a_pmu_that_lacks_an_event_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sysfs, "core_pmus", ["cpu"])
+    assert refusals.open_refused(errno.ENOENT, CYCLES, 5, -1).cause == "the PMU of this CPU cannot count it"
 
 
 def test_fields_that_an_old_kernel_lacks_are_named() -> None:

@@ -332,9 +332,21 @@ class DiffRun:
     def _show_screen(self) -> int:
         from perfpy.views.diff.screen import Side, show_differences
 
-        sides = [Side(path, one.title, _seconds(one)) for path, one in zip(self._paths, self._recordings, strict=True)]
+        sides = [
+            Side(path, one.title, _seconds(one), self._charged(index))
+            for index, (path, one) in enumerate(zip(self._paths, self._recordings, strict=True))
+        ]
         show_differences(self._differences(self._naming()), sides, console(), everything=self._options.all)
         return 0
+
+    def _charged(self, index: int) -> dict[str, tuple[int, int]]:
+        """Return the samples and the period that are charged to each function of own code; none without callchains."""
+        from perfpy.views.verdict.profile import charged_amounts, headline_options
+
+        recording = self._recordings[index]
+        if not any(event.attr.sample_type & SampleType.CALLCHAIN for event in recording.events):
+            return {}
+        return charged_amounts(recording.report(options=headline_options(self._sample_filter(index)), symbols=self._symbols(recording)))
 
     def _naming(self) -> Naming:
         """Return names under which equal code in both recordings matches."""

@@ -294,6 +294,18 @@ class SampledFunctions:
                 break
         return np.where(waiting & is_chosen[self.leaf], self.leaf, innermost)
 
+    def charged_amounts(self) -> dict[str, tuple[int, int]]:
+        """Return the samples and the period of each function of own code, with all that is charged to it, by name."""
+        rows = np.flatnonzero(self.charged_functions >= 0)
+        functions = self.charged_functions[rows]
+        size = len(self.category_of)
+        samples, periods = sum_by(functions, self.rows.count[rows], size), sum_by(functions, self.rows.period[rows], size)
+        amounts: dict[str, tuple[int, int]] = {}
+        for number in distinct(functions).tolist():
+            before = amounts.get(self.name(number), (0, 0))
+            amounts[self.name(number)] = before[0] + int(samples[number]), before[1] + int(periods[number])
+        return amounts
+
     def hottest_tree(self, least: float, most: float) -> tuple[int, float] | None:
         """Return the own function with the largest share of samples including callees, and that share; None without one.
 

@@ -19,7 +19,7 @@ from perfpy.views.readable import readable
 from perfpy.views.verdict.comparisons import change_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -35,17 +35,24 @@ _UNITS: Final = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 class Side(NamedTuple):
-    """One of the recordings: its path, its title, its seconds (0: unknown)."""
+    """One of the recordings.
+
+    Attributes:
+        path, title: of the recording.
+        seconds: of the recording; 0: unknown.
+        charged: the samples and the period of each function of own code, with all that is charged to it (SampledFunctions).
+    """
 
     path: str
     title: str
     seconds: float
+    charged: Mapping[str, tuple[int, int]] = {}
 
 
 def show_differences(by_event: Iterable[Difference], sides: Sequence[Side], console: Console, *, everything: bool = False) -> None:
     """Print the header, and for each event totals and rows; everything: also rows within noise."""
     differences = [*by_event]
-    _show_verdict(differences, console)
+    _show_verdict(differences, [side.charged for side in sides], console)
     for word, side in zip(("before", "after"), sides, strict=True):
         title = side.title if side.title != side.path else ""
         _line(console, Text.assemble(f"{word:7}", (visible(side.path), "bold"), "  ", (visible(title), "dim")))
@@ -53,9 +60,9 @@ def show_differences(by_event: Iterable[Difference], sides: Sequence[Side], cons
         _Event(difference, sides, console).show(everything=everything)
 
 
-def _show_verdict(differences: Sequence[Difference], console: Console) -> None:
+def _show_verdict(differences: Sequence[Difference], charged: Sequence[Mapping[str, tuple[int, int]]], console: Console) -> None:
     """Print the sentences on the first event that both recordings have."""
-    verdicts = map(change_verdict, differences)
+    verdicts = (change_verdict(difference, charged) for difference in differences)
     sentences = next(filter(None, verdicts), [])
     for sentence in sentences:
         console.print(Text("\n".join(wrap(sentence.text, console.width, break_on_hyphens=False)), style="bold"))

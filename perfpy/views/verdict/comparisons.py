@@ -9,14 +9,23 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.analysis.differences import changed_rows, has_grown_or_shrunk, totals
+from perfpy.analysis.differences import (
+    LEVEL,
+    Amount,
+    amount_chance,
+    baseline_share,
+    changed_rows,
+    correct_for_many_tests,
+    has_grown_or_shrunk,
+    totals,
+)
 from perfpy.counts.comparison import HIGHER, LOWER, TOO_FEW, TOO_SMALL, runs_to_see
 from perfpy.views.verdict.sentence import Sentence, beginning, function_text, join_names, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from perfpy.analysis.differences import Amount, ChangedRow, Difference
+    from perfpy.analysis.differences import ChangedRow, Difference
     from perfpy.counts.comparison import ComparedCount, Comparison
 
 
@@ -24,17 +33,21 @@ LEAST_CHANGE: Final = 0.005  # of the total before: smaller changes are none, ev
 _DEVIATIONS: Final = 1.96  # of a normal distribution: 95 % lie within
 _MOST: Final = 2  # rows that are named
 _CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
+_MOST_OF_CHANGE: Final = 0.5  # of the changes in the same direction: the one function that is named
 _FEW: Final = 10  # samples on a side, with which nothing is told
 
 
-def change_verdict(difference: Difference) -> list[Sentence]:
-    """Return one or two sentences on the changes of one event; none if a recording does not have it."""
+def change_verdict(difference: Difference, charged: Sequence[Mapping[str, tuple[int, int]]] = ()) -> list[Sentence]:
+    """Return one or two sentences on the changes of one event; none if a recording does not have it.
+
+    `charged` has the samples and the period of each function of own code in each recording, with all that is charged to it.
+    """
     if any(histogram is None for histogram in difference.histograms[:2]):
         return []
     before, after = totals(difference)
     if not before.period or not before.samples:
         return []
-    return [_total(difference, before, after), *_rows(difference, before)]
+    return [_total(difference, before, after), *([*_own_function(difference, charged)] or [*_rows(difference, before)])]
 
 
 def _total(difference: Difference, before: Amount, after: Amount) -> Sentence:
@@ -56,6 +69,33 @@ def _total(difference: Difference, before: Amount, after: Amount) -> Sentence:
     numbers |= {"low": low, "high": high}
     bounds = f"{percent(sides[0])} to {percent(sides[1])} by sampling, with 95 % confidence"
     return Sentence("total", f"After uses {percent(abs(change))} {'less' if less else 'more'} {noun} than before ({bounds}).", numbers)
+
+
+def _own_function(difference: Difference, charged: Sequence[Mapping[str, tuple[int, int]]]) -> Iterator[Sentence]:
+    """Yield the sentence about the function of own code whose cost, with all that it calls, explains most of the change.
+
+    Libraries' functions that change have a caller that changed; only that can be edited.
+    """
+    if len(charged) != 2 or "symbol" not in {key.name for one in difference.histograms[:1] if one for key in one.layout.keys}:
+        return
+    old, new = charged
+    before, after = totals(difference)
+    amounts = {name: (Amount(*old.get(name, (0, 0))), Amount(*new.get(name, (0, 0)))) for name in {**old, **new}}
+    chances = [amount_chance(*(one.samples for one in pair), baseline_share(before, after)) for pair in amounts.values()]
+    certain = [name for name, is_certain in zip(amounts, (p < LEVEL for p in correct_for_many_tests(chances)), strict=True) if is_certain]
+    changes = {name: amounts[name][1].period - amounts[name][0].period for name in certain}
+    if not changes:
+        return
+    first = max(changes, key=lambda name: abs(changes[name]))
+    same_way = [name for name in changes if (changes[name] > 0) == (changes[first] > 0)]
+    share = abs(changes[first]) / sum(abs(changes[name]) for name in same_way)
+    if abs(changes[first]) < LEAST_CHANGE * before.period or share < _MOST_OF_CHANGE:
+        return
+    sides = [percent(amount.period / before.period) for amount in amounts[first]]
+    where = f"{function_text(first)} and the code it calls"
+    text = f"Most of what costs {'more' if changes[first] > 0 else 'less'} is in {where}: {sides[0]} of the total before, {sides[1]} after"
+    numbers = {"change": changes[first] / before.period, "of the changes": share}
+    yield Sentence("own function", f"{text}.", numbers, {"function": first})
 
 
 def _interval(change: float, before: int, after: int) -> tuple[float, float]:

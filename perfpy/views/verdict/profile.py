@@ -11,7 +11,7 @@ from perfpy.analysis.report.report import margin, remedy_for_losses
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
 from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
@@ -90,6 +90,16 @@ def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Repo
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:
     """Return the options of a headline's reports."""
     return ReportOptions(sample_filter=sample_filter, chains=ChainOptions(CallGraph(order="caller")), rows=RowOptions(by_thread=True))
+
+
+def charged_amounts(report: Report) -> dict[str, tuple[int, int]]:
+    """Return the samples and the period of each function of own code in the first event, with all that is charged to it.
+
+    The report is made with headline_options().
+    """
+    histogram = next((one for one in report.histograms if one.leader.samples and not is_off_cpu(one.leader.event)), None)
+    functions = sampled_functions(report, histogram) if histogram is not None else None
+    return {} if functions is None else functions.charged_amounts()
 
 
 # Sentences about the use of CPUs.

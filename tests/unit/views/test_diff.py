@@ -20,6 +20,7 @@ from perfpy.views.diff.groups import group_lines, group_page, show_groups
 from perfpy.views.diff.screen import Side, show_differences
 from tests.builders.hosts import group
 from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.sampled_program import Stack, sampled_program
 from tests.builders.stacks import stacks
 
 if TYPE_CHECKING:
@@ -196,6 +197,28 @@ def test_a_renamed_program_is_matched_on_a_terminal(
     assert "    50.0 ms   200.0 ms  +150.0 ms*    +0.0%    fast → slow" in capsys.readouterr().out
     assert run(["diff", "-s", "comm", "--no-ignore-comm", *paths]) == 0
     assert capsys.readouterr().out.count("*  +100.0%*   slow\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("compared", "expected"),
+    [
+        (200, "Most of what costs more is in validate() and the code it calls: 33 % of the total before, 133 % after."),
+        (60, "No function changed beyond sampling noise."),
+    ],
+)
+def test_the_function_whose_callees_changed_is_named(
+    compared: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Functions of libraries do not change by themselves."""
+    monkeypatch.setattr("perfpy.cli.output.terminal.is_terminal", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    paths = []
+    for name, samples in (("old", 50), ("new", compared)):
+        (tmp_path / name).mkdir()
+        stacks = [Stack(("strlen@libc.so.6", "validate", "main"), samples), Stack(("memcmp@libc.so.6", "parse", "main"), 100)]
+        paths.append(str(sampled_program(tmp_path / name, stacks)))
+    assert run(["diff", "--symfs", str(tmp_path / "old"), *paths]) == 0
+    assert expected in " ".join(capsys.readouterr().out.split())
 
 
 def test_filters_select_the_compared_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

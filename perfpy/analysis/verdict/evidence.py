@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 from perfpy.abi.framing import LONGEST_COMM, cut_comm
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.wait_reasons import GIL
-from perfpy.analysis.verdict.waits import RUNNING, Waits, find_waker, is_never_woken
+from perfpy.analysis.verdict.waits import RUNNING, Waits, find_holders, find_waker, is_endless, is_never_woken
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ class Evidence:
         seconds: CPU time in seconds, None for events that do not measure it.
     """
 
-    def __init__(self, report: Report, data: SampleSource, waits: Callable[[], Report] | None = None) -> None:
+    def __init__(self, report: Report, data: SampleSource, unfolded: Callable[[], Report] | None = None) -> None:
         """Take the first event with samples.
 
         Args:
             report: made with RowOptions.by_thread for sentences about threads and waits.
             data: the recording's samples.
-            waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
+            unfolded: returns a report with the frames of interpreters, if `report` does not have these.
         """
         self._report, self._data = report, data
         histograms = [one for one in report.histograms if one.leader.samples and "frame" in report.folded.dimensions]
@@ -84,14 +85,19 @@ class Evidence:
         first, last = data.sample_times
         self.elapsed = max(last - first, 0) / NANOSECONDS_A_SECOND
         waiting = sampled_functions(report, self.histogram, waits=True) if has_joined and self.histogram else None
-        if off_cpu is not None and waits is not None:
-            report = waits()
+        self._unfolded: Report | None = None  # if interpreters are folded
+        if unfolded is not None and (on_cpu or off_cpu):
+            self._unfolded = unfolded()
+        if off_cpu is not None and self._unfolded is not None:
+            report = self._unfolded
             off_cpu = next((one for one in report.histograms if one.leader.samples and is_off_cpu(one.leader.event)), None)
         waiting = sampled_functions(report, off_cpu) if off_cpu else waiting
         named = self.histogram or off_cpu
         self._tasks = named.names.tasks if named else None
         is_known = waiting is not None and waiting.samples and "tid" in report.folded.dimensions
         self.waits = Waits(waiting) if waiting is not None and is_known else None
+        if self.waits is not None:  # threads can wait from before the first event until the end
+            self.elapsed = max(self.elapsed, self.waits.longest_sum)
         self._statements: Statements | None = None
         self.wait_statements: Statements | None = None
         if self.histogram is not None:
@@ -112,6 +118,20 @@ class Evidence:
         """CPU time, except that of idle CPUs; None for events whose periods are not time."""
         is_measured = self.functions is not None and is_time(self.event)
         return self.functions.period / NANOSECONDS_A_SECOND if is_measured and self.functions is not None else None
+
+    @cached_property
+    def in_garbage_collection(self) -> float:
+        """The share of the samples in garbage collectors."""
+        functions, histogram = self.functions, self.histogram
+        if self._unfolded is not None and histogram is not None:
+            index = histogram.leader.event.index
+            unfolded = next((one for one in self._unfolded.histograms if one.leader.event.index == index), None)
+            waits = False if histogram.leader.event.has_waits else None
+            functions = functions if unfolded is None else sampled_functions(self._unfolded, unfolded, waits=waits)
+        return 0.0 if functions is None else functions.in_garbage_collection(self._thread_name)
+
+    def _thread_name(self, tid: int) -> str:
+        return self._tasks.last_comm(tid) if self._tasks else ""
 
     @property
     def records_waits(self) -> bool:
@@ -166,6 +186,12 @@ class Evidence:
         commands = ((total, name.strip()) for total, name in zip(totals, names, strict=True))
         period, name = max((command for command in commands if command[1] != IDLE_COMM), default=(0, ""))
         return self.full_name(name), functions.share(period)
+
+    @cached_property
+    def main_threads(self) -> frozenset[int]:
+        """The first threads of the recorded processes that wait."""
+        dimensions = self.waits.rows.dimensions if self.waits is not None else {}
+        return frozenset(np.unique(dimensions["pid"]).tolist()) if "pid" in dimensions else frozenset()
 
     def comm(self, tid: int) -> str:
         """Return the last name of a thread, in full if it is that of an executable file."""
@@ -245,14 +271,46 @@ class Evidence:
         running = self.functions if self.seconds is not None else None
         return find_waker(wait, statements.waits, running, self._processes.children_of, elapsed=self.elapsed)
 
+    def holders(self, wait: Wait) -> Waker | None:
+        """Return what the several threads that ended waits for a lock did while they held it; None if it is not certain."""
+        statements = self.wait_statements
+        if statements is None or statements.waits is None:
+            return None
+        return find_holders(wait, statements.waits, self.functions if self.seconds is not None else None)
+
     def children_of(self, pid: int) -> list[int]:
         """Return the processes that a process created."""
         return self._processes.children_of(pid)
+
+    def name_and_parent(self, wait: Wait) -> tuple[str, str]:
+        """Return the name of all processes that wait for a reason, and that of the one that created them; "" for several."""
+        if self.waits is None or wait.processes != wait.threads:
+            return "", ""
+        pids = distinct(self.waits.rows.dimensions["pid"][self.waits.reason == wait.reason]).tolist()
+        names, parents = {self.comm(pid) for pid in pids}, {self._processes.parent_of(pid) for pid in pids}
+        parent = self.comm(parents.pop()) if len(parents) == 1 else ""
+        return (names.pop(), parent) if len(names) == 1 else ("", "")
+
+    def outermost(self, wait: Wait) -> Wait:
+        """Return the waits for child processes of the one process that created the others, directly or not."""
+        if self.waits is None or wait.processes < 2:
+            return wait
+        is_waiting = self.waits.reason == wait.reason
+        pids = self.waits.rows.dimensions["pid"]
+        waiting = set(distinct(pids[is_waiting]).tolist())
+        outer = [pid for pid in waiting if self._processes.parent_of(pid) not in waiting]
+        rows = np.flatnonzero(is_waiting & (pids == outer[0])) if len(outer) == 1 else np.zeros(0, np.int64)
+        return next(iter(self.waits.by_reason(rows)), wait)
 
     def is_never_woken(self, wait: Wait) -> bool:
         """Whether no recorded thread ended any of the waits, which ended by their time limits then, or not at all."""
         statements = self.wait_statements
         return self.is_program and statements is not None and statements.waits is not None and is_never_woken(wait, statements.waits)
+
+    def is_endless(self, wait: Wait) -> bool:
+        """Whether the threads waited for the whole recording; False if that is not certain."""
+        statements = self.wait_statements
+        return statements is not None and statements.waits is not None and is_endless(wait, statements.waits)
 
     def process_of(self, tid: int) -> int:
         """Return the process of a thread that waited, 0 if it is unknown."""
@@ -349,6 +407,10 @@ class Processes:
     def _common(self, names: Iterable[str]) -> str:
         name, count = next(iter(Counter(names).most_common(1)), ("", 0))
         return name if count >= NEARLY_ALL * len(self.started) else ""
+
+    def parent_of(self, pid: int) -> int:
+        """Return the process that created a process, 0 for none."""
+        return self._parents.get(pid, 0)
 
     def children_of(self, pid: int) -> list[int]:
         """Return the processes that a process created."""

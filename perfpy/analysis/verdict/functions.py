@@ -21,7 +21,7 @@ from perfpy.symbols.interning import sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -199,6 +199,22 @@ class SampledFunctions:
         """Return the share of the samples of each category."""
         totals = sum_by(self.category_of[self.leaf].astype(np.int64), self.rows.period, UNKNOWN + 1)
         return [self.share(period) for period in totals.tolist()]
+
+    def in_garbage_collection(self, threads: Callable[[int], str]) -> float:
+        """Return the share of samples in garbage collectors; threads: returns the name of a thread."""
+        tids, number = np.unique(self.rows.tid, return_inverse=True)
+        is_collector = np.array([COLLECTOR_THREAD.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
+        is_inside = is_collector[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
+        collects = np.zeros(len(self.category_of), np.bool_)
+        for function in self.present.tolist():
+            name = self.name(function).partition("@")[0]
+            is_python = self.category_of[function] == INTERPRETER and "python" in self.file(function)
+            collects[function] = (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
+        is_inside |= collects[self.leaf]
+        if collects.any():
+            for reached, functions in self.outwards(np.flatnonzero(~is_inside)):
+                is_inside[reached[collects[functions]]] = True
+        return self.share(int(self.rows.period[is_inside].sum()))
 
     def outwards(self, rows: Int64) -> Iterator[tuple[Int64, Int64]]:
         """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame."""
@@ -486,6 +502,18 @@ def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | Non
 # into the program itself, are divided by the functions' names.
 
 
+#: functions of garbage collectors, among them those that free memory later: of Go, V8, HotSpot; and of CPython, in its own files
+_COLLECTOR: Final = re.compile(
+    r"runtime\.(?:gc[A-Z]\w*|gcmarknewobject|bgsweep|bgscavenge|sweepone|wbBufFlush\w*|\(\*sweepLocked\)\.sweep|\(\*mheap\)\.reclaim)(?:\..*)?"
+    r"|(?:.* )?v8::internal::(?:Heap::(?:Collect|Perform)(?:All)?Garbage\w*|(?:Minor)?(?:Scavenger|MarkCompact|MarkSweep)\w*"
+    r"|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase|PointersUpdatingJob|PageEvacuationJob|ArrayBufferSweeper)\b.*"
+    r"|(?:VM_(?:G1|Gen|Parallel|Shenandoah|Z|X|CollectFor|GC_)\w+|GenCollectedHeap|DefNewGeneration|TenuredGeneration)::(?:doit|do_collection|collect)\b.*"
+)
+_COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
+#: the names of HotSpot's threads that collect garbage
+COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
+
+
 #: numbers of categories; UNKNOWN is code that belongs to no file
 OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN = range(6)
 #: numbers of stacks' frames that are no code: the reason of a wait, and the command that a stack begins with
@@ -501,6 +529,12 @@ _VIRTUAL_MACHINES: Final = re.compile(
 #: standard libraries, and the code before main, in the program's own file
 _OF_LIBRARY: Final = re.compile(
     r"(?:<&?)?(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1|boost|absl|tokio|rayon)::|__|operator (?:new|delete)"
+)
+#: Go's standard library: packages without a domain before their names
+_OF_GO: Final = re.compile(
+    r"(?:archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|hash|html|image|index"
+    r"|internal|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|slices|sort|strconv|strings|structs|sync|syscall|testing|text"
+    r"|time|type|unicode|unique|vendor)(?:/[\w/.-]+)?\.(?!isra|constprop|part|cold|lto_priv|llvm)[\w(.]"
 )
 _RUST_TYPE: Final = re.compile(r"<(?:[&*(\[]|mut |const |dyn |'\w+ )*([\w:]+)")
 _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runtime[./]|gcWriteBarrier|caml_")
@@ -542,7 +576,7 @@ def _of_program(name: str) -> int:
         return RUNTIME
     if name.startswith(("<", "_$LT$")) and "::" in name:
         return LIBRARY if _is_of_rust_library(name) else OWN
-    return LIBRARY if _OF_LIBRARY.match(_without_return_type(name)) else OWN
+    return LIBRARY if _OF_LIBRARY.match(_without_return_type(name)) or _OF_GO.match(name) else OWN
 
 
 def _is_of_rust_library(name: str) -> bool:
@@ -565,8 +599,10 @@ def _is_of_rust_library(name: str) -> bool:
 def _without_return_type(name: str) -> str:
     """Return the name without the type that C++ templates return, which stands before it.
 
-    >>> [_without_return_type(name) for name in ("void std::sort<int*>(int*, int*)", "std::vector<int> parse<char>(std::string)", "main")]
-    ['std::sort(int*, int*)', 'parse(std::string)', 'main']
+    >>> _without_return_type("void std::sort<int*>(int*, int*)"), _without_return_type("std::vector<int> parse<char>(std::string)")
+    ('std::sort(int*, int*)', 'parse(std::string)')
+    >>> _without_return_type("bool std::operator< <char>(char)"), _without_return_type("main")
+    ('std::operator< (char)', 'main')
     """
     if "::" not in name or " " not in name:
         return name
@@ -574,7 +610,8 @@ def _without_return_type(name: str) -> str:
     while stripped != before:
         stripped, before = _TEMPLATE.sub("", stripped), stripped
     head, bracket, arguments = stripped.partition("(")
-    word = head if "operator" in head or head.startswith("<") else head.rpartition(" ")[2]
+    before, operator, after = head.partition("operator")
+    word = head if head.startswith("<") else f"{before.rpartition(' ')[2]}{operator}{after}"
     return f"{word}{bracket}{arguments}"
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
+WHOLE: Final = 0.98  # of the longest wait of all threads, which is as long as the recording if threads hang
 MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
 
 
@@ -42,6 +43,8 @@ class Wait(NamedTuple):
         number, function: own function with most of this time, -1 and "" for none.
         in_function: its share of this time.
         in_own: the share of all own code.
+        second: the name of the function with most of the rest, "" for none.
+        in_second: its share.
     """
 
     reason: int
@@ -54,6 +57,8 @@ class Wait(NamedTuple):
     function: str
     in_function: float
     in_own: float
+    second: str = ""
+    in_second: float = 0.0
 
 
 class Waits:
@@ -67,6 +72,13 @@ class Waits:
     def __init__(self, functions: SampledFunctions) -> None:
         self.functions = functions
         self.rows = functions.rows
+
+    @cached_property
+    def longest_sum(self) -> float:
+        """The seconds for which one thread waited, of the one that waited longest; except for a CPU."""
+        is_wait = self.reason != CPU
+        tids, number = np.unique(self.rows.dimensions["tid"][is_wait], return_inverse=True)
+        return int(sum_by(number.ravel(), self.rows.period[is_wait], len(tids)).max(initial=0)) / NANOSECONDS_A_SECOND
 
     @cached_property
     def reason(self) -> Int64:
@@ -117,11 +129,12 @@ class Waits:
         rows = rows[self.reason[rows] == reason]
         charged, periods = self.functions.charged_functions[rows], self.rows.period[rows]
         is_charged = charged >= 0
-        name, share, best, in_own = "", 0.0, -1, 0.0
+        name, share, best, in_own, second, in_second = "", 0.0, -1, 0.0, "", 0.0
         if is_charged.any():
             totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
-            best = int(np.argmax(totals))
+            best, other = np.argsort(-totals, kind="stable")[:2].tolist()
             name, share, in_own = self.functions.name(best), int(totals[best]) / period, int(totals.sum()) / period
+            second, in_second = self.functions.name(other), int(totals[other]) / period
             if share >= ONE_FUNCTION:  # threads that wait elsewhere, for a moment, do not count
                 rows, periods = rows[charged == best], periods[charged == best]
         tids, thread = np.unique(self.rows.dimensions["tid"][rows], return_inverse=True)
@@ -132,7 +145,7 @@ class Waits:
         processes = len(np.unique(pids))
         return Wait(
             reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes,
-            int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own,
+            int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own, second, in_second,
         )  # fmt: skip
 
 
@@ -185,6 +198,8 @@ def find_waker(
     if "waker" not in waits.rows.dimensions:
         return None
     rows = np.flatnonzero(waits.reason == wait.reason)
+    if wait.threads == 1:
+        rows = rows[waits.rows.dimensions["tid"][rows] == wait.thread]
     seen, best = {*np.unique(waits.rows.dimensions["tid"][rows]).tolist()}, None
     of_thread = wait.seconds / max(wait.threads, 1)
     least = MOST_OF_IT * of_thread
@@ -204,6 +219,33 @@ def find_waker(
     return best
 
 
+def find_holders(wait: Wait, waits: Waits, running: SampledFunctions | None) -> Waker | None:
+    """Return what the threads that ended waits for a lock did besides, if they surely did it while they held the lock; None otherwise.
+
+    While a thread waits, another one holds the lock and does not wait for it. If that is one of several, the activity that they spent
+    most of their time with was at least as long as the longest wait, less the time of all their other activities.
+    """
+    if "waker" not in waits.rows.dimensions:
+        return None
+    rows = np.flatnonzero(waits.reason == wait.reason)
+    wakers, periods = waits.rows.dimensions["waker"][rows], waits.rows.period[rows]
+    is_thread = wakers >> NOTE_SHIFT == WOKEN_BY_THREAD
+    holders = np.unique(wakers[is_thread] & 0xFFFFFFFF).tolist()
+    if not 1 < len(holders) <= MOST_CHILDREN or int(periods[is_thread].sum()) < ONE_WAKER * int(periods.sum()):
+        return None
+    totals: dict[tuple[int, str], list[Waker]] = {}
+    for tid in holders:
+        for one in _activities(tid, waits, running, 1):
+            if one.reason != wait.reason:
+                totals.setdefault((one.reason, one.function), []).append(one)
+    if not totals:
+        return None
+    most = max(totals.values(), key=lambda activities: sum(one.seconds for one in activities))
+    seconds = sum(one.seconds for one in most)
+    others = sum(one.seconds for activities in totals.values() for one in activities) - seconds
+    return most[0]._replace(seconds=seconds) if wait.longest - others >= MOST_OF_IT * wait.longest else None
+
+
 def is_never_woken(wait: Wait, waits: Waits) -> bool:
     """Whether no thread ended any of the waits for a reason; False if the recording does not have wakers.
 
@@ -214,6 +256,15 @@ def is_never_woken(wait: Wait, waits: Waits) -> bool:
     rows = np.flatnonzero(waits.reason == wait.reason)
     has_state = waits.rows.dimensions["state"][rows] != UNKNOWN_STATE
     return len(rows) > 0 and bool(has_state.all()) and not waits.rows.dimensions["waker"][rows].any()
+
+
+def is_endless(wait: Wait, waits: Waits) -> bool:
+    """Whether each of a wait's threads waited once, from the begin of the recording to its end."""
+    dimensions = waits.rows.dimensions
+    rows = np.flatnonzero(waits.reason == wait.reason)
+    rows = rows[waits.rows.period[rows] >= WHOLE * waits.longest_sum * NANOSECONDS_A_SECOND]
+    is_woken = "waker" not in dimensions or bool(dimensions["waker"][rows].any())
+    return not is_woken and len(rows) == int(waits.rows.count[rows].sum()) == len(np.unique(dimensions["tid"][rows])) == wait.threads
 
 
 def _one_waker(waits: Waits, rows: Int64) -> int:

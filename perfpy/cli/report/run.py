@@ -21,7 +21,7 @@ from perfpy.analysis.report.options import (
     TimeOptions,
 )
 from perfpy.analysis.report.report import cgroup_names, cpus_of_socket, filtered_rows_notes, losses
-from perfpy.analysis.sample_view import has_off_cpu, is_off_cpu, says_why_it_waited
+from perfpy.analysis.sample_view import has_off_cpu, says_why_it_waited
 from perfpy.analysis.sort_key import HOUR, Mode
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.cli.line.option_parsing import fail
@@ -227,15 +227,12 @@ class ReportRun:
         from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports
 
         folds = self._request.folds_interpreters(screen=self._is_screen)
-        return profile_verdict(report, self._recording.data, self._waits if folds and has_off_cpu(self._recording.events) else None)
+        return profile_verdict(report, self._recording.data, self._unfolded if folds else None)
 
-    def _waits(self) -> Report:
-        """Return a report of the waits with the frames of interpreters, which show their reasons."""
-        options = self._report_options()
-        off_cpu = frozenset(event.index for event in self._recording.events if is_off_cpu(event))
-        options = options._replace(sample_filter=options.sample_filter._replace(events=off_cpu))
+    def _unfolded(self) -> Report:
+        """Return a report with the frames of interpreters, which show the reasons of waits and the collection of garbage."""
         symbols = self._request.symbol_options(screen=True)._replace(fold_interpreters=False)
-        return self._recording.report(options=options, symbols=symbols, jobs=self._options.jobs)
+        return self._recording.report(options=self._report_options(), symbols=symbols, jobs=self._options.jobs)
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""

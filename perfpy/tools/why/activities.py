@@ -39,7 +39,8 @@ OF_CALLS: Final = {
     reasons.DISK: ("fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"),
     reasons.FILE_LOCK: ("flock",),
     reasons.EVENTS: ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
-    reasons.NETWORK: ("recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "accept", "accept4", "connect"),
+    reasons.NETWORK: ("recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "connect"),
+    reasons.CLIENT: ("accept", "accept4"),
     reasons.SIGNAL: ("pause", "rt_sigsuspend", "rt_sigtimedwait"),
 }
 

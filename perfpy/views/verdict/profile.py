@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from perfpy.abi.attr import is_sampled_each_time
+from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.report.report import margin, remedy_for_losses
@@ -31,7 +34,7 @@ from perfpy.views.verdict.sentence import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
@@ -50,23 +53,25 @@ class HeadlineReports(NamedTuple):
     waits: Callable[[], Report] | None
 
 
-def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Report] | None = None) -> list[Sentence]:
+def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], Report] | None = None) -> list[Sentence]:
     """Return one to three sentences on a report, the most important first; none without samples.
 
     Args:
         report: made with RowOptions.by_thread for sentences about threads and waits.
         data: the recording's samples.
-        waits: makes a report of the waits with the frames of interpreters, if `report` does not have these.
+        unfolded: returns a report with the frames of interpreters, if `report` does not have these.
     """
     lost = [*losses(report)]
     if lost and lost[0].numbers.get("lost", 0.0) >= HALF:
         return lost  # the rest represents nothing
-    evidence = Evidence(report, data, waits)
+    evidence = Evidence(report, data, unfolded)
     if evidence.functions is None:
         return [*lost, *longest_wait(evidence)]
     main_wait = find_main_wait(evidence)
     waiting = [*longest_wait(evidence)]
-    cpu = [*hot_functions(evidence), *busiest_command(evidence)]
+    hot, garbage = [*hot_functions(evidence)], [*garbage_collection(evidence)]
+    is_first = bool(garbage) and (not hot or hot[0].rule in WITHOUT_CAUSE)
+    cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
     whole = [*started_processes(evidence)]
     idle = [*idle_machine(evidence)]
@@ -76,7 +81,8 @@ def profile_verdict(report: Report, data: SampleSource, waits: Callable[[], Repo
     rarely = [*rarely_runs(evidence)]
     whole += idle
     if main_wait is not None and waits_first(evidence, main_wait):
-        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= VERY_FEW_SAMPLES]
+        is_at_rest = (evidence.seconds or 0.0) < AT_REST * evidence.elapsed
+        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= VERY_FEW_SAMPLES and not is_at_rest]
         sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
     elif idle and not cpu:
         sentences = [*whole, *loops, *rarely, *waiting]
@@ -118,6 +124,7 @@ NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other c
 UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
+IN_COLLECTOR: Final = 0.1  # the least share of garbage collection that is named
 NO_SHARES: Final = 10  # with fewer samples no function is named
 ONE_THREAD: Final = 0.9  # of the samples of a process
 MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
@@ -369,6 +376,16 @@ def _without_symbols(evidence: Evidence, functions: SampledFunctions, hot: Charg
         yield Sentence("no symbols", f"{_start(hot.charged, functions)} of {_measure(evidence)} in {where}.", {"charged": hot.charged})
 
 
+def garbage_collection(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what share of the CPU time collects garbage."""
+    functions = evidence.functions
+    if functions is None or functions.samples < FEWEST or evidence.is_system_wide:
+        return
+    share = evidence.in_garbage_collection
+    if _is_named(share, functions, IN_COLLECTOR):
+        yield Sentence("garbage collection", f"{_start(share, functions)} of {_measure(evidence)} in garbage collection.", {"share": share})
+
+
 def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
     """Name the command with most samples, if several processes were recorded."""
     functions = evidence.functions
@@ -476,6 +493,7 @@ def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, 
 
 MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
 LEAST: Final = 0.02  # seconds
+AT_REST: Final = 0.05  # of the elapsed time: what programs do that use CPUs for less is not told
 BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
 OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
 SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
@@ -487,10 +505,13 @@ OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL
 #: waits for work, which are no cause if other threads of the program run or wait
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
-    *(reasons.FUTEX, reasons.OTHER),
+    *(reasons.CLIENT, reasons.FUTEX, reasons.OTHER),
 )
 #: waits that are no cause if the program's other processes use CPUs meanwhile
-FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK)
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.FULL_QUEUE)
+
+#: waits of a server for its clients
+OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
 
 _WORDS: Final = {
     reasons.CPU: "for a CPU, which other threads used",
@@ -498,6 +519,7 @@ _WORDS: Final = {
     reasons.JOIN: "for the end of a thread",
     reasons.BARRIER: "at a barrier",
     reasons.QUEUE: "for work",
+    reasons.FULL_QUEUE: "for room in a queue",
     reasons.CONDITION: "for a condition",
     reasons.LOCK: "for a lock",
     reasons.ROW_LOCK: "for a lock of the database",
@@ -506,6 +528,7 @@ _WORDS: Final = {
     reasons.FILE_LOCK: "for a file lock",
     reasons.TERMINAL: "for input from the terminal",
     reasons.PIPE: "for a pipe",
+    reasons.CLIENT: "for a connection",
     reasons.NETWORK: "for a socket",
     reasons.EVENTS: "for events",
     reasons.SIGNAL: "for a signal",
@@ -528,28 +551,56 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
     if wait.threads > 1:
         who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
-        text = f"{who} {verb} {seconds(wait.seconds)} in total{reason}"
+        text = f"{who}{_started_by(evidence, wait)} {verb} {seconds(wait.seconds)} in total{reason}"
     else:
         name = evidence.comm(wait.thread)
         who = program_text(name) if name else "The program"
         text = f"{who} {verb} {seconds(wait.seconds)} of {seconds(max(evidence.elapsed, wait.seconds))}{reason}"
     names = {}
-    if wait.function and wait.in_function >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
+    in_both = wait.in_function + wait.in_second
+    if wait.function and max(wait.in_function, in_both if wait.second else 0.0) >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
-        most = "" if wait.in_function >= ONE_FUNCTION else "mostly "
-        text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"
+        is_one = wait.in_function >= ONE_FUNCTION
+        both = f" and {function_text(wait.second)}" if not is_one and wait.second and in_both >= ONE_FUNCTION else ""
+        most = "" if is_one or both else "mostly "
+        if both or wait.in_function >= IN_ONE_FUNCTION:
+            text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
+    if wait.reason in OF_THREADS and evidence.is_endless(wait):
+        text += _hang(evidence, wait)
     text += _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)
+
+
+def _started_by(evidence: Evidence, wait: Wait) -> str:
+    """Return the name of processes that all have one, and of the program that started them; "" if it is the same program."""
+    name, parent = evidence.name_and_parent(wait)
+    return f" of {program_text(name)}, which {program_text(parent)} started," if name and parent and name != parent else ""
+
+
+def _hang(evidence: Evidence, wait: Wait) -> str:
+    """Return what is known about locks for which threads wait all the time.
+
+    If all threads of a process wait for locks or for each other's end, one of them holds the lock, or nobody does who could release it.
+    """
+    waits = evidence.waits
+    assert waits is not None
+    rows = waits.rows.dimensions["pid"] == evidence.process_of(wait.thread)
+    others = sum(one.threads for one in waits.by_reason(np.flatnonzero(rows)) if one.reason not in (wait.reason, reasons.JOIN))
+    is_deadlock = not others and wait.threads > 1 and wait.processes == 1 and not evidence.seconds
+    return "; none of them got it: a deadlock, as no other thread can release it" if is_deadlock else "; nobody released it"
 
 
 def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
     """Return what the thread that ended the wait did meanwhile, "" if that is not known."""
     waker = evidence.waker(wait)
+    holders = evidence.holders(wait) if waker is None and wait.reason in OF_THREADS else None
+    waker = waker or holders
     if waker is None:
         return ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
-    return f"; {_waker_text(evidence, wait, waker)} {_activity(waker)}{where}"
+    who = "its holders" if holders else _waker_text(evidence, wait, waker)
+    return f"; {who} {_activity(waker)}{where}"
 
 
 def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
@@ -581,13 +632,19 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
         return None
     least = max(MATTERS * evidence.elapsed, LEAST)
     waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
+    waits = [evidence.outermost(wait) if wait.reason == reasons.CHILD else wait for wait in waits]
     in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
     is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
-    causes = [wait for wait in waits if not _is_for_work(wait) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))]
+    idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
+    causes = [
+        wait for wait in waits if not _is_for_work(wait, idle_functions) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))
+    ]
     # a thread's waits explain the elapsed time, not the sum of a process's and its child's
     causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
     between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
-    idle = next((wait for wait in waits if _is_for_work(wait) and wait.threads == 1), None)
+    idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
+    if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
+        return _wait_of_server(evidence) or next(iter(waits), None)
     if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:
         return idle  # the only thread that waits has more to wait for than CPUs
     if between or causes:
@@ -595,9 +652,28 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     return waits[0] if waits and not is_busy else None
 
 
-def _is_for_work(wait: Wait) -> bool:
-    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program."""
-    return wait.reason in FOR_WORK or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
+def _wait_of_server(evidence: Evidence) -> Wait | None:
+    """Return the waits of the thread that others serve, in a process without work: one that waits for clients, or the main thread."""
+    if evidence.waits is None:
+        return None
+    best: tuple[tuple[bool, bool, float], Wait] | None = None
+    tids = evidence.waits.rows.dimensions["tid"]
+    for tid in distinct(tids).tolist():
+        wait = next(iter(evidence.waits.by_reason(np.flatnonzero(tids == tid))), None)
+        if wait is None or wait.seconds < BUSY * evidence.elapsed:
+            continue
+        is_main = tid in evidence.main_threads and wait.reason not in (reasons.JOIN, reasons.FUTEX)
+        rank = (is_main, wait.reason in OF_SERVERS, wait.seconds)
+        best = (rank, wait) if best is None or rank > best[0] else best
+    return best[1] if best and (best[0][0] or best[0][1]) else None
+
+
+def _is_for_work(wait: Wait, idle_functions: Collection[str]) -> bool:
+    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program, and those of a pool,
+    which take turns to wait for work in one function with a lock.
+    """
+    is_turn = wait.reason == reasons.LOCK and wait.function in idle_functions and wait.in_function >= ONE_FUNCTION
+    return wait.reason in FOR_WORK or is_turn or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
 
 
 def waits_first(evidence: Evidence, wait: Wait) -> bool:

@@ -434,11 +434,58 @@ def test_the_thread_that_ended_a_wait_is_told_with_its_activity(other: Stack, ca
     assert first.partition(" in drain()")[2].strip("; .") == cause.strip(".")
 
 
-def test_several_wakers_are_no_cause(tmp_path: Path) -> None:
+def test_several_holders_of_a_lock_are_told_if_they_did_little_else(tmp_path: Path) -> None:
     waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
-    sleeps = [Stack((*SLEEP[:3], "holder"), 900, tid=tid, state="S") for tid in (102, 103)]
+    sleeps = [Stack((*SLEEP[:3], "holder"), 450, tid=tid, state="S") for tid in (102, 103)]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, threads=(101, 102, 103), seconds=0.92)
+    assert first.endswith(" for a lock, in drain(); its holders slept 0.9 s, in holder().")
+    disk = [Stack((*DISK[:3], "save"), 400, tid=tid, state="D") for tid in (102, 103)]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, *disk, threads=(101, 102, 103), seconds=0.92)
     assert first.endswith(" for a lock, in drain().")
+
+
+def test_locks_that_nobody_released(tmp_path: Path) -> None:
+    """A deadlock, if no other thread could release them."""
+    waits = [Stack((*LOCK[:4], name), 1, tid=tid, state="S", weight=9000) for tid, name in ((101, "reserve"), (102, "cancel"))]
+    (first,) = texts(tmp_path, *waits, seconds=0.001)
+    deadlock = "none of them got it: a deadlock, as no other thread can release it."
+    assert first == f"Two threads waited 18 s in total for a lock, in reserve() and cancel(); {deadlock}"
+    (first,) = texts(tmp_path, *waits, Stack(SLEEP, 1, tid=103, state="S", weight=9000), seconds=0.001)
+    assert first == "Two threads waited 18 s in total for a lock, in reserve() and cancel(); nobody released it."
+
+
+ACCEPT = ("schedule@kernel", "inet_csk_accept@kernel", "accept4@libc.so.6", "accept_loop", "main")
+WORKER = (*FUTEX, "pthread_cond_wait@libc.so.6", "worker")
+
+
+def test_of_a_server_at_rest_the_thread_for_its_clients_is_told(tmp_path: Path) -> None:
+    """Each thread waits from before the first event of the recording until its end."""
+    pool = [Stack(WORKER, 1, tid=tid, state="S", weight=10_000) for tid in (101, 102, 103)]
+    turns = [Stack((*LOCK[:4], "worker"), 1, tid=tid, state="S", weight=10_000) for tid in (104, 105, 106)]
+    for threads in (pool, [*pool, *turns]):
+        sentences = texts(tmp_path, Stack(ACCEPT, 1, state="S", weight=10_000), *threads, seconds=0.001)
+        assert sentences == ['"app" waited 10 s of 10 s for a connection, in accept_loop().']
+
+
+def test_the_collection_of_garbage_is_told(tmp_path: Path) -> None:
+    build = ("build", "main.main")
+    collector = ("runtime.scanobject", "runtime.gcBgMarkWorker", "runtime.goexit")
+    first, second = texts(tmp_path, Stack(build, 700), Stack(collector, 300, tid=101), threads=(101,))
+    assert (first, second) == (
+        "70 % of the CPU time is in build(), called from main.main().",
+        "30 % of the CPU time is in garbage collection.",
+    )
+    small = [Stack((f"f{number}",), 60) for number in range(10)]
+    first, *_ = texts(tmp_path, *small, *(Stack((f"v8::internal::Scavenger::Process{number}(int)",), 40) for number in range(10)))
+    assert first == "40 % of the CPU time is in garbage collection."
+    assert not any("garbage" in text for text in texts(tmp_path, Stack(build, 970), Stack(collector, 30)))
+    assert not any("garbage" in text for text in texts(tmp_path, Stack(("collect", "main"), 900)))
+
+
+def test_of_processes_that_wait_for_each_other_the_outermost_is_told(tmp_path: Path) -> None:
+    waits = [Stack(CHILD, 900, state="S"), Stack((*CHILD[:3], "shell"), 900, tid=10_000, pid=10_000, state="S")]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, started=1, seconds=0.92)
+    assert first.startswith('"app" waited 0.9 s of 0.92 s for a child process, in run_tool()')
 
 
 def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
@@ -453,7 +500,7 @@ def test_a_chain_of_waits_is_followed_to_its_end(tmp_path: Path) -> None:
     assert first == f'"app" waited 0.9 s of 0.92 s for a pipe, in consume(); {end_of_chain}'
     circle = Stack((*LOCK[:4], "relay"), 900, tid=102, state="S", waker=101)
     first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(LOCK, 900, tid=101, state="S", waker=102), circle, seconds=0.92)
-    assert first == "Two threads waited 1.8 s in total for a lock, mostly in drain()."
+    assert first == "Two threads waited 1.8 s in total for a lock, in drain() and relay()."
 
 
 def test_a_condition_that_no_recorded_thread_signalled(tmp_path: Path) -> None:

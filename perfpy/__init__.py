@@ -94,11 +94,14 @@ _HOMES = {
 }
 
 
-def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) -> Recording:  # noqa: A001  # as gzip.open
+def open(  # noqa: A001  # as gzip.open
+    origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None, itrace: str | None = None
+) -> Recording:
     """Open a recording. Close it, or use it in a `with` statement. Raises BadPerfDataError if it is missing or not perf.data.
 
     `origin` is the path of a perf.data, "-" for standard input, a file descriptor or a binary file. `symbols` says where to look for
-    symbols, as --symfs and --kallsyms do (perfpy.symbols.files.debug_files).
+    symbols, as --symfs and --kallsyms do (perfpy.symbols.files.debug_files). `itrace` has an Arm SPE trace decoded into samples, of the
+    kinds that --itrace names; "" for perf's default.
 
     >>> import perfpy
     >>> perfpy.open("nowhere.data")
@@ -108,7 +111,7 @@ def open(origin: Origin = "perf.data", *, symbols: SymbolOptions | None = None) 
     """
     from perfpy.recording import Recording
 
-    return Recording(origin, symbols=symbols)
+    return Recording(origin, symbols=symbols, itrace=itrace)
 
 
 def stat(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.errors import BadPerfDataError, UsageError
 from perfpy.perfdata.preamble import recordings_in
@@ -65,15 +65,25 @@ class Recording:
     10 90
     """
 
-    def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False, symbols: SymbolOptions | None = None) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        check_owner: bool = False,
+        as_stored: bool = False,
+        symbols: SymbolOptions | None = None,
+        itrace: str | None = None,
+    ) -> None:
         exported = recordings_in(origin)
-        self._file: BinaryIO | None = None  #: unnamed, of an exported recording
+        self._file: BinaryIO | None = None  #: unnamed, of an exported or decoded recording
         self._symbols: KeptSymbols | None = None  #: of an exported recording
         self._unwound = False  #: whether its callchains were unwound from stack copies that are no longer there
         if exported:
             self.data = self._of_tables(exported)
         else:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
+            if itrace is not None and any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events):
+                self._decode_trace(itrace)
         self.symbol_options = symbols  #: for methods without symbol options
         self._symbolizers: list[Symbolizer] = []
         self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
@@ -90,6 +100,27 @@ class Recording:
         data = PerfData(self._file, as_stored=True)
         data.path = exported[0]
         return data
+
+    def _decode_trace(self, itrace: str) -> None:
+        """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""
+        from perfpy.auxtrace.decoded import MEMORY_LETTERS, decoded_recording, needs_decoding, parse_itrace, refuse_other_traces
+
+        source = self.data
+        source.decodes_traces = True
+        try:
+            wanted = parse_itrace(itrace)
+            if itrace and not wanted.letters <= MEMORY_LETTERS:
+                refuse_other_traces(source)
+            if not needs_decoding(source):
+                return
+            self._file = decoded_recording(source, wanted)
+            self.data = PerfData(self._file, as_stored=True)
+        except BaseException:
+            source.close()
+            raise
+        self.data.path, self.data.kernel_copy = source.path, source.kernel_copy
+        self.data.warnings += source.warnings
+        source.close()
 
     def __enter__(self) -> Self:
         return self

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
+ARM_SPE: Final = 4  #: AuxtraceInfo.type of Arm's statistical profiling extension
 
 
 class AuxtraceInfo(NamedTuple):
@@ -95,6 +96,11 @@ def is_pmcu(info: bytes, endian: str, pmus: dict[int, str]) -> bool:
     except struct.error:
         return False
     return info_record.type == HISI_PMCU and bool(info_record.priv) and pmus.get(info_record.priv[0], PMCU_NAME).startswith(PMCU_NAME)
+
+
+def is_spe(info: bytes, endian: str) -> bool:
+    """Whether the body of an AUXTRACE_INFO is of Arm's statistical profiling extension."""
+    return len(info) >= 4 and struct.unpack_from(endian + "I", info)[0] == ARM_SPE
 
 
 class HeaderAttr(NamedTuple):

@@ -14,6 +14,7 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import (
+    HardwareTraceOptions,
     InputOptions,
     QuietOptions,
     StdioOptions,
@@ -46,7 +47,6 @@ _LACKING: Final = {
     "--type-stat": _TYPES,
     "--insn-stat": _TYPES,
     "--code-with-type": _TYPES,
-    "--itrace": "it needs decoders of hardware traces",
     "--stdio2": "--stdio has the same instructions, with their addresses",
     "--tui": "perfpy report --tui opens the code of a function with Enter, or a",
     "--gtk": "it needs GTK",
@@ -116,6 +116,7 @@ class AnnotateCommandOptions(
     AnnotateColumnOptions,
     StdioOptions,
     SymbolFileOptions,
+    HardwareTraceOptions,
     AnnotateModuleOptions,
     VerboseOptions,
     QuietOptions,
@@ -138,7 +139,7 @@ class AnnotateCommandOptions(
 
 def run(options: AnnotateCommandOptions) -> int:
     """Read a recording and show the code of its hot functions."""
-    with open_recording(options.input, force=options.force, quiet=options.quiet) as recording:
+    with open_recording(options.input, force=options.force, quiet=options.quiet, itrace=options.decoding) as recording:
         return AnnotateRun(recording, options).show()
 
 

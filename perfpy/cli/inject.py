@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import UNWIND_STYLES, Counted, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.option_parsing import UNWIND_STYLES, Attached, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import InputOptions
 from perfpy.errors import OutputFailedError, PerfError, plural
@@ -32,11 +32,10 @@ _LARGEST_LIST: Final = 16 << 20  # bytes of a file with build-ids
 _LONGEST_ID: Final = 20
 _LACKING: Final = {
     "-s, --sched-stat": "use record --off-cpu for sleeping tasks",
-    "--itrace": "it needs decoders of hardware traces",
     "--guest-data": "it merges a guest's recording",
     "--guestmount": "it merges a guest's recording",
-    "--strip": "it belongs to --itrace",
-    "--vm-time-correlation": "it belongs to --itrace",
+    "--strip": "the events of the tracer stay, without samples",
+    "--vm-time-correlation": "it corrects Intel PT traces of guests",
     "--aslr": "perfpy keeps recorded addresses",
 }
 
@@ -53,6 +52,7 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
     known_build_ids: str = option(
         "--known-build-ids", Value(default=""), "trust these build-ids: 'path id,...', or @FILE", metavar="<list or @file>"
     )
+    itrace: str | None = option("--itrace", Attached(""), "decode a hardware trace into these samples: ibfmtaM (default)", metavar="<opts>")
     convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, drop the copies")
     symfs: str = option("--symfs", Value(default=""), "look for the recorded files below this directory", metavar="<directory>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
@@ -68,7 +68,7 @@ def run(options: InjectCommandOptions) -> None:
     if output == "-" and sys.stdout.isatty():
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     build_ids = _known_build_ids(options.known_build_ids)
-    with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=options.itrace) as recording:
         _inject(recording, output, options, build_ids)
 
 

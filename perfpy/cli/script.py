@@ -20,6 +20,7 @@ from perfpy.cli.line.option_parsing import (
     program_to_run,
 )
 from perfpy.cli.line.shared_options import (
+    HardwareTraceOptions,
     HeaderOptions,
     InputOptions,
     JobOptions,
@@ -50,7 +51,6 @@ _HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
 _GUESTS: Final = "perfpy does not distinguish guests"
 _LACKING: Final = {
     **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C; use --py for one in Python"),
-    "--itrace": _HARDWARE_TRACE,
     "--xed": _HARDWARE_TRACE,
     "--graph-function": _HARDWARE_TRACE,
     "--stitch-lbr": "it needs call stacks from last branch records",
@@ -169,6 +169,7 @@ class ScriptProgramOptions(CommandOptions):
 class ScriptCommandOptions(
     InputOptions,
     JobOptions,
+    HardwareTraceOptions,
     ScriptLineOptions,
     ScriptTraceOptions,
     ScriptSideBandOptions,
@@ -191,6 +192,11 @@ class ScriptCommandOptions(
     def as_stored(self) -> bool:
         """Whether records come in file order. perf prints rounds in file order, so all other records follow it."""
         return self.dump_unsorted_raw_trace or self.show_round_events
+
+    @property
+    def dumps(self) -> bool:
+        """Whether the records of the file are printed as bytes."""
+        return self.dump_raw_trace or self.dump_unsorted_raw_trace
 
 
 def run(options: ScriptCommandOptions) -> int:
@@ -218,6 +224,7 @@ def run(options: ScriptCommandOptions) -> int:
         verbose=options.verbose,
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
+        itrace=None if options.dumps or options.header_only or options.trace_fields else options.decoding,
     ) as recording:
         return SampleListing(recording, options, fields).show()
 

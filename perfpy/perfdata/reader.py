@@ -54,6 +54,7 @@ class PerfData:
         feature_sections: number -> section, unknown features included.
         attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
         warnings: one line for each skipped part; grows while the file is read.
+        decodes_traces: whether the caller makes samples of the hardware traces (perfpy.auxtrace.decoded).
         kernel_copy: the files of the kernel's symbols and code (record --kcore), "" without.
 
     Args:
@@ -66,6 +67,7 @@ class PerfData:
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
         self.as_stored = as_stored
+        self.decodes_traces = False
         self.warnings: list[str] = []
         self._sources: list[ByteSource] = []
         self.kernel_copy = ("", "")
@@ -179,7 +181,7 @@ class PerfData:
         return self._are_decoded(self.record_index.raw.of_types([RecordType.AUXTRACE_INFO]))
 
     def _are_decoded(self, infos: Iterable[RawRecord]) -> bool:
-        """Whether perfpy has a decoder for the AUX data that these AUXTRACE_INFO records announce."""
+        """Whether the AUX data that these AUXTRACE_INFO records announce are shown beside the samples."""
         records = list(infos)
         if not records:
             return False
@@ -187,6 +189,13 @@ class PerfData:
 
         names = {mapping.type: mapping.name for mapping in self.features.get(key_of(Feature.PMU_MAPPINGS), ())}
         return any(is_pmcu(raw.body, self.endian, names) for raw in records)
+
+    def _are_read(self, infos: Iterable[RawRecord]) -> bool:
+        """Whether the AUX data that these AUXTRACE_INFO records announce are shown, or become samples."""
+        from perfpy.abi.perf_records import is_spe
+
+        records = list(infos)
+        return self._are_decoded(records) or (self.decodes_traces and any(is_spe(raw.body, self.endian) for raw in records))
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
@@ -248,7 +257,7 @@ class PerfData:
         main = RecordStream(self._source, self.data.offset, self.data.end, self.endian, unpack_limit=limit, **size)
         threads = [RecordStream(source, 0, source.size, self.endian, unpack_limit=limit, **size) for source in self._sources[1:]]
         return RecordScans(
-            [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_decoded
+            [main, *threads], self.events, is_pipe=self.is_pipe, warn=self._warn, as_stored=self.as_stored, are_decoded=self._are_read
         )
 
     @property

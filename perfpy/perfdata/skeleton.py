@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _NOT_KEPT: Final = Feature.AUXTRACE
-_LEFT_OUT: Final = frozenset((
+NOT_IN_RECORDINGS: Final = frozenset((
     RecordType.FINISHED_ROUND, RecordType.HEADER_ATTR, RecordType.HEADER_EVENT_TYPE, RecordType.HEADER_TRACING_DATA,
     RecordType.HEADER_FEATURE, RecordType.HEADER_BUILD_ID, RecordType.AUXTRACE_INFO, RecordType.AUXTRACE,
     RecordType.CALLCHAIN_DEFERRED,
@@ -60,7 +60,7 @@ def make_skeleton(data: PerfData) -> Skeleton:
         try:
             writer.begin([WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events], {})
             for raw in data.side_band().raw():
-                if raw.type not in _LEFT_OUT:
+                if raw.type not in NOT_IN_RECORDINGS:
                     keys.append(raw.key)
                     writer.write(with_header(raw.type, raw.misc, raw.body, data.endian))
             if not keys:  # readers take a file without any record for unfinished

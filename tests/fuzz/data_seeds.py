@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.builders import pmcu
+from tests.builders.arm_spe import random_packets, random_trace, spe_recording
 from tests.builders.damage import recordings
 from tests.builders.perfdata import traced
 from tests.builders.traces import WORDS, trace
@@ -31,6 +32,8 @@ _FOOTER = 6000  # bytes at the end of a Parquet file that describe the others
 def aux_recordings() -> dict[str, bytes]:
     """A recording of each tracer."""
     results = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
+    results["SPE records"] = spe_recording((random_trace(1, 20), random_trace(2, 20)), conversion=(4, 37, 1000)).file()
+    results["SPE packets"] = spe_recording((random_packets(1, 150),)).file()
     data = pmcu.aux_data([0x11, 0x12, 0x13], 4)
     return results | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
 

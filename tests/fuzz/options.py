@@ -260,7 +260,7 @@ def aux_dump(rng: random.Random, seed: str) -> Words:
 
 def aux_script(rng: random.Random, seed: str) -> Words:
     """The samples beside hardware traces."""
-    return ("-i", "aux.data", *rng.choice(_sets("| -D | -F +misc | -v | --show-lost-events")))
+    return ("-i", "aux.data", *rng.choice(_sets("| -D | -F +misc | -v | --show-lost-events | --itrace=i1ibftmaM --ns | --no-itrace")))
 
 
 def of_tables(rng: random.Random, seed: str) -> Words:

@@ -1,4 +1,4 @@
-"""Tests that dumps of hardware traces equal perf's packet by packet, for any bytes."""
+"""Tests that hardware traces are perf's: dumps packet by packet, for any bytes; samples of Arm SPE line by line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.perfdata.header import Feature, MemNode, MemTopology, NumaNode
 from tests.builders import traces
+from tests.builders.arm_spe import random_packets, random_trace, spe_recording
 from tests.builders.perfdata import traced
 from tests.builders.prepared_start import PERFPY, run
 
@@ -27,3 +29,41 @@ def test_a_dump_is_perfs(tracer: str, seed: int, perf: str, tmp_path: Path) -> N
     ours, theirs = (run([*command, "report", "-D", "-i", path], timeout=120) for command in (PERFPY, [perf]))
     assert ours.stdout.splitlines() == theirs.stdout.splitlines()
     assert b" data: size " in theirs.stdout
+
+
+MIDRS = ("0x413fd0c1", "0x410fd080", "0x410fd490")
+FIELDS = "event,pid,tid,cpu,time,ip,sym,dso,period,addr,weight,phys_addr"
+
+
+def same(path: Path, perf: str, *words: str) -> bytes:
+    """What both print for a recording, equal but for tips."""
+    ours, theirs = (run([*command, *words, "-i", path], timeout=120).stdout.splitlines() for command in (PERFPY, [perf]))
+    assert [line for line in ours if b"(Tip:" not in line] == [line for line in theirs if b"(Tip:" not in line]
+    return b"\n".join(ours)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_samples_of_random_packets_are_perfs(seed: int, perf: str, tmp_path: Path) -> None:
+    """Packets of all kinds in any order, in one to three traces, cut into pieces at ends of records or not."""
+    path = tmp_path / "perf.data"
+    packets = tuple(random_packets(7 * seed + queue, 120) for queue in range(1 + seed % 3))
+    path.write_bytes(spe_recording(packets, cpuid=MIDRS[seed % 3], conversion=(seed % 8, 37, 1000)).file())
+    assert b"instructions" in same(path, perf, "script", "--itrace=i3ibftmaM", "-F", FIELDS, "--ns")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reports_of_arm_spe_recordings_are_perfs(seed: int, perf: str, tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    traces_of_cpus = (random_trace(seed, 150), random_trace(seed + 99, 150))
+    built = spe_recording(traces_of_cpus, cpuid=MIDRS[seed % 3], cut=640, conversion=(4, 37, 1000))
+    built.feature(Feature.NUMA_TOPOLOGY, (NumaNode(0, 1000, 100, "0-0"), NumaNode(1, 1000, 100, "1-1")))
+    built.feature(Feature.MEM_TOPOLOGY, MemTopology(1, 1 << 27, (MemNode(0, 64, ((1 << 33) - 1,)), MemNode(1, 128, (0, 1)))))
+    path.write_bytes(built.file())
+    assert b"tlb-miss" in same(path, perf, "script")
+    same(path, perf, "script", "--itrace=M", "-F", "+data_src,+addr,+weight")
+    assert b"of event 'l1d-miss'" in same(path, perf, "report", "--stdio")
+    same(path, perf, "report", "--stdio", "--sort", "local_weight,ins_lat,sym")
+    same(path, perf, "report", "--stdio", "--itrace=i10i", "--sort", "dso,sym")
+    assert b"Total weight" in same(path, perf, "mem", "report", "--stdio")
+    same(path, perf, "mem", "report", "--stdio", "-s", "mem,symbol_daddr")
+    assert b"Shared Data Cache Line Table" in same(path, perf, "c2c", "report", "--stdio")

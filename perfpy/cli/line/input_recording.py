@@ -17,7 +17,14 @@ _PIPE = "-"
 
 
 def open_recording(
-    path: str, *, force: bool, quiet: bool = False, verbose: int = 0, as_stored: bool = False, keeps_memory: bool = False
+    path: str,
+    *,
+    force: bool,
+    quiet: bool = False,
+    verbose: int = 0,
+    as_stored: bool = False,
+    keeps_memory: bool = False,
+    itrace: str | None = None,
 ) -> OpenRecording:
     """Open the recording at a path; "" is the default input.
 
@@ -29,22 +36,26 @@ def open_recording(
         verbose: print build-ids, as perf's -v does.
         as_stored: keep the records in file order instead of sorting them by time.
         keeps_memory: keep freed memory in this process, which is faster for many columns that are used briefly.
+        itrace: decode a hardware trace into these kinds of samples, "" for perf's default; None to read what was recorded.
     """
-    return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored, keeps_memory=keeps_memory)
+    return OpenRecording(path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored, keeps_memory=keeps_memory, itrace=itrace)
 
 
 class OpenRecording:
     """A context manager for a recording. (contextlib's is too slow to import, see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_force", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
+    __slots__ = ("_as_stored", "_force", "_itrace", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
 
-    def __init__(self, path: str, *, force: bool, quiet: bool, verbose: int, as_stored: bool, keeps_memory: bool) -> None:
+    def __init__(
+        self, path: str, *, force: bool, quiet: bool, verbose: int, as_stored: bool, keeps_memory: bool, itrace: str | None
+    ) -> None:
         self._path = path
         self._force = force
         self._quiet = quiet
         self._verbose = verbose
         self._as_stored = as_stored
         self._keeps_memory = keeps_memory
+        self._itrace = itrace
 
     def __enter__(self) -> Recording:
         # --help does not read recordings.
@@ -55,7 +66,8 @@ class OpenRecording:
             from perfpy.workers import keep_freed_memory
 
             keep_freed_memory()
-        self._recording = Recording(self._path or default_input(), check_owner=not self._force, as_stored=self._as_stored)
+        path = self._path or default_input()
+        self._recording = Recording(path, check_owner=not self._force, as_stored=self._as_stored, itrace=self._itrace)
         self._recording.data.watch_cuts()
         if self._verbose and not self._quiet:
             _print_build_ids(self._recording)

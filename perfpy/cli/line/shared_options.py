@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, Value, option, parse_unsigned
+from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Value, option, parse_unsigned
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import one_line
 
@@ -40,6 +40,22 @@ class SymbolFileOptions(CommandOptions):
     fold_interpreters: bool | None = option(
         "--fold-interpreters", Flag(default=None), "give an interpreter's time to the functions it runs"
     )
+
+
+class HardwareTraceOptions(CommandOptions):
+    """Which samples are made of a hardware trace."""
+
+    itrace: str = option(
+        "--itrace",
+        Attached("", default="", negated="none"),
+        "decode a hardware trace into these samples: ibfmtaM (default)",
+        metavar="<opts>",
+    )
+
+    @property
+    def decoding(self) -> str | None:
+        """The kinds of samples to make of a hardware trace, "" for the default; None to read what was recorded."""
+        return None if self.itrace == "none" else self.itrace
 
 
 class KernelSymbolOptions(CommandOptions):

@@ -24,7 +24,9 @@ def run(options: ReportCommandOptions) -> int:
         from perfpy.cli.report.many import ManyRun
 
         return ManyRun(options).show()
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+    is_raw = options.dump_raw_trace or options.header_only or options.stats
+    decoding = None if is_raw else options.decoding
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, itrace=decoding) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             from perfpy.cli.output.header import print_header
 

@@ -15,6 +15,7 @@ from perfpy.cli.line.option_parsing import (
     word,
 )
 from perfpy.cli.line.shared_options import (
+    HardwareTraceOptions,
     HeaderOptions,
     InputOptions,
     JobOptions,
@@ -50,7 +51,6 @@ _PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
-    "--itrace": "it needs decoders of hardware traces",
     "--stitch-lbr": "it needs call stacks from last branch records",
     "--branch-history": "it mixes branches into callchains; script -F brstackinsn prints the branches before each sample",
     "--disable-order": "records are always sorted by time",
@@ -222,6 +222,7 @@ class ReportCommandOptions(
     StdioOptions,
     ReportOutputOptions,
     UnneededOptions,
+    HardwareTraceOptions,
     HeaderOptions,
     ReportMetadataOptions,
     SymbolFileOptions,

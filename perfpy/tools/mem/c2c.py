@@ -13,7 +13,7 @@ from perfpy.cli.line.shared_options import InputOptions, QuietOptions, StdioOpti
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError
-from perfpy.tools.mem.command import LATENCY, LOADS, STORES, AccessRecordOptions, record_accesses
+from perfpy.tools.mem.command import LATENCY, LOADS, MEMORY_SAMPLES, STORES, AccessRecordOptions, record_accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,9 @@ def report(options: C2cReportOptions) -> int:
     if options.display and options.display not in DISPLAYS:
         fail(f"-d {options.display}: unknown display; expected tot, lcl, rmt or peer")
     fields = _coalesced_fields(options.coalesce)
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose) as recording:
+    with open_recording(
+        options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, itrace=MEMORY_SAMPLES
+    ) as recording:
         if not recording.data.is_pipe and not recording.data.has(SampleType.DATA_SRC):
             raise PerfError(f"{recording.path}: no memory accesses; record with perfpy c2c record")
         print_lines(_C2cReport(recording, options, fields).lines())

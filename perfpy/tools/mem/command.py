@@ -59,7 +59,9 @@ def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
 
     parser = load_command("report").parser([*report_arguments(options.replace(sort_keys="", separator="")), *arguments])
     chosen = ReportCommandOptions.read(parser)
-    with open_recording(chosen.input, force=chosen.force, quiet=chosen.quiet, verbose=chosen.verbose) as recording:
+    with open_recording(
+        chosen.input, force=chosen.force, quiet=chosen.quiet, verbose=chosen.verbose, itrace=chosen.itrace or MEMORY_SAMPLES
+    ) as recording:
         request = ReportRequest(recording, chosen, load_config())
         columns = AccessColumns(options.phys_data, options.data_page_size, options.hide_unresolved, options.separator or " ")
         part = recording.narrowed(request.sample_filter(), request.symbol_options(plain=True))
@@ -69,6 +71,7 @@ def print_samples(options: MemReportOptions, arguments: list[str]) -> int:
 
 LOADS: Final = "load"
 STORES: Final = "store"
+MEMORY_SAMPLES: Final = "M"  #: of --itrace: one for each access of a trace
 LATENCY: Final = 30  # cycles; shorter loads are no samples
 _AMD_LATENCIES: Final = (128, 2048)  # cycles, the limits of ibs_op's ldlat (arch/x86/events/amd/ibs.c)
 _ARM_TRACER: Final = "arm_spe_"

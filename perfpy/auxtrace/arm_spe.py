@@ -1,0 +1,347 @@
+"""Decode an Arm SPE trace: packets to records of sampled operations, as columns, and records to the words that perf's samples have.
+
+Layout: Arm Architecture Reference Manual (DDI 0487), "Statistical Profiling Extension sample record specification". A record is a
+sequence of packets that ends with a timestamp packet or an end packet. The values of samples are perf 6.12's (perf-arm-spe(1)).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint64]
+
+
+_WINDOW: Final = 1 << 20  # bytes decoded at once
+_LANE: Final = 1 << 11  # bytes that one lane of a window walks
+_ATTEMPTS: Final = 4  # to guess where the packets of each lane begin
+_LONGEST: Final = 16  # bytes after a header that a packet may have
+_END, _TIMESTAMP = 0x01, 0x71
+_BAD: Final = 0  # length of a byte that begins no packet
+_ADDRESS, _COUNTER, _CONTEXT, _OPERATION, _EVENTS, _SOURCE = 0xB0, 0x98, 0x64, 0x48, 0x42, 0x43
+_LOAD_STORE: Final = 1  # class of an operation packet
+_TOTAL: Final = 0  # index of the counter with the whole latency
+
+#: bits of an events packet
+L1_ACCESS, L1_MISS, TLB_ACCESS, TLB_MISS, MISPREDICTED, LLC_ACCESS, LLC_MISS, REMOTE = (1 << bit for bit in (2, 3, 4, 5, 7, 8, 9, 10))
+LOAD, STORE = 1, 2  #: bits of SpeRecords.operation
+
+
+class SpeRecords(NamedTuple):
+    """The records of a trace, a row each. Values that a record does not have are 0.
+
+    Attributes:
+        timestamp: uint64[n], the hardware's ticks.
+        ip, target, address, physical: uint64[n], the instruction, the branch's target and the data, as perf extends them to 64 bits.
+        latency: uint16[n], cycles from dispatch to completion.
+        context: int64[n], the thread's id, -1 if unknown.
+        operation: uint8[n], LOAD or STORE.
+        events: uint32[n], the bits of its events.
+        source: uint16[n], the data source.
+    """
+
+    timestamp: Words
+    ip: Words
+    target: Words
+    address: Words
+    physical: Words
+    latency: NDArray[np.uint16]
+    context: NDArray[np.int64]
+    operation: NDArray[np.uint8]
+    events: NDArray[np.uint32]
+    source: NDArray[np.uint16]
+
+    def take(self, rows: NDArray[np.intp]) -> SpeRecords:
+        """Select records."""
+        return SpeRecords._make([column[rows] for column in self])
+
+    @classmethod
+    def concat(cls, parts: list[SpeRecords]) -> SpeRecords:
+        """Concatenate records."""
+        kinds = (*[np.uint64] * 5, np.uint16, np.int64, np.uint8, np.uint32, np.uint16)
+        nothing = cls._make([np.zeros(0, kind) for kind in kinds])
+        return cls._make([np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)])
+
+
+def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> Iterator[tuple[SpeRecords, int]]:
+    """Yield the records of one piece of AUX data, some at a time, and the number of bytes before them that are no packets.
+
+    A record with a damaged packet is left out, as is one that the end of the piece cuts off.
+
+    Args:
+        read: reads (offset, size) from the file.
+        begin: the piece's offset in the file, which decides how long alignment packets are.
+        size: of the piece in bytes.
+    """
+    at = 0
+    while at < size:
+        length = min(_WINDOW, size - at)
+        data = np.frombuffer(read(begin + at, length), np.uint8)
+        if len(data) < length:  # the file was truncated
+            size = at + len(data)
+            length = len(data)
+        if not length:
+            return
+        is_last = at + length == size
+        packets = _Packets(data, begin + at)
+        ends = np.flatnonzero((packets.header == _END) | (packets.header == _TIMESTAMP))
+        ends = ends[packets.after[ends] <= length]
+        if len(ends):
+            records, damaged = packets.records(ends)
+            yield records, damaged
+            at += length if is_last else int(packets.after[ends[-1]])
+        else:
+            at += length
+
+
+class _Packets:
+    """The packets of a window of trace, without padding.
+
+    Attributes:
+        header: uint8[n], a byte that begins no packet is a packet of its own, with length 0.
+        index: uint8[n], the low bits of the header, with those of a long header.
+        payload: uint64[n].
+        after: int64[n], the offset after each packet.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], address: int) -> None:
+        padded = np.concatenate([data, np.zeros(2 * _LONGEST, np.uint8)])
+        self._words: Words = np.ndarray((len(data) + _LONGEST,), "<u8", padded, strides=(1,))
+        self._data = padded
+        self._address = address
+        starts = self._starts(len(data))
+        header = padded[starts]
+        is_long = (header & 0xFC) == 0x20
+        more = header & 3
+        header = np.where(is_long, padded[starts + 1], header)
+        length = _LENGTHS[header].astype(np.int64)
+        length[is_long & ~_MAY_BE_LONG[header]] = _BAD
+        before = 1 + is_long.astype(np.int64)
+        payload = self._words[starts + before] & _MASKS[header]
+        self.header, self.payload = header, payload
+        self.index = np.where(is_long, more << 3 | header & 7, header & 7)
+        self.is_bad = length == _BAD
+        self.after = starts + np.where(self.is_bad, 1, length + is_long)
+
+    def _starts(self, size: int) -> NDArray[np.int64]:
+        """Return the offset of each packet below `size`, in order.
+
+        Each packet is as long as its first bytes say, so that one leads to the next. Many lanes walk at once, each from a guess: those
+        that a lane before it does not lead to walk again from where that one ends.
+        """
+        begins = np.arange(0, size, _LANE, dtype=np.int64)
+        limits = np.minimum(begins + _LANE, size)
+        ends = np.zeros(len(begins), np.int64)
+        walks = np.full((len(begins), 0), -1, np.int64)
+        again = np.arange(len(begins))
+        for _ in range(_ATTEMPTS):
+            walked, ends[again] = self._walk_lanes(begins[again], limits[again])
+            missing = walked.shape[1] - walks.shape[1]
+            walks = np.pad(walks, ((0, 0), (0, max(missing, 0))), constant_values=-1)
+            walks[again] = np.pad(walked, ((0, 0), (0, max(-missing, 0))), constant_values=-1)
+            expected = np.append(0, ends[:-1])
+            again = np.flatnonzero(begins != expected)
+            if not len(again):
+                break
+            begins[again] = expected[again]
+        first = int(again[0]) if len(again) else len(begins)
+        starts = walks[:first].ravel()
+        starts = starts[starts >= 0]
+        rest = self._walk(int(begins[first]), size) if len(again) else starts[:0]
+        return np.concatenate([starts[self._data[starts] != 0], rest])
+
+    def _walk_lanes(self, at: NDArray[np.int64], limits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Walk lanes to their limits; return their packets (one row each, -1 for none), and the offset after the last one of each."""
+        columns = []
+        active = np.flatnonzero(at < limits)
+        while len(active):
+            here = at[active]
+            column = np.full(len(at), -1, np.int64)
+            column[active] = here
+            columns.append(column)
+            at[active] = here + self._lengths(here)
+            active = active[at[active] < limits[active]]
+        return np.array(columns, np.int64).reshape(-1, len(at)).T, at
+
+    def _lengths(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes from each packet to the next."""
+        words = self._words[at]
+        header = words & np.uint64(0xFF)
+        steps = _STEPS[header.view(np.int64)]
+        special = np.flatnonzero(steps <= 0)
+        if len(special):
+            rest = words[special]
+            zeros = np.where(rest == 0, 64, np.frexp((rest & (~rest + np.uint64(1))).astype(np.float64))[1] - 1) >> 3
+            second = (rest >> np.uint64(8) & np.uint64(0xFF)).astype(np.int64)
+            alignment = np.int64(2) << (rest & np.uint64(3)).astype(np.int64)
+            to_aligned = alignment - (self._address + at[special]) % alignment
+            long = np.where(_MAY_BE_LONG[second], _LENGTHS[second].astype(np.int64) + 1, np.where(second == 0, to_aligned, 1))
+            steps[special] = np.where(rest & np.uint64(0xFF) == 0, zeros, long)
+        return steps
+
+    def _walk(self, at: int, size: int) -> NDArray[np.int64]:
+        """Return the offset of each packet from `at` on, one after the other: for traces that no guess fits."""
+        data, address = self._data.tobytes(), self._address
+        steps, lengths, may_be_long = _STEPS.tolist(), _LENGTHS.tolist(), _MAY_BE_LONG.tolist()
+        starts = []
+        while at < size:
+            header = data[at]
+            step = steps[header]
+            if header:
+                starts.append(at)
+            if step <= 0:
+                second = data[at + 1]
+                if not header:
+                    step = 1
+                elif may_be_long[second]:
+                    step = lengths[second] + 1
+                elif second:
+                    step = 1
+                else:
+                    alignment = 2 << (header & 3)
+                    step = alignment - (address + at) % alignment
+            at += step
+        return np.array(starts, np.int64)
+
+    def records(self, ends: NDArray[np.intp]) -> tuple[SpeRecords, int]:
+        """Return the records whose last packets these are, and the number of bytes that are no packets."""
+        count = len(ends)
+        used = int(ends[-1]) + 1
+        header, index, payload = self.header[:used], self.index[:used], self.payload[:used]
+        number = np.repeat(np.arange(count), np.diff(np.append(-1, ends)))
+        bad = np.flatnonzero(self.is_bad[:used])
+
+        def last(mask: NDArray[np.bool_], change: Callable[[Words], Words] | None = None) -> Words:
+            values = np.zeros(count, np.uint64)
+            rows = np.flatnonzero(mask)
+            values[number[rows]] = change(payload[rows]) if change else payload[rows]
+            return values
+
+        kind, class_ = header & 0xF8, header & 0xFC
+        is_address = kind == _ADDRESS
+        context = np.full(count, -1, np.int64)
+        rows = np.flatnonzero(class_ == _CONTEXT)
+        context[number[rows]] = payload[rows].astype(np.int64)
+        accesses = (class_ == _OPERATION) & ((header & 3) == _LOAD_STORE)
+        kinds = np.where(payload & np.uint64(1), np.uint64(STORE), np.uint64(LOAD))
+        records = SpeRecords(
+            last(header == _TIMESTAMP),
+            last(is_address & (index == 0), _instruction_address),
+            last(is_address & (index == 1), _instruction_address),
+            last(is_address & (index == 2), _data_address),
+            last(is_address & (index == 3), lambda values: values & _LOW_56),
+            last((kind == _COUNTER) & (index == _TOTAL)).astype(np.uint16),
+            context,
+            _joined(number, kinds, accesses, count).astype(np.uint8),
+            _joined(number, payload, (header & 0xCF) == _EVENTS, count).astype(np.uint32),
+            last((header & 0xCF) == _SOURCE).astype(np.uint16),
+        )
+        if not len(bad):
+            return records, 0
+        good = np.ones(count, bool)
+        good[number[bad]] = False
+        return records.take(np.flatnonzero(good)), len(bad)
+
+
+def _joined(number: NDArray[np.intp], payload: Words, mask: NDArray[np.bool_], count: int) -> Words:
+    """Return the bits that the packets of each record have together."""
+    values = np.zeros(count, np.uint64)
+    rows = np.flatnonzero(mask)
+    owners = number[rows]
+    if bool((owners[1:] == owners[:-1]).any()):
+        np.bitwise_or.at(values, owners, payload[rows])
+    else:
+        values[owners] = payload[rows]
+    return values
+
+
+def _header_tables() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int64], Words]:
+    """Return for each header its packet's length, whether it may follow a long header, its length in a walk, and its payload's mask."""
+    lengths, may_be_long = np.zeros(256, np.uint8), np.zeros(256, bool)
+    masks = np.zeros(256, np.uint64)
+    for header in range(256):
+        size = 1 << (header >> 4 & 3)
+        is_indexed = header & 0xF8 in (_ADDRESS, _COUNTER)
+        if is_indexed or header == _TIMESTAMP or header & 0xCF in (_EVENTS, _SOURCE) or header & 0xFC in (_CONTEXT, _OPERATION):
+            lengths[header], masks[header] = 1 + size, (1 << 8 * size) - 1
+        may_be_long[header] = is_indexed
+    lengths[_END] = 1
+    steps = np.where(lengths == _BAD, 1, lengths.astype(np.int64))
+    steps[[0, 0x20, 0x21, 0x22, 0x23]] = 0  # the bytes that follow decide
+    return lengths, may_be_long, steps, masks
+
+
+_LENGTHS, _MAY_BE_LONG, _STEPS, _MASKS = _header_tables()
+_LOW_56: Final = np.uint64((1 << 56) - 1)
+_TOP: Final = np.uint64(0xFF << 56)
+
+
+def _instruction_address(values: Words) -> Words:
+    """Return addresses of instructions: those of the kernel (EL1, EL2, not secure) have their top byte set."""
+    level = values >> np.uint64(61)  # NS, and two bits of the exception level
+    in_kernel = (level == 0b101) | (level == 0b110)
+    return np.where(in_kernel, values | _TOP, values & _LOW_56)
+
+
+def _data_address(values: Words) -> Words:
+    """Return addresses of data without their tags: those of the kernel have their top byte set."""
+    return np.where(values >> np.uint64(52) & np.uint64(0xF) == 0xF, values | _TOP, values & _LOW_56)
+
+
+# Where the accesses of records went, as union perf_mem_data_src (include/uapi/linux/perf_event.h).
+
+_OP_LOAD, _OP_STORE = 0x2, 0x4
+_HIT, _MISS, _NOT_AVAILABLE = 0x2, 0x4, 0x1
+_LEVEL, _SNOOP, _TLB, _NUMBER, _IS_REMOTE, _PEER = (1 << bit for bit in (5, 19, 26, 33, 37, 39))
+_L1, _L2, _L3, _RAM, _WALKER = 0x8, 0x20, 0x40, 0x80, 0x20
+_NO_NUMBER, _RAM_NUMBER = 0xF, 0xD
+_SNOOP_NONE, _SNOOP_HIT = 0x2, 0x4
+
+#: data source -> level, snoop and more of the Neoverse cores (Arm Neoverse N1 TRM, "Data Source packet")
+_SOURCES: Final = {
+    0x0: (_L1 | _HIT) * _LEVEL | 1 * _NUMBER | _SNOOP_NONE * _SNOOP,
+    0x8: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NONE * _SNOOP,
+    0x9: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _PEER,
+    0xA: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
+    0xB: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_HIT * _SNOOP,
+    0xC: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
+    0xD: _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _IS_REMOTE | _PEER,
+    0xE: (_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+}
+_UNKNOWN_STORE: Final = _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _NOT_AVAILABLE * _SNOOP
+_SOURCE_TABLE: Final = np.zeros(0x10000, np.uint64)
+for _source, _word in _SOURCES.items():
+    _SOURCE_TABLE[_source] = _word
+
+#: implementer and part number (MIDR_EL1) of the cores whose data sources are these: Neoverse N1, N2, V1; arch/arm64/include/asm/cputype.h
+_NEOVERSE: Final = frozenset(((0x41, 0xD0C), (0x41, 0xD49), (0x41, 0xD40)))
+
+
+def has_neoverse_sources(midr: int) -> bool:
+    """Whether a CPU with this MIDR_EL1 has the data sources of the Neoverse cores."""
+    return (midr >> 24 & 0xFF, midr >> 4 & 0xFFF) in _NEOVERSE
+
+
+def data_sources(records: SpeRecords, *, is_neoverse: bool) -> Words:
+    """Return where each access went; 0 for records that are no accesses."""
+    events = records.events
+    is_load, is_store = (records.operation & LOAD) != 0, (records.operation & STORE) != 0
+    word = np.where(is_load, np.uint64(_OP_LOAD), np.uint64(_OP_STORE))
+    if is_neoverse:
+        word |= np.where(is_store, np.uint64(_UNKNOWN_STORE), _SOURCE_TABLE[records.source])
+    else:
+        in_llc, in_l1 = (events & (LLC_ACCESS | LLC_MISS)) != 0, (events & (L1_ACCESS | L1_MISS)) != 0
+        missed = np.where(in_llc, (events & LLC_MISS) != 0, (events & L1_MISS) != 0)
+        level = np.where(in_llc, _L3, np.where(in_l1, _L1, 0)) | np.where(in_llc | in_l1, np.where(missed, _MISS, _HIT), 0)
+        word |= level.astype(np.uint64) * np.uint64(_LEVEL)
+        word |= np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
+    walked = (events & (TLB_ACCESS | TLB_MISS)) != 0
+    tlb = np.where(walked, _WALKER | np.where(events & TLB_MISS, _MISS, _HIT), 0)
+    word |= tlb.astype(np.uint64) * np.uint64(_TLB)
+    return np.where(is_load | is_store, word, np.uint64(0))

@@ -1,0 +1,509 @@
+"""Decode a hardware trace: a recording becomes one with samples in place of AUX data, as `perf inject --itrace` writes it.
+
+The samples of a trace are delivered among the other records of the recording in perf's order: before the first record whose time is
+later. Reports, scripts and exports read the new recording like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from heapq import merge
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.framing import with_header
+from perfpy.abi.perf_records import ARM_SPE, TimeConv
+from perfpy.abi.records import SwitchCpuWide
+from perfpy.abi.sample_encoding import encode_rows, written_attr
+from perfpy.auxtrace.arm_spe import (
+    L1_ACCESS,
+    L1_MISS,
+    LLC_ACCESS,
+    LLC_MISS,
+    MISPREDICTED,
+    REMOTE,
+    TLB_ACCESS,
+    TLB_MISS,
+    SpeRecords,
+    data_sources,
+    decode_records,
+    has_neoverse_sources,
+)
+from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
+from perfpy.errors import PerfError, UsageError, plural
+from perfpy.perfdata.header import EventDesc, Feature, encode_feature
+from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
+from perfpy.perfdata.writer import FileWriter, WrittenEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.perfdata.reader import PerfData
+
+
+#: AuxtraceInfo.type -> the tracer's name, of traces that are not decoded
+_OTHERS: Final = {1: "Intel PT", 2: "Intel BTS", 3: "CoreSight", 5: "s390 CPU-measurement", 6: "HiSilicon PTT"}
+#: kinds of samples that other hardware than a tracer may have, too
+MEMORY_LETTERS: Final = frozenset("fmtaM")
+_NO_ID: Final = -1
+_UNITS: Final = {"i": 0, "t": 0, "ns": 1, "us": 1000, "ms": 1_000_000}  # nanoseconds, 0: no time
+_DEFAULT_PERIOD: Final = 100_000
+_DEFAULT_LETTERS: Final = "ibxwpoeftaMm"
+
+
+class Itrace(NamedTuple):
+    """The samples to make of a hardware trace (perf's itrace.txt).
+
+    Attributes:
+        letters: of the kinds of samples.
+        period: instructions or other units from sample to sample.
+        unit: of the period: i, t, ns, us or ms.
+    """
+
+    letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
+    period: int = _DEFAULT_PERIOD
+    unit: str = "ns"
+
+
+def parse_itrace(text: str) -> Itrace:
+    """Parse the value of --itrace; "" for the default.
+
+    Raises UsageError.
+
+    >>> sorted(parse_itrace("i10im").letters), parse_itrace("i10im").period
+    (['i', 'm'], 10)
+    """
+    if not text:
+        return Itrace()
+    letters: set[str] = set()
+    period, unit, at = 0, "ns", 0
+    while at < len(text):
+        letter = text[at]
+        at += 1
+        if letter in " ,":
+            continue
+        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
+            raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
+        letters.add(letter)
+        end = at
+        while end < len(text) and (text[end] in "0123456789" or (letter in "ed" and text[end] in "+-abcdefghijklmnopqrstuvwxyz")):
+            end += 1
+        if letter in "iy" and end > at:
+            period = min(int(text[at:end][:_DIGITS]), _MASK_64)
+            unit = next((name for name in ("ns", "us", "ms", "i", "t") if text.startswith(name, end)), "ns")
+            if not text.startswith(unit, end) and end < len(text):
+                raise UsageError(f"--itrace={text}: the period needs a unit: i, t, ns, us or ms")
+            end += len(unit)
+        at = end
+    return Itrace(frozenset(letters), period or _DEFAULT_PERIOD, unit)
+
+
+def needs_decoding(data: PerfData) -> bool:
+    """Whether a recording has a hardware trace that perfpy decodes."""
+    if not data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
+        return False
+    infos = data.side_band([RecordType.AUXTRACE_INFO])
+    return any(one.record.type == ARM_SPE for one in infos)
+
+
+def refuse_other_traces(data: PerfData) -> None:
+    """Raise PerfError if a recording has hardware traces, none of which perfpy decodes."""
+    kinds = [one.record.type for one in data.side_band([RecordType.AUXTRACE_INFO])]
+    names = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
+    if names and ARM_SPE not in kinds:
+        raise PerfError(f"{data.path}: perfpy does not decode {names[0]} traces; perf script --itrace does")
+
+
+class _Kind(NamedTuple):
+    """A kind of samples: its letter, its event's name, and the events of records that have one; 0: as the name says."""
+
+    letter: str
+    name: str
+    bits: int
+
+
+#: in the order of perf's samples of one record
+_KINDS: Final = (
+    _Kind("f", "l1d-miss", L1_MISS),
+    _Kind("f", "l1d-access", L1_ACCESS),
+    _Kind("m", "llc-miss", LLC_MISS),
+    _Kind("m", "llc-access", LLC_ACCESS),
+    _Kind("t", "tlb-miss", TLB_MISS),
+    _Kind("t", "tlb-access", TLB_ACCESS),
+    _Kind("b", "branch-miss", MISPREDICTED),
+    _Kind("a", "remote-access", REMOTE),
+    _Kind("M", "memory", 0),
+    _Kind("i", "instructions", 0),
+)
+_ID_AFTER: Final = 1_000_000_000  # perf's ids of the new events begin as much above that of the tracer's event
+_KEPT_FIELDS: Final = SampleType.TIME | SampleType.ID | SampleType.STREAM_ID | SampleType.CPU | SampleType.IDENTIFIER | SampleType.PHYS_ADDR
+_OWN_FIELDS: Final = SampleType.IP | SampleType.TID | SampleType.PERIOD | SampleType.DATA_SRC | SampleType.WEIGHT | SampleType.ADDR
+#: what the new events take over from the tracer's
+_SAME: Final = ("exclude_user", "exclude_kernel", "exclude_hv", "exclude_host", "exclude_guest", "read_format")
+_KERNEL_START: Final = np.uint64(1 << 63)
+_DIGITS: Final = 20  # of the largest period
+#: what a trace may become: a record of the hardware has an address and an end, 18 bytes, and at most 10 samples of 104 bytes
+_SHORTEST, _MOST_EMPTY = 8, 1 << 20
+_EXPANSION, _LEAST_ALLOWED = 32, 64 << 20
+_AT_ONCE: Final = 1 << 16  # records encoded at once
+_MASK_64: Final = (1 << 64) - 1
+_MAGIC: Final = 0x1010101010101010  # of a CPU in AUXTRACE_INFO
+
+
+def decoded_recording(data: PerfData, itrace: Itrace) -> BinaryIO:
+    """Return the recording with samples in place of its Arm SPE trace, as an open file without a name, in order of delivery.
+
+    Warnings about the trace are added to the recording's. Raises PerfError if the trace cannot be decoded.
+    """
+    if data.endian != NATIVE_ENDIAN:
+        raise PerfError(f"{data.path}: recorded on a machine of the other byte order; its hardware trace cannot be decoded here")
+    return _SpeRecording(data, aux_pieces(data), itrace).write()
+
+
+class _Clock(NamedTuple):
+    """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
+
+    shift: int = 0
+    mult: int = 0
+    zero: int = 0
+    cycles: int = 0
+    mask: int = 0
+    is_short: bool = False
+
+    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return times on the clock of the other records."""
+        if self.is_short:
+            base = np.uint64(self.cycles)
+            ticks = base + ((ticks - base) & np.uint64(self.mask))
+        shift, mult = np.uint64(self.shift & 63), np.uint64(self.mult)
+        rest = ticks & np.uint64((1 << (self.shift & 63)) - 1)
+        return np.uint64(self.zero) + (ticks >> shift) * mult + (rest * mult >> shift)
+
+    def ticks(self, time: int) -> int:
+        """Return the ticks at a time in nanoseconds; 0 without a conversion."""
+        if not self.mult:
+            return 0
+        whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
+        shift = self.shift & 63
+        return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64
+
+
+class _SpeRecording:
+    """The decoding of one recording."""
+
+    def __init__(self, data: PerfData, aux: AuxPieces, itrace: Itrace) -> None:
+        self._data = data
+        self._aux = aux
+        words = next(info.priv for info in aux.infos if info.type == ARM_SPE)
+        self._midrs = dict(_midrs(words))
+        kind = words[2] if self._midrs else words[0] if words else None
+        self._tracers = [event for event in data.events if event.attr.type == kind]
+        self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), _Clock())
+        self._has_times = data.has(SampleType.TIME)
+        letters = itrace.letters
+        if "i" in letters and itrace.unit != "i":
+            if itrace != Itrace():
+                data.warnings.append(f"--itrace=i{itrace.period}{itrace.unit}: Arm SPE samples by instructions; write i1i for all samples")
+            letters = letters - {"i"}
+        self._period = itrace.period
+        self._kinds = [kind for kind in _KINDS if kind.letter in letters] if self._tracers else []
+
+    def write(self) -> BinaryIO:
+        """Write the recording; return it as an open file without a name."""
+        data = self._data
+        new, attr = self._new_events()
+        events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
+        with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
+            writer = FileWriter(os.path.join(folder, "perf.data"))
+            try:
+                writer.begin(events, {})
+                _interleave(self._other_records(), *self._samples(attr, [event.ids[0] for event in new]), writer)
+                features = {number: section for number, section in features_of(data).items() if number != Feature.AUXTRACE}
+                names = [event.name for event in data.events] + [kind.name for kind in self._kinds]
+                described = [EventDesc(event.attr, name, event.ids) for event, name in zip(events, names, strict=True)]
+                features[Feature.EVENT_DESC] = encode_feature(Feature.EVENT_DESC, described, data.endian)
+                writer.finish(features)
+                return os.fdopen(os.dup(writer.fd), "rb")
+            finally:
+                writer.close()
+
+    def _new_events(self) -> tuple[list[WrittenEvent], EventAttr]:
+        """Return the events of the samples, and the attr that they share but for the event."""
+        if not self._kinds:
+            return [], EventAttr()
+        tracer = self._tracers[0]
+        given = tracer.attr
+        fields = given.sample_type & int(_KEPT_FIELDS) & ~int(SampleType.TIME) | int(_OWN_FIELDS)
+        fields |= int(SampleType.TIME) if self._has_times else 0
+        same = {name: getattr(given, name) for name in _SAME}
+        attr = EventAttr(type=0, config=0, sample_type=fields, sample_id_all=given.sample_id_all, **same)
+        first = ((tracer.ids[0] if tracer.ids else 0) + _ID_AFTER) & _MASK_64 or 1
+        changes = [{"config": 1, "sample_period": self._period} if kind.letter == "i" else {} for kind in self._kinds]
+        return [WrittenEvent(attr.copy(**change), (first + number,)) for number, change in enumerate(changes)], attr
+
+    def _other_records(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the ticks and the bytes of the recording's own records and samples, in order of delivery; ticks never go back."""
+        latest = 0
+        side = (
+            (raw.key, 0, raw.time, with_header(raw.type, raw.misc, raw.body, NATIVE_ENDIAN))
+            for raw in self._data.side_band().raw()
+            if raw.type not in NOT_IN_RECORDINGS
+        )
+        for _, _, time, record in merge(side, self._own_samples(), key=lambda one: one[:2]):
+            latest = max(latest, self._clock.ticks(time) if time else 0)
+            yield latest, record
+
+    def _own_samples(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield key, 1, time and bytes of the samples that are in the recording itself."""
+        attrs = [written_attr(event.attr) for event in self._data.events]
+        for batch in self._data.batches():
+            times = batch.columns.get("time", np.zeros(len(batch), np.uint64)).tolist()
+            for row, (event, key) in enumerate(zip(batch.event.tolist(), self._data.settled_keys(batch).tolist(), strict=True)):
+                encoded, _ = encode_rows(attrs[event], batch.columns.take(slice(row, row + 1)), 1)
+                yield key, 1, times[row], encoded.tobytes()
+
+    def _samples(self, attr: EventAttr, ids: Sequence[int]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.uint64]], NDArray[np.int64]]:
+        """Return the samples of the trace in order: the ticks of each record, blocks of words (a row a sample), and samples before each
+        record and after the last.
+        """
+        queues = self._queues()
+        ticks = np.concatenate([np.zeros(0, np.uint64), *(np.maximum.accumulate(queue.records.timestamp) for queue in queues)])
+        queue_of = np.repeat(np.arange(len(queues)), [len(queue.cpu) for queue in queues])
+        order = _delivery_order(ticks, queue_of) if self._has_times else np.arange(len(ticks))
+        records = SpeRecords.concat([queue.records for queue in queues]).take(order)
+        cpu, pid, tid = (
+            np.concatenate([np.zeros(0, np.int32), *(getattr(q, name) for q in queues)])[order] for name in ("cpu", "pid", "tid")
+        )
+        sources = np.concatenate([np.zeros(0, np.uint64), *(queue.sources for queue in queues)])[order]
+        chosen = self._chosen(records, sources, queue_of[order])
+        counts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64) if len(order) else np.zeros(1, np.int64)
+        needed = int(counts[-1]) * 8 * (2 + attr.sample_type.bit_count())
+        if needed > _LEAST_ALLOWED + _EXPANSION * sum(piece.size for piece in self._aux.pieces):
+            raise PerfError(f"{self._data.path}: the samples of the trace would need {needed:,} bytes; choose fewer kinds with --itrace")
+        words = self._words(attr, ids, records, chosen, {"cpu": cpu, "pid": pid, "tid": tid, "data_src": sources})
+        return ticks[order], words, counts
+
+    def _chosen(self, records: SpeRecords, sources: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return bool[records, kinds]: the samples to make."""
+        chosen = np.zeros((len(sources), len(self._kinds)), bool)
+        for column, kind in enumerate(self._kinds):
+            if kind.bits:
+                chosen[:, column] = (records.events & kind.bits) != 0
+            elif kind.letter == "M":
+                chosen[:, column] = sources != 0
+            else:
+                for queue in np.unique(queue_of):
+                    rows = np.flatnonzero(queue_of == queue)
+                    chosen[rows[self._period - 1 :: max(self._period, 1)], column] = True
+        return chosen
+
+    def _words(
+        self, attr: EventAttr, ids: Sequence[int], records: SpeRecords, chosen: NDArray[np.bool_], more: dict[str, NDArray[Any]]
+    ) -> Iterator[NDArray[np.uint64]]:
+        """Yield blocks of samples as words, a row each."""
+        periods = np.array([self._period if kind.letter == "i" else 1 for kind in self._kinds], np.uint64)
+        identifiers = np.array(ids, np.uint64)
+        is_branch = np.array([kind.letter == "b" for kind in self._kinds])
+        for first in range(0, len(chosen), _AT_ONCE):
+            rows, kinds = np.nonzero(chosen[first : first + _AT_ONCE])
+            rows += first
+            ip, branch = records.ip[rows], is_branch[kinds]
+            identifier = identifiers[kinds]
+            fields = {
+                SampleType.IDENTIFIER: identifier,
+                SampleType.IP: ip,
+                SampleType.TID: _pair(more["pid"][rows], more["tid"][rows]),
+                SampleType.TIME: self._clock.nanoseconds(records.timestamp[rows]),
+                SampleType.ADDR: np.where(branch, records.target[rows], records.address[rows]),
+                SampleType.ID: identifier,
+                SampleType.STREAM_ID: identifier,
+                SampleType.CPU: _pair(more["cpu"][rows], np.zeros(len(rows), np.int32)),
+                SampleType.PERIOD: periods[kinds],
+                SampleType.WEIGHT: records.latency[rows],
+                SampleType.DATA_SRC: np.where(branch, np.uint64(0), more["data_src"][rows]),
+                SampleType.PHYS_ADDR: np.where(branch, np.uint64(0), records.physical[rows]),
+            }
+            columns = [column for field, column in fields.items() if attr.sample_type & field]
+            words = np.empty((len(rows), 1 + len(columns)), np.uint64)
+            mode = np.where(ip >= _KERNEL_START, np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
+            words[:, 0] = np.uint64(RecordType.SAMPLE | 8 * words.shape[1] << 48) | mode << np.uint64(32)
+            for number, column in enumerate(columns, 1):
+                words[:, number] = column
+            yield words
+
+    def _queues(self) -> list[_Queue]:
+        """Return the records of each queue, with their CPU and thread, and report what is damaged."""
+        pieces: dict[int, list[Any]] = {}
+        for piece in self._aux.pieces:
+            pieces.setdefault(piece.record.idx, []).append(piece)
+        parts, damaged, total = [], 0, 0
+        size = sum(piece.size for piece in self._aux.pieces)
+        for number in sorted(pieces):
+            mine: list[SpeRecords] = []
+            for piece in pieces[number]:
+                for records, bad in decode_records(self._aux.read, piece.offset, piece.size):
+                    mine.append(records)
+                    damaged += bad
+                    total += len(records.ip)
+                    if total > _MOST_EMPTY + size // _SHORTEST:
+                        raise PerfError(f"{self._data.path}: the Arm SPE trace is damaged: {size:,} bytes have more than {total:,} records")
+            record = pieces[number][0].record
+            parts.append((_signed(record.cpu), _signed(record.tid), SpeRecords.concat(mine)))
+        if damaged:
+            self._data.warnings.append(f"Arm SPE trace: {damaged} damaged {plural(damaged, 'byte')}; the records with them are left out")
+        has_context = any(bool((records.context >= 0).any()) for _, _, records in parts)
+        tids = _ThreadsOf(self._data, self._clock, by_context=has_context)
+        return [self._queue(tids, cpu, tid, records) for cpu, tid, records in parts]
+
+    def _queue(self, tids: _ThreadsOf, cpu: int, tid: int, records: SpeRecords) -> _Queue:
+        thread = tids.of(records, cpu, tid)
+        midr = self._midrs.get(cpu, self._midrs.get(min(self._midrs), 0)) if self._midrs else _midr_of(self._data)
+        sources = data_sources(records, is_neoverse=has_neoverse_sources(midr))
+        return _Queue(records, np.full(len(thread), cpu, np.int32), tids.processes(thread), thread, sources)
+
+
+class _Queue(NamedTuple):
+    """The records of one trace, with the CPU, process, thread and data source of each."""
+
+    records: SpeRecords
+    cpu: NDArray[np.int32]
+    pid: NDArray[np.int32]
+    tid: NDArray[np.int32]
+    sources: NDArray[np.uint64]
+
+
+class _ThreadsOf:
+    """The threads of records: by the context packets of the trace, or else by the recording's context switches."""
+
+    def __init__(self, data: PerfData, clock: _Clock, *, by_context: bool) -> None:
+        self._by_context = by_context
+        self._switches: dict[int, list[tuple[int, int]]] = {}  # cpu -> ticks, tid
+        numbers = data.side_band().task_numbers()
+        self._pid_of = dict(zip(numbers.tid.tolist(), numbers.pid.tolist(), strict=True))
+        if by_context:
+            return
+        latest = 0
+        for side in data.side_band([RecordType.SWITCH_CPU_WIDE]):
+            record = side.record
+            stamp = record.sample_id
+            if isinstance(record, SwitchCpuWide) and record.misc & MISC_SWITCH_OUT and stamp is not None and stamp.cpu is not None:
+                latest = max(latest, clock.ticks(stamp.time or 0))
+                self._switches.setdefault(stamp.cpu, []).append((latest, _signed(record.next_prev_tid)))
+                self._pid_of.setdefault(_signed(record.next_prev_tid), _signed(record.next_prev_pid))
+
+    def of(self, records: SpeRecords, cpu: int, tid: int) -> NDArray[np.int32]:
+        """Return the thread of each record of a CPU's or a thread's trace."""
+        count = len(records.context)
+        if self._by_context:
+            last = np.maximum.accumulate(np.where(records.context >= 0, np.arange(count), _NO_ID))
+            return np.where(last >= 0, records.context[last], tid).astype(np.int32)
+        switches = self._switches.get(cpu, [])
+        ticks = np.array([0, *(one for one, _ in switches)], np.uint64)
+        tids = np.array([tid, *(one for _, one in switches)], np.int32)
+        ranks = np.searchsorted(ticks, np.maximum.accumulate(records.timestamp), "right") - 1
+        return tids[np.maximum(ranks, 0)]
+
+    def processes(self, tids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the process of each thread, -1 if unknown."""
+        unique, position = np.unique(tids, return_inverse=True)
+        pids = np.array([self._pid_of.get(tid, tid if tid == 0 else _NO_ID) for tid in unique.tolist()], np.int32)
+        return pids[position.ravel()] if len(pids) else tids
+
+
+def _delivery_order(ticks: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the order of the records of all queues: by time, and at the same time first those of the queue that was read last."""
+    order = np.argsort(ticks, kind="stable")
+    times, queues = ticks[order], queue_of[order]
+    is_tied = np.flatnonzero((times[1:] == times[:-1]) & (queues[1:] != queues[:-1]))
+    end = 0
+    for tied in is_tied.tolist():
+        if tied < end:
+            continue
+        begin, end = (int(np.searchsorted(times, times[tied], side)) for side in ("left", "right"))
+        if begin:
+            is_other = queues[begin:end] != queues[begin - 1]
+            resorted = np.argsort(is_other, kind="stable") + begin
+            order[begin:end], queues[begin:end] = order[resorted], queues[resorted]
+    return order
+
+
+def _interleave(
+    others: Iterator[tuple[int, bytes]],
+    ticks: NDArray[np.uint64],
+    samples: Iterator[NDArray[np.uint64]],
+    before: NDArray[np.int64],
+    writer: FileWriter,
+) -> None:
+    """Write records and samples: the samples of trace records before the first other record with later ticks.
+
+    Args:
+        others: ticks and bytes.
+        ticks: of each record of the trace, ascending.
+        samples: blocks of samples as words, a row each.
+        before: the number of samples before each record of the trace, and of all.
+    """
+    written, block, start = 0, np.zeros((0, 0), np.uint64), 0
+    others_written = 0
+
+    def write_samples(end: int) -> None:
+        nonlocal written, block, start
+        while written < end:
+            if written >= start + len(block):
+                start += len(block)
+                block = next(samples)
+                continue
+            rows = block[written - start : end - start]
+            writer.write(rows.tobytes())
+            written += len(rows)
+
+    for moment, record in others:
+        write_samples(int(before[int(np.searchsorted(ticks, np.uint64(moment), "left"))]))
+        writer.write(record)
+        others_written += 1
+    write_samples(int(before[-1]))
+    if not others_written and not written:  # readers take a file without any record for unfinished
+        writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", NATIVE_ENDIAN))
+
+
+def _pair(first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Return words of two numbers each."""
+    words = np.empty((len(first), 2), np.int32)
+    words[:, 0], words[:, 1] = first, second
+    return words.view(np.uint64).ravel()
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
+def _clock(record: TimeConv) -> _Clock:
+    return _Clock(
+        record.time_shift,
+        record.time_mult,
+        record.time_zero,
+        record.time_cycles or 0,
+        record.time_mask or 0,
+        bool(record.cap_user_time_short),
+    )
+
+
+def _midrs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the MIDR_EL1 of each CPU that AUXTRACE_INFO describes: { magic; cpu; nr; midr; ... nr parameters } from perf 6.13 on."""
+    at = 4
+    while at + 3 < len(words) and words[at] == _MAGIC:
+        yield words[at + 1], words[at + 3]
+        at += 3 + max(words[at + 2], 1)
+
+
+def _midr_of(data: PerfData) -> int:
+    """Return the header's MIDR_EL1, 0 if there is none."""
+    try:
+        return int(str(data.features.get("cpuid", "0")).split(",")[0], 16)
+    except ValueError:
+        return 0

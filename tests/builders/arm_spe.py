@@ -123,13 +123,13 @@ def random_trace(seed: int, count: int, *, start: int = 1000, step: int = 500) -
     return b"".join(parts)
 
 
-def random_packets(seed: int, count: int) -> bytes:
-    """Packets of all kinds in any order, with the long headers, padding and ends of records."""
+def random_packets(seed: int, count: int, queue: int = 0) -> bytes:
+    """Packets of all kinds in any order, with the long headers, padding and ends of records. Traces of two queues share no times."""
     draw = random.Random(seed)
     parts, time = [], 1000
     for _ in range(count):
         time += draw.randrange(300)
-        parts.append(_random_packet(draw, time))
+        parts.append(_random_packet(draw, 4 * time + queue))
     return b"".join([*parts, END])
 
 

@@ -44,9 +44,9 @@ def same(path: Path, perf: str, *words: str) -> bytes:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_samples_of_random_packets_are_perfs(seed: int, perf: str, tmp_path: Path) -> None:
-    """Packets of all kinds in any order, in one to three traces, cut into pieces at ends of records or not."""
+    """Packets of all kinds in any order, in one to three traces. (perf's order of three queues at one time is a heap's.)"""
     path = tmp_path / "perf.data"
-    packets = tuple(random_packets(7 * seed + queue, 120) for queue in range(1 + seed % 3))
+    packets = tuple(random_packets(7 * seed + queue, 120, queue) for queue in range(1 + seed % 3))
     path.write_bytes(spe_recording(packets, cpuid=MIDRS[seed % 3], conversion=(seed % 8, 37, 1000)).file())
     assert b"instructions" in same(path, perf, "script", "--itrace=i3ibftmaM", "-F", FIELDS, "--ns")
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from perfpy.views.script.run import ScriptOptions, ScriptRun
 
 
-_HARDWARE_TRACE: Final = "it needs decoders of hardware traces"
+_HARDWARE_TRACE: Final = "it needs a decoder of instruction traces"
 _GUESTS: Final = "perfpy does not distinguish guests"
 _LACKING: Final = {
     **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C; use --py for one in Python"),

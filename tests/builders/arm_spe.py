@@ -126,7 +126,7 @@ def random_trace(seed: int, count: int, *, start: int = 1000, step: int = 500) -
 def random_packets(seed: int, count: int, queue: int = 0) -> bytes:
     """Packets of all kinds in any order, with the long headers, padding and ends of records. Traces of two queues share no times."""
     draw = random.Random(seed)
-    parts, time = [], 1000
+    parts, time = [timestamp(1000 + queue)], 1000
     for _ in range(count):
         time += draw.randrange(300)
         parts.append(_random_packet(draw, 4 * time + queue))

@@ -79,25 +79,25 @@ def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> 
         begin: the piece's offset in the file, which decides how long alignment packets are.
         size: of the piece in bytes.
     """
-    at = 0
-    while at < size:
-        length = min(_WINDOW, size - at)
-        data = np.frombuffer(read(begin + at, length), np.uint8)
+    position = 0
+    while position < size:
+        length = min(_WINDOW, size - position)
+        data = np.frombuffer(read(begin + position, length), np.uint8)
         if len(data) < length:  # the file was truncated
-            size = at + len(data)
+            size = position + len(data)
             length = len(data)
         if not length:
             return
-        is_last = at + length == size
-        packets = _Packets(data, begin + at)
+        is_last = position + length == size
+        packets = _Packets(data, begin + position)
         ends = np.flatnonzero((packets.header == _END) | (packets.header == _TIMESTAMP))
         ends = ends[packets.after[ends] <= length]
         if len(ends):
             records, damaged = packets.records(ends)
             yield records, damaged
-            at += length if is_last else int(packets.after[ends[-1]])
+            position += length if is_last else int(packets.after[ends[-1]])
         else:
-            at += length
+            position += length
 
 
 class _Packets:
@@ -156,57 +156,57 @@ class _Packets:
         rest = self._walk(int(begins[first]), size) if len(again) else starts[:0]
         return np.concatenate([starts[self._data[starts] != 0], rest])
 
-    def _walk_lanes(self, at: NDArray[np.int64], limits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _walk_lanes(self, position: NDArray[np.int64], limits: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Walk lanes to their limits; return their packets (one row each, -1 for none), and the offset after the last one of each."""
         columns = []
-        active = np.flatnonzero(at < limits)
+        active = np.flatnonzero(position < limits)
         while len(active):
-            here = at[active]
-            column = np.full(len(at), -1, np.int64)
+            here = position[active]
+            column = np.full(len(position), -1, np.int64)
             column[active] = here
             columns.append(column)
-            at[active] = here + self._lengths(here)
-            active = active[at[active] < limits[active]]
-        return np.array(columns, np.int64).reshape(-1, len(at)).T, at
+            position[active] = here + self._lengths(here)
+            active = active[position[active] < limits[active]]
+        return np.array(columns, np.int64).reshape(-1, len(position)).T, position
 
-    def _lengths(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _lengths(self, position: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes from each packet to the next."""
-        words = self._words[at]
+        words = self._words[position]
         header = words & np.uint64(0xFF)
-        steps = _STEPS[header.view(np.int64)]
-        special = np.flatnonzero(steps <= 0)
+        strides = _STRIDES[header.view(np.int64)]
+        special = np.flatnonzero(strides <= 0)
         if len(special):
             rest = words[special]
             zeros = np.where(rest == 0, 64, np.frexp((rest & (~rest + np.uint64(1))).astype(np.float64))[1] - 1) >> 3
             second = (rest >> np.uint64(8) & np.uint64(0xFF)).astype(np.int64)
             alignment = np.int64(2) << (rest & np.uint64(3)).astype(np.int64)
-            to_aligned = alignment - (self._address + at[special]) % alignment
+            to_aligned = alignment - (self._address + position[special]) % alignment
             long = np.where(_MAY_BE_LONG[second], _LENGTHS[second].astype(np.int64) + 1, np.where(second == 0, to_aligned, 1))
-            steps[special] = np.where(rest & np.uint64(0xFF) == 0, zeros, long)
-        return steps
+            strides[special] = np.where(rest & np.uint64(0xFF) == 0, zeros, long)
+        return strides
 
-    def _walk(self, at: int, size: int) -> NDArray[np.int64]:
-        """Return the offset of each packet from `at` on, one after the other: for traces that no guess fits."""
+    def _walk(self, position: int, size: int) -> NDArray[np.int64]:
+        """Return the offset of each packet from a position on, one after the other: for traces that no guess fits."""
         data, address = self._data.tobytes(), self._address
-        steps, lengths, may_be_long = _STEPS.tolist(), _LENGTHS.tolist(), _MAY_BE_LONG.tolist()
+        strides, lengths, may_be_long = _STRIDES.tolist(), _LENGTHS.tolist(), _MAY_BE_LONG.tolist()
         starts = []
-        while at < size:
-            header = data[at]
-            step = steps[header]
+        while position < size:
+            header = data[position]
+            stride = strides[header]
             if header:
-                starts.append(at)
-            if step <= 0:
-                second = data[at + 1]
+                starts.append(position)
+            if stride <= 0:
+                second = data[position + 1]
                 if not header:
-                    step = 1
+                    stride = 1
                 elif may_be_long[second]:
-                    step = lengths[second] + 1
+                    stride = lengths[second] + 1
                 elif second:
-                    step = 1
+                    stride = 1
                 else:
                     alignment = 2 << (header & 3)
-                    step = alignment - (address + at) % alignment
-            at += step
+                    stride = alignment - (address + position) % alignment
+            position += stride
         return np.array(starts, np.int64)
 
     def records(self, ends: NDArray[np.intp]) -> tuple[SpeRecords, int]:
@@ -272,12 +272,12 @@ def _header_tables() -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.i
             lengths[header], masks[header] = 1 + size, (1 << 8 * size) - 1
         may_be_long[header] = is_indexed
     lengths[_END] = 1
-    steps = np.where(lengths == _BAD, 1, lengths.astype(np.int64))
-    steps[[0, 0x20, 0x21, 0x22, 0x23]] = 0  # the bytes that follow decide
-    return lengths, may_be_long, steps, masks
+    strides = np.where(lengths == _BAD, 1, lengths.astype(np.int64))
+    strides[[0, 0x20, 0x21, 0x22, 0x23]] = 0  # the bytes that follow decide
+    return lengths, may_be_long, strides, masks
 
 
-_LENGTHS, _MAY_BE_LONG, _STEPS, _MASKS = _header_tables()
+_LENGTHS, _MAY_BE_LONG, _STRIDES, _MASKS = _header_tables()
 _LOW_56: Final = np.uint64((1 << 56) - 1)
 _TOP: Final = np.uint64(0xFF << 56)
 

@@ -82,25 +82,25 @@ def parse_itrace(text: str) -> Itrace:
     if not text:
         return Itrace()
     letters: set[str] = set()
-    period, unit, at = 0, "ns", 0
-    while at < len(text):
-        letter = text[at]
-        at += 1
+    period, unit, position = 0, "ns", 0
+    while position < len(text):
+        letter = text[position]
+        position += 1
         if letter in " ,":
             continue
         if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
             raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
         letters.add(letter)
-        end = at
+        end = position
         while end < len(text) and (text[end] in "0123456789" or (letter in "ed" and text[end] in "+-abcdefghijklmnopqrstuvwxyz")):
             end += 1
-        if letter in "iy" and end > at:
-            period = min(int(text[at:end][:_DIGITS]), _MASK_64)
+        if letter in "iy" and end > position:
+            period = min(int(text[position:end][:_DIGITS]), _MASK_64)
             unit = next((name for name in ("ns", "us", "ms", "i", "t") if text.startswith(name, end)), "ns")
             if not text.startswith(unit, end) and end < len(text):
                 raise UsageError(f"--itrace={text}: the period needs a unit: i, t, ns, us or ms")
             end += len(unit)
-        at = end
+        position = end
     return Itrace(frozenset(letters), period or _DEFAULT_PERIOD, unit)
 
 
@@ -166,7 +166,7 @@ def decoded_recording(data: PerfData, itrace: Itrace) -> BinaryIO:
     return _SpeRecording(data, aux_pieces(data), itrace).write()
 
 
-class _Clock(NamedTuple):
+class _TraceClock(NamedTuple):
     """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
 
     shift: int = 0
@@ -204,7 +204,7 @@ class _SpeRecording:
         self._midrs = dict(_midrs(words))
         kind = words[2] if self._midrs else words[0] if words else None
         self._tracers = [event for event in data.events if event.attr.type == kind]
-        self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), _Clock())
+        self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), _TraceClock())
         self._has_times = data.has(SampleType.TIME)
         letters = itrace.letters
         if "i" in letters and itrace.unit != "i":
@@ -219,8 +219,8 @@ class _SpeRecording:
         data = self._data
         new, attr = self._new_events()
         events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
-        with tempfile.TemporaryDirectory(prefix="perfpy-") as folder:
-            writer = FileWriter(os.path.join(folder, "perf.data"))
+        with tempfile.TemporaryFile() as file:
+            writer = FileWriter(tempfile.gettempdir(), os.dup(file.fileno()))
             try:
                 writer.begin(events, {})
                 _interleave(self._other_records(), *self._samples(attr, [event.ids[0] for event in new]), writer)
@@ -381,7 +381,7 @@ class _Queue(NamedTuple):
 class _ThreadsOf:
     """The threads of records: by the context packets of the trace, or else by the recording's context switches."""
 
-    def __init__(self, data: PerfData, clock: _Clock, *, by_context: bool) -> None:
+    def __init__(self, data: PerfData, clock: _TraceClock, *, by_context: bool) -> None:
         self._by_context = by_context
         self._switches: dict[int, list[tuple[int, int]]] = {}  # cpu -> ticks, tid
         numbers = data.side_band().task_numbers()
@@ -482,8 +482,8 @@ def _signed(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 
-def _clock(record: TimeConv) -> _Clock:
-    return _Clock(
+def _clock(record: TimeConv) -> _TraceClock:
+    return _TraceClock(
         record.time_shift,
         record.time_mult,
         record.time_zero,
@@ -495,10 +495,10 @@ def _clock(record: TimeConv) -> _Clock:
 
 def _midrs(words: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the MIDR_EL1 of each CPU that AUXTRACE_INFO describes: { magic; cpu; nr; midr; ... nr parameters } from perf 6.13 on."""
-    at = 4
-    while at + 3 < len(words) and words[at] == _MAGIC:
-        yield words[at + 1], words[at + 3]
-        at += 3 + max(words[at + 2], 1)
+    position = 4
+    while position + 3 < len(words) and words[position] == _MAGIC:
+        yield words[position + 1], words[position + 3]
+        position += 3 + max(words[position + 2], 1)
 
 
 def _midr_of(data: PerfData) -> int:

@@ -7,6 +7,7 @@ take as long as 100,000 samples: 0.1 us a sample for runs of samples of one size
 
 from __future__ import annotations
 
+import marshal
 import os
 import struct
 import sys
@@ -204,17 +205,13 @@ class DsoHits:
         dsos = [
             [dso.name, dso.is_kernel, dso.pid, dso.build_id.hex(), dso.hit, dso.identity, dso.synthesized] for dso in self.dsos.values()
         ]
-        import json  # rarely needed: few recordings have two processes
-
-        return json.dumps([self.samples, self.first_time, self.last_time, dsos]).encode()
+        return marshal.dumps([self.samples, self.first_time, self.last_time, dsos])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DsoHits:
-        """Decode the bytes of to_bytes()."""
-        import json  # as above
-
+        """Decode the bytes of to_bytes(), which a process of the recorder has sent."""
         hits = cls(())
-        hits.samples, hits.first_time, hits.last_time, dsos = json.loads(data)
+        hits.samples, hits.first_time, hits.last_time, dsos = marshal.loads(data)
         for name, is_kernel, pid, build_id, hit, numbers, synthesized in dsos:
             identity = (numbers[0], numbers[1], numbers[2], numbers[3]) if numbers else None
             dso = HitDso(name, is_kernel=is_kernel, pid=pid, identity=identity)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.layouts import NONE
 from perfpy.interpreters.objects import WORD, UnreadableMemoryError, is_pointer, read_word
 

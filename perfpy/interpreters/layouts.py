@@ -8,7 +8,9 @@ release candidates. 3.13 and later describe themselves (debug_offsets).
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Final
+
+from perfpy.abi.light_types import NamedTuple
 
 NONE: Final = -1  # a field that a version lacks
 

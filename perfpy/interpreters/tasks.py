@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.layouts import NONE
 from perfpy.interpreters.objects import WORD, UnreadableMemoryError, is_pointer, read_word
 

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from errno import ENOENT
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class BpfCode:
         """Jump to a label."""
         self._jumps[len(self._code)] = label
         self.emit(0x05)
+
+    def may_jump(self, label: str) -> None:
+        """Jump out of a loop after some thousand rounds (may_goto; see has_may_goto)."""
+        self._jumps[len(self._code)] = label
+        self.emit(0xE5)
 
     def jump_if_equal(self, dst: int, value: int, label: str) -> None:
         """Jump if a register has this value."""
@@ -248,6 +254,21 @@ def load_program(kind: int, instructions: bytes) -> int:
     license_text = ctypes.create_string_buffer(_LICENSE)
     pointers = (ctypes.addressof(code), ctypes.addressof(license_text))
     return _call(_PROG_LOAD, struct.pack("=IIQQ", kind, len(instructions) // 8, *pointers))
+
+
+@cache
+def has_may_goto() -> bool:
+    """Return whether the kernel knows the instruction may_goto, as Linux 6.9 and later do."""
+    program = BpfCode()
+    program.set(0, 0)
+    program.may_jump("end")
+    program.label("end")
+    program.emit(0x95)
+    try:
+        os.close(load_program(PERF_EVENT, program.bytes()))
+    except OSError:
+        return False
+    return True
 
 
 class BpfRing:

@@ -10,9 +10,10 @@ import os
 import re
 import struct
 import tempfile
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfpy.abi import records
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import PerfError
 from perfpy.symbols import dso
 from perfpy.untrusted import destinations, process_files

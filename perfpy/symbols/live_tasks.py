@@ -7,12 +7,13 @@ replaced by those that it has now, and so is what a process has inherited throug
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.perfdata.records.delivery import RawRecords, SideBand
 from perfpy.symbols.address_spaces import TaskTimeline

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.files.elf import DAMAGE
 from perfpy.unwind.rules import EXPRESSION, OFFSET, REGISTER, SAME, UNDEFINED, VAL_EXPRESSION, VAL_OFFSET, FrameRules
 

@@ -8,11 +8,12 @@ share their outer frames.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ samples; rules are looked up once for each distinct address.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import CONTEXT_LOST_CALLER
+from perfpy.abi.light_types import NamedTuple
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.expressions import evaluate
 from perfpy.unwind.known_callers import (

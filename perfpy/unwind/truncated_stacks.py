@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import plural
 
 if TYPE_CHECKING:

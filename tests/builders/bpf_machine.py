@@ -85,9 +85,10 @@ class BpfMachine:
                 registers[target] = int.from_bytes(self._bytes(registers[source] + offset, WIDTHS[operation]), "little")
             elif operation in (0x63, 0x7B):
                 self._write(registers[target] + offset, registers[source].to_bytes(8, "little")[: WIDTHS[operation]])
-            elif operation in (0x05, 0x15, 0x55, 0x35, 0x25, 0xAD, 0xA5, 0x65):
+            elif operation in (0x05, 0xE5, 0x15, 0x55, 0x35, 0x25, 0xAD, 0xA5, 0x65):
                 is_taken = {
                     0x05: True,
+                    0xE5: False,  # may_goto, which the kernel takes after some thousand rounds
                     0x15: registers[target] == immediate,
                     0x55: registers[target] != immediate,
                     0x35: registers[target] >= immediate,

@@ -10,10 +10,11 @@ import os
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import GilState
 from perfpy.interpreters.frames import MOST_FRAMES
 from perfpy.interpreters.layouts import NONE
@@ -61,8 +62,11 @@ class FrameCopier:
             scratch = keep(bpf_loading.create_map(bpf_loading.ARRAY, _TID.size, SCRATCH_SIZE, os.cpu_count() or 1))
             ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE))
             self.maps = FrameMaps(threads, scratch, ring)
-            self._program = keep(bpf_loading.load_program(bpf_loading.PERF_EVENT, frame_program(*self.maps, is_sample=True)))
+            self._program = keep(bpf_loading.load_program(bpf_loading.PERF_EVENT, self._program_of(is_sample=True)))
             self._opened = opened.pop_all()
+
+    def _program_of(self, *, is_sample: bool) -> bytes:
+        return frame_program(*self.maps, is_sample=is_sample, may_goto=bpf_loading.has_may_goto())
 
     def attach(self, counters: Iterable[Counter], open_counter: Callable[[EventAttr], Counter]) -> Iterator[Counter]:
         """Run the program for all samples of the counters. Raises OSError or KernelRefusedError.
@@ -83,7 +87,7 @@ class FrameCopier:
                 counter.set_bpf(self._program)
             elif counter.attr.config not in tracepoints:
                 tracepoints.add(counter.attr.config)
-                program = bpf_loading.load_program(bpf_loading.TRACEPOINT, frame_program(*self.maps, is_sample=False))
+                program = bpf_loading.load_program(bpf_loading.TRACEPOINT, self._program_of(is_sample=False))
                 try:
                     own = open_counter(EventAttr(type=PerfType.TRACEPOINT, config=counter.attr.config, disabled=1))
                     yield own
@@ -323,7 +327,7 @@ _R0, _R1, _R2, _R3, _R4, _R5, _COUNT, _SCRATCH, _FRAME, _ENTRY, _STACK = range(1
 RECORD: Final = _SCRATCH  #: the register with the record's address, after find_thread
 
 
-def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> bytes:
+def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool, may_goto: bool = False) -> bytes:
     """Return the instructions.
 
     Args:
@@ -332,11 +336,12 @@ def frame_program(threads: int, scratch: int, ring: int, *, is_sample: bool) -> 
         ring: descriptor of the ring buffer.
         is_sample: whether it runs for samples of events, not at a tracepoint. Threads that are not in the map wake the reader; at a
             tracepoint only those of processes whose first thread is in it.
+        may_goto: as in copy_frames.
     """
     program = BpfCode()
     find_thread(program, threads, scratch, is_sample=is_sample)
     copy_head(program)
-    copy_frames(program)
+    copy_frames(program, may_goto=may_goto)
     _copy_gil(program)
     _send(program, ring)
     if not is_sample:
@@ -415,10 +420,18 @@ def copy_head(program: BpfCode) -> None:
     _read_innermost(program, "unknown", "has innermost")
 
 
-def copy_frames(program: BpfCode, most: int = MOST_FRAMES) -> None:
-    """Follow the frames, at most a number of them, and write them and their number."""
+def copy_frames(program: BpfCode, most: int = MOST_FRAMES, *, may_goto: bool = False) -> None:
+    """Follow the frames, at most a number of them, and write them and their number.
+
+    may_goto: use the instruction for which the verifier need not follow all rounds (20 ms); their number is then read from memory, so that
+    every round looks alike to it.
+    """
     program.set(_COUNT, 0)
+    program.store(_SCRATCH, HEAD_OFFSETS["count"], _COUNT)
     program.label("frame")
+    if may_goto:
+        program.may_jump("frames end")
+        program.load(_COUNT, _SCRATCH, HEAD_OFFSETS["count"])
     program.jump_if_equal(_FRAME, 0, "frames end")
     program.jump_if_at_least(_COUNT, most, "frames end")
     program.move(_R1, _SCRATCH)
@@ -443,9 +456,9 @@ def copy_frames(program: BpfCode, most: int = MOST_FRAMES) -> None:
         if name != "previous":
             program.store(_R5, HEAD.size + 8 * number, _R3)
     program.add_number(_COUNT, 1)
+    program.store(_SCRATCH, HEAD_OFFSETS["count"], _COUNT)
     program.jump("frame")
     program.label("frames end")
-    program.store(_SCRATCH, HEAD_OFFSETS["count"], _COUNT)
     program.store(_SCRATCH, HEAD_OFFSETS["next"], _FRAME)
     program.set(_FRAME, 0)
     program.set(_COUNT, 0)  # from here on the verifier has one state, not one for each number of frames

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.files import elf
 from perfpy.unwind.frame_entries import FrameSection
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.frames import MOST_FRAMES
 from perfpy.unwind.rules import OFFSET, REGISTER
 

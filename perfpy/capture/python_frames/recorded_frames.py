@@ -15,13 +15,14 @@ import select
 import time
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
 from perfpy.abi.records import IdLayout, code_mapping
 from perfpy.capture.python_frames import merging

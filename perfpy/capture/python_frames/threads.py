@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import AWAITED_BY, BLOCKED_LOOP
 from perfpy.abi.records import Comm, SampleId
 from perfpy.capture.python_frames.answers import FoundCode

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 #: The columns of samples that are needed.
-FIELDS: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
+
 
 _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
 _FIRST_PAUSE: Final = 0.05  # seconds until a process without a ready JVM is checked again; doubled each time
@@ -56,7 +56,9 @@ class _Pause(NamedTuple):
 
 
 class JavaFrames:
-    """The JVMs among the recorded processes. event is the recording's first one."""
+    """The JVMs among the recorded processes. event is the recording's first one. fields are those of samples that look() needs."""
+
+    fields: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
 
     def __init__(self, event: FileEvent) -> None:
         self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)

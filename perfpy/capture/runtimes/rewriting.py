@@ -21,7 +21,6 @@ from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
-from perfpy.capture.runtimes.known_runtimes import V8_LOG
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.header import SECTION_SIZE, Feature, encode_feature, key_of
 from perfpy.perfdata.kept_files import KEPT_FILES, encode
@@ -282,6 +281,7 @@ class JittedCode:
 
 def _v8_logs(record: MapRecord, pid: int) -> list[V8Log]:
     """Return the logs of code that V8 wrote beside a dump, one for each isolate. pid: in the process's own pid namespace."""
+    from perfpy.capture.runtimes.known_runtimes import V8_LOG  # only --jit needs it
     from perfpy.symbols.jit_images import LARGEST as LARGEST_LOG
     from perfpy.symbols.jit_images import V8Log
 

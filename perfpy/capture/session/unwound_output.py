@@ -499,7 +499,10 @@ def _serve(
 
     rescue = None if options.output.path == STANDARD_OUTPUT else Rescue(options.output.path)
     cache = options.output.buildid_dir if options.output.buildid_cache else None
-    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=(python, cache) if python >= 0 else None, rescue=rescue)
+    # A pipe, further files and a limited size need the records soon.
+    joins = rescue is not None and options.output.switch_output is None and not options.output.max_size
+    frames = (python, cache) if python >= 0 else None
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=frames, joins=joins, rescue=rescue)
 
 
 def open_file(

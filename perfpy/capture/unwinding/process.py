@@ -14,9 +14,10 @@ import select
 import signal
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import OutputFailedError
 
 if TYPE_CHECKING:

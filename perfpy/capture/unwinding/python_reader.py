@@ -13,11 +13,12 @@ import select
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import GilState
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.capture.process_memory import InterpreterMemory

@@ -49,13 +49,14 @@ def serve(
     only: Collection[int] | None = None,
     jit: bool = False,
     python: tuple[int, str | None] | None = None,
+    joins: bool = False,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until the end of requests, or until the recorder has ended. plan, only, jit and python are as in PieceUnwinder.
+    """Serve until the end of requests, or until the recorder has ended. plan, only, jit, python and joins are as in PieceUnwinder.
 
     rescue completes the file if the recorder ends early; None without a file.
     """
-    service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python), rescue)
+    service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins), rescue)
     try:
         for answer in service.answers(_requests(requests)):
             try:
@@ -136,11 +137,13 @@ class _Service:
             return
         if self._rescue:
             self._rescue.keep(piece.parts)
+            for _ in range(piece.pieces - 1):
+                self._rescue.keep(())
         if piece.side_band:
             yield process.answer(process.SIDE_BAND, piece.side_band)
         yield from (process.names(pid, lines) for pid, lines in piece.names.items())
         yield from (process.answer(process.RECORDS, part) for part in piece.parts)
-        yield process.answer(process.PIECE_DONE)
+        yield process.answer(process.PIECE_DONE) * piece.pieces
 
     def remaining(self) -> Iterator[list[bytes]]:
         """Yield the remaining pieces, including the recorder's open one."""

@@ -6,20 +6,21 @@ Samples of this process itself are dropped: in recordings of whole CPUs its work
 from __future__ import annotations
 
 import os
+import time
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
 from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.capture.dso_hits import DsoHits, build_ids_in_mappings
-from perfpy.capture.runtimes.hotspot import FIELDS as LOOKED_AT
-from perfpy.capture.runtimes.hotspot import JavaFrames
 from perfpy.capture.unwinding.process import has_stacks, plain_attr
 from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
+from perfpy.perfdata.records.stream import Chunk
 from perfpy.symbols.dso import DsoKind, DsoTable
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.live_tasks import LiveTasks
@@ -35,13 +36,15 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
+    from perfpy.capture.runtimes.hotspot import JavaFrames
     from perfpy.capture.unwinding.switches_to_waits import PieceWaits
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.records.stream import Chunk
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.files.debug_files import DsoFiles
 
 
+_MOST_JOINED: Final = 8 << 20  # bytes
+_LONGEST_JOINING: Final = 8.0  # seconds
 _PART: Final = 1 << 16  # bytes that the recorder writes at once
 
 
@@ -65,11 +68,19 @@ class _Held(NamedTuple):
 
 
 class UnwoundPiece(NamedTuple):
-    """A piece with callchains: its records, in parts of whole ones; a copy of the side-band; lines of perf maps."""
+    """A piece with callchains, or several ones that were joined.
+
+    Attributes:
+        parts: its records, in parts of whole ones.
+        side_band: a copy of the side-band.
+        names: lines of perf maps.
+        pieces: how many pieces were joined.
+    """
 
     parts: list[bytes]
     side_band: bytes
     names: dict[int, str]
+    pieces: int = 1
 
 
 class PieceUnwinder:
@@ -84,6 +95,7 @@ class PieceUnwinder:
         python: the descriptor of Python frames and the image's folder, as in PythonFrames.
         is_live: no file is written, so that neither its files nor their build-ids are of interest; and files are opened only when samples
             hit them (opens_files of Replay).
+        joins: unwind several small pieces at once: a step costs nearly the same for one stack as for hundreds.
         only_python: unwind the stacks of Python processes only; those of others cost far more than they tell.
     """
 
@@ -98,6 +110,7 @@ class PieceUnwinder:
         jit: bool = False,
         python: tuple[int, str | None] | None = None,
         is_live: bool = False,
+        joins: bool = False,
         only_python: bool = False,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
@@ -114,13 +127,20 @@ class PieceUnwinder:
 
             self._waits = PieceWaits(plan, events, self._table.layouts, self._own)
         self._machine = machine or os.uname().machine
-        self._java = JavaFrames(events[0]) if jit and self._machine == "x86_64" else None
+        self._java: JavaFrames | None = None
+        if jit and self._machine == "x86_64":
+            from perfpy.capture.runtimes.hotspot import JavaFrames  # rarely needed
+
+            self._java = JavaFrames(events[0])
         self._python: PythonFrames | None = None
         if python:
             from perfpy.capture.python_frames.recorded_frames import PythonFrames  # rarely needed
 
             self._python = PythonFrames(events[0], *python)
         self._held: _Held | None = None
+        self._held_count = 1  # pieces that were joined to it
+        self._held_since = 0.0
+        self._joins = joins and self._java is None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._truncated: dict[int, TruncatedStacks] = {}
         self._hits = DsoHits([plain_attr(attr) if number in self._unwound_events else attr for number, attr in enumerate(self._attrs)])
@@ -146,19 +166,25 @@ class PieceUnwinder:
             indexes = np.flatnonzero(self._held.events == number)
             if self._java and len(indexes):
                 columns = self._table.layouts[number].decode(
-                    self._held.chunk.data, self._held.samples.starts[indexes], LOOKED_AT, late=True
+                    self._held.chunk.data, self._held.samples.starts[indexes], self._java.fields, late=True
                 )
                 self._java.look(columns, self._attrs[number])
         self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
-        piece = None if held is None else self._unwound(held)
+        now = time.monotonic()
+        is_small = held is not None and len(held.chunk.data) + len(chunk.data) <= _MOST_JOINED
+        if held is not None and self._joins and is_small and now - self._held_since < _LONGEST_JOINING:
+            self._held, self._held_count = _joined(held, self._held), self._held_count + 1
+            return None
+        piece = None if held is None else self._unwound(held)._replace(pieces=self._held_count)
+        self._held_count, self._held_since = 1, now
         if self._python and held is not None:
-            self._python.finish(int(held.times[held.rows].max(initial=0)), _ends(self._held))
+            self._python.finish(int(held.times[held.rows].max(initial=0)), [*_ends(held), *_ends(self._held)])
         return piece
 
     def rest(self) -> UnwoundPiece | None:
         """Return the records of the last piece."""
         held, self._held = self._held, None
-        piece = None if held is None else self._unwound(held)
+        piece = None if held is None else self._unwound(held)._replace(pieces=self._held_count)
         if self._waits is None or not (waits := self._waits.rest()):
             return piece
         self._scan(memoryview(waits))
@@ -351,6 +377,26 @@ def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.boo
     values[slices_index(offsets[:-1], lengths)[0]] = chains.values
     values[offsets[1:][rows] - 1] = ip[rows]
     return Ragged(values, offsets)
+
+
+def _joined(first: _Held, second: _Held) -> _Held:
+    """Return two consecutive pieces as one."""
+    chunk = Chunk(
+        np.concatenate([first.chunk.data, second.chunk.data]),
+        np.concatenate([first.chunk.starts, second.chunk.starts + len(first.chunk.data)]),
+        NATIVE_ENDIAN,
+        0,
+    )
+    rows = np.concatenate([first.rows, second.rows + len(first.chunk)])
+    return _Held(
+        chunk,
+        rows,
+        chunk.rows(rows),
+        np.concatenate([first.events, second.events]),
+        np.concatenate([first.keys, second.keys]),
+        np.concatenate([first.times, second.times]),
+        np.concatenate([first.other_events, second.other_events]),
+    )
 
 
 def _ends(held: _Held) -> list[tuple[int, int]]:

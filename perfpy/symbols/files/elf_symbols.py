@@ -6,11 +6,12 @@ The symbols may be in a separate debug file. Mappings use file offsets, too. The
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.demangling.demangle import Demangle, plain
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.elf import fields

@@ -298,6 +298,18 @@ def copied(machine: BpfMachine) -> CopiedFrames:
     return result
 
 
+def test_loops_of_both_kinds_copy_the_same_frames(memory):
+    with_calls(memory)
+    records = []
+    for may_goto in (False, True):
+        machine = BpfMachine(MAPS, {TID: entry(process_of(memory)).pack()}, SCRATCH_SIZE, memory.heap)
+        machine.run(frame_program(*MAPS, is_sample=True, may_goto=may_goto))
+        (output,) = machine.outputs
+        records.append(output.record)
+    assert records[0] == records[1]
+    assert len(decode(records[0])[2].words or b"") > 32
+
+
 def with_calls(memory: PythonMemory) -> int:
     outer, inner, actual_calls = memory.code("main"), memory.code("Class.method"), memory.code("<lambda>")
     calls = (

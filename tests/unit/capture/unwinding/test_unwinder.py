@@ -100,6 +100,18 @@ def test_stacks_become_callchains():
 
 
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
+def test_small_pieces_are_unwound_together():
+    joining = PieceUnwinder([FileEvent(ATTR, (), "", 0)], OWN, "x86_64", joins=True)
+    joining.learn(chunk_of(array(b"")))
+    given = (mapped(1) + sample(2), sample(3), sample(4, kernel=(CONTEXT_KERNEL, 1 << 63)))
+    assert [joining.take(chunk_of(array(data))) for data in given] == [None] * 3
+    piece = joining.rest()
+    assert piece is not None
+    assert piece.pieces == 3
+    assert chains(b"".join(piece.parts)) == [WHOLE, WHOLE, [CONTEXT_KERNEL, 1 << 63, *WHOLE]]
+
+
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_the_kernels_part_stays_in_front():
     assert pieces(mapped(1) + sample(2, kernel=(CONTEXT_KERNEL, 1 << 63))) == [[[CONTEXT_KERNEL, 1 << 63, *WHOLE]]]
 

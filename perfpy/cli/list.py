@@ -57,9 +57,10 @@ def run(options: ListCommandOptions) -> int:
         return _update(options.update_events)
     machine = this_machine(options.event_files)
     if options.cputype:
-        if not machine.sysfs.pmu(options.cputype):
+        pmu = machine.sysfs.pmu(options.cputype) or machine.sysfs.pmu(f"cpu_{options.cputype}")
+        if not pmu:
             raise PerfError(f"--cputype {options.cputype}: no such type of CPU on this machine")
-        options = options.replace(unit=options.cputype)
+        options = options.replace(unit=pmu.name)
     if options.debug:
         _print_sources(machine)
     if not options.output:

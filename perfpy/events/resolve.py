@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PMCU_NAME, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import EventSyntaxError, KernelRefusedError, UnknownEventError, UsageError
@@ -42,7 +43,7 @@ from perfpy.events.grammar import (
 from perfpy.events.machine import Machine, this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.events.grammar import Modifiers
     from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
@@ -113,7 +114,24 @@ def parse_events(
         _tell_cores_apart(drafts, machine)
     for draft in drafts:
         draft.ebb = draft.attr.type == PerfType.RAW and bool(draft.attr.config >> 63) and machine.has_ebb
-    return EventList(finish_drafts(drafts), warnings)
+    return EventList(finish_drafts(drafts), [*warnings, *_unknown_bits(drafts, machine)])
+
+
+def _unknown_bits(events: Sequence[EventDraft], machine: Machine) -> Iterator[str]:
+    """Yield perf's warning for each event with bits that no format term of its PMU has; the kernel ignores or refuses them."""
+    for event in events:
+        if event.attr.type < PerfType.RAW or event.attr.type == PerfType.BREAKPOINT:
+            continue
+        pmu = machine.sysfs.pmu(event.pmu) if event.pmu else machine.core_pmus[0]
+        known: dict[str, int] = {}
+        for term in pmu.formats.values() if pmu else ():
+            known[term.field] = known.get(term.field, 0) | term.spread(-1)
+        for field, mask in known.items():
+            value = getattr(event.attr, field)
+            if unknown := value & ~mask:
+                bits = cpu_list_text([bit for bit in range(64) if unknown >> bit & 1])
+                name = event.name if event.is_named else "N/A"
+                yield f"WARNING: event '{name}' not valid (bits {bits} of {field} '{value:x}' not supported by kernel)!"
 
 
 def _tell_cores_apart(events: list[EventDraft], machine: Machine) -> None:

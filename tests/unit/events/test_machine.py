@@ -58,6 +58,16 @@ def test_an_uncore_pmu_by_name_by_family_by_pattern_and_without_uncore(tmp_path:
     assert [event.pmu for event in parse_events("imc_1/clockticks/", machine=machine)] == ["uncore_imc_1"]
 
 
+def test_bits_that_no_format_term_has_are_warned_of(tmp_path: Path) -> None:
+    machine = sysfs_tree.intel_skylake(tmp_path).machine()
+    events = parse_events("r3000000000000,cpu/config=0x8000000000000,name=foo/,cycles,r1a8:u,cs", machine=machine)
+    assert events.warnings == [
+        "WARNING: event 'N/A' not valid (bits 48-49 of config '3000000000000' not supported by kernel)!",
+        "WARNING: event 'foo' not valid (bits 51 of config '8000000000000' not supported by kernel)!",
+    ]
+    assert not parse_events("r3000000000000", machine=sysfs_tree.software_only(tmp_path / "none").machine()).warnings
+
+
 def test_a_counter_of_a_package_is_marked(tmp_path: Path) -> None:
     (event,) = parse_events("power/energy-pkg/", machine=sysfs_tree.intel_skylake(tmp_path).machine())
     assert (event.per_pkg, event.snapshot, event.unit, event.cpus) == (True, True, "Joules", (0, 28))

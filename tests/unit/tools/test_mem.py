@@ -8,7 +8,7 @@ import pytest
 import perfpy
 from perfpy.cli import run
 from perfpy.cli.commands import load_command
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.tools.mem.accesses import KINDS, KindCounts, MemoryNodes, count_kinds, memory_nodes, read_accesses
 from perfpy.tools.mem.cache_lines import cache_lines, line_rows, physical_memory
@@ -105,7 +105,7 @@ def test_a_machine_without_events_is_refused_with_a_remedy(tmp_path):
 
 
 def test_an_unknown_event_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(UsageError, match="ldlat-loads, ldlat-stores"):
+    with pytest.raises(PerfError, match="ldlat-loads, ldlat-stores"):
         choose_memory_events(events_of(tmp_path, intel()), ("loads",), BOTH)
 
 

@@ -102,7 +102,7 @@ class Browser:
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Log.entryAdded" and parameters["entry"]["level"] == "error":
             self.errors.append(parameters["entry"]["text"])
-        elif method == "Network.requestWillBeSent":
+        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith("blob:null/"):  # memory of the page
             self.requests.append(parameters["request"]["url"])
 
     def open(self, file: Path, *, width: int = 1200, height: int = 900) -> None:
@@ -182,14 +182,14 @@ class Browser:
         """Press the mouse button at one part of an element, and let go at another."""
         left, top, width, height = self.box(selector)
         (x, y), (to_x, to_y) = ((left + part[0] * width, top + part[1] * height) for part in (start, end))
-        self._mouse("mouseMoved", x, y, 0)
-        self._mouse("mousePressed", x, y, 1)
+        self.mouse("mouseMoved", x, y, 0)
+        self.mouse("mousePressed", x, y, 1)
         if (x, y) != (to_x, to_y):
-            self._mouse("mouseMoved", (x + to_x) / 2, (y + to_y) / 2, 1)
-            self._mouse("mouseMoved", to_x, to_y, 1)
-        self._mouse("mouseReleased", to_x, to_y, 0)
+            self.mouse("mouseMoved", (x + to_x) / 2, (y + to_y) / 2, 1)
+            self.mouse("mouseMoved", to_x, to_y, 1)
+        self.mouse("mouseReleased", to_x, to_y, 0)
 
-    def _mouse(self, kind: str, x: float, y: float, buttons: int) -> None:
+    def mouse(self, kind: str, x: float, y: float, buttons: int) -> None:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left" if kind != "mouseMoved" else "none", buttons=buttons,
                   clickCount=1)  # fmt: skip
 

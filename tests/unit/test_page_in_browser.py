@@ -780,6 +780,18 @@ def test_the_browser_refuses_foreign_resources(page: Browser) -> None:
     page.errors.clear()  # which says so
 
 
+def test_the_index_is_made_in_a_worker_or_else_by_the_page(browser: Browser, one: Path) -> None:
+    browser.open(one)
+    assert browser.run("document.body.dataset.index") == "worker"
+    shown = functions(browser)
+    added = browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.Worker;")
+    browser.open(one)
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+    assert browser.run("document.body.dataset.index") == "page"
+    assert functions(browser) == shown
+    assert not browser.errors
+
+
 def test_stacks_without_times_have_no_time_line(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "empty.html"
     file.write_text(render([], PageText("t")), encoding="utf-8")

@@ -23,7 +23,9 @@ from tests.builders.stacks import At, stacks, timed_stacks
 FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
 NAMES = (
-    "model/unpack model/trees model/tries model/selection model/activity model/heat_cells model/categories model/words "
+    "model/kinds "
+    "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
+    "model/words "
     "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
 )
 
@@ -37,12 +39,12 @@ def node(expression: str, data: dict[str, Any] | None = None) -> Any:
     text = (f"{modules}\nObject.assign(globalThis, {', '.join(name.rpartition('/')[2] for name in NAMES.split())});\n"
             f"const profile = {'await unpack.profileOf(' + json.dumps(data) + ')' if data else 'null'};\n"
             f"console.log(JSON.stringify({expression}));")  # fmt: skip
-    run = subprocess.run([path, "--input-type=module", "-e", text], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([path, "--input-type=module", "-"], input=text, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
 
-CHOICE = "{event: 0, process: null, thread: null, cpu: null, module: null, range: null}"
+CHOICE = "{event: 0, commands: null, process: null, group: null, thread: null, cpu: null, module: null, range: null}"
 TREE = f"weighed(profile.tree, collect(profile, {CHOICE}).own, kindOf(profile, 0))"
 
 
@@ -206,6 +208,24 @@ def test_a_selection_has_the_samples_of_its_range_and_tasks() -> None:
     assert collected("thread: 2", data) == [1, 4]
 
 
+def test_sums_by_prefix_are_those_of_the_samples() -> None:
+    """Of many samples, for ranges within a block, over blocks, and to the end."""
+    samples = [At(f"a;f{at % 5}", at * MS, 1 + at % 7, 1, 1 + at % 3, at % 2) for at in range(30_000)]
+    part = timed_stacks(samples[:50])
+    rows = np.arange(30_000)
+    assert part.timed is not None
+    columns: dict[str, Any] = {"chain": part.timed.chain[rows % 50], "comm": part.timed.comm[rows % 50], "pid": part.timed.pid[rows % 50]}
+    columns |= {"tid": 1 + rows % 3, "cpu": rows % 2, "time": (rows * MS).astype(np.uint64), "weight": (1 + rows % 7).astype(np.uint64)}
+    timed = dataclasses.replace(part.timed, **columns)
+    data = profile_data([[dataclasses.replace(part, timed=timed)]])
+    tick = data["tick"]
+    assert node("profile.events[0].samples[0].prefix.blocks >= 8", data)
+    for begin, end in ((0, 30_000), (100, 200), (1, 29_999), (2500, 27_000), (29_000, 30_000)):
+        first, last = -(-begin * MS // tick), -(-end * MS // tick)
+        inside = [at for at in range(30_000) if first <= at * MS // tick < last]
+        assert collected(f"range: [{first}, {last}]", data) == [len(inside), sum(1 + at % 7 for at in inside)]
+
+
 def test_of_a_wait_the_part_within_the_range_counts() -> None:
     waits = [At("a;f", 0, 0), At("a;f", 100 * MS, 60 * MS), At("a;g", 200 * MS, 150 * MS)]
     data = profile_data([[timed_stacks(waits, off_cpu=True)]])
@@ -255,34 +275,64 @@ def test_the_busiest_of_many_threads_are_tracks() -> None:
     samples = [At("a;f", number * MS, 1000 + number, 1, number, 0) for number in range(1, 501)]
     data = profile_data([[timed_stacks(samples)]])
     result = node(f"{activity('thread', 10)}.tracks.map(track => profile.threads[track.lane][1])", data)
-    assert result == list(range(500, 200, -1))
+    assert result == list(range(500, 0, -1))
 
 
-def test_processes_with_few_samples_are_idle() -> None:
+ROWS = (
+    "shownRows(taskTree(lanesOf(profile, {choice}, 'thread'), profile.threads, pid => 'p' + pid), "
+    "{{isOpen: () => {opens}, isFound: row => {found}, showsIdle: false, least: .01, few: 12, most: 50}})"
+)
+
+
+def task_rows(data: dict[str, Any], *, opens: bool = False, found: str = "false", choice: str = CHOICE) -> Any:
+    """The shown rows as [level, kind, value, threads], and how many threads are folded."""
+    rows = ROWS.format(choice=choice, opens=json.dumps(opens), found=found)
+    return node(f"(r => [r.shown.map(({{row, level}}) => [level, row.kind, row.value, row.lanes.length]), r.folded])({rows})", data)
+
+
+def test_processes_with_few_samples_are_folded() -> None:
     samples = [
         At("a;f", 10 * MS, 1000 * MS, 1, 1),
         At("b;f", 20 * MS, MS, 2, 2),
         At("c;f", 30 * MS, 50 * MS, 3, 3),
         At("c;f", 31 * MS, MS, 3, 4),
     ]
-    data = profile_data([[timed_stacks(samples)]])
-    result = node(
-        f"processesOf({activity('thread', 10)}.tracks, profile.threads, .01).map(one => [one.pid, one.tracks.length, one.isIdle])", data
-    )
-    assert result == [[1, 1, False], [3, 2, False], [2, 1, True]]
+    assert task_rows(profile_data([[timed_stacks(samples)]])) == [[[0, "thread", 0, 1], [0, "process", 3, 2]], 1]
 
 
-def test_threads_that_only_wait_are_idle_and_come_last() -> None:
-    ran = [At("a;f", 500 * MS, 500 * MS, 1, 1), At("a;f", 900 * MS, MS, 1, 3)]
+def test_threads_that_only_wait_are_folded() -> None:
+    ran = [At("a;f", 500 * MS, 500 * MS, 1, 1), At("a;f", 900 * MS, 10 * MS, 1, 3)]
     waited = timed_stacks([At("a;f", 1000 * MS, 1000 * MS, 1, 2), At("b;f", 1000 * MS, 900 * MS, 4, 4)], off_cpu=True)
     data = profile_data([[timed_stacks(ran), waited]])
-    tracks = activity("thread", 10).replace("event: 0", "event: JOINED")
+    rows = task_rows(data, opens=True, choice=CHOICE.replace("event: 0", "event: JOINED"))
+    assert rows == [[[0, "process", 1, 3], [1, "thread", 0, 1], [1, "thread", 2, 1]], 2]
+
+
+def test_threads_and_processes_with_like_names_are_one_row_with_all_their_time() -> None:
+    """3,000 workers of one process, and 40 processes: nothing is cut before it is added up."""
+    samples = [At(f"worker-{number};f", (number + 1) * MS, MS, 1, 1 + number) for number in range(3000)]
+    samples += [At("main;f", 3001 * MS, 1000 * MS, 1, 9000)]
+    samples += [At(f"server {number};f", (4000 + number) * MS, 100 * MS, 10_000 + number, 10_000 + number) for number in range(40)]
+    data = profile_data([[timed_stacks(samples)]])
+    rows = ROWS.format(choice=CHOICE, opens="true", found="false")
     result = node(
-        f"(tracks => [tracks.map(one => profile.threads[one.lane][1]), busyOf(tracks, .01).map(one => profile.threads[one.lane][1]), "
-        f"processesOf(tracks, profile.threads, .01).map(one => [one.pid, one.isIdle])])({tracks}.tracks)",
-        data,
+        f"{rows}.shown.filter(({{row}}) => row.kind !== 'thread').map(({{row}}) => [row.kind, row.value, row.weight / {MS}])", data
     )
-    assert result == [[1, 3, 2, 4], [1], [[1, False], [4, True]]]
+    assert result == [["process", 1, 4000], ["group", "worker-*", 3000], ["commands", "server *", 4000]]
+    sums = f"a => a.tracks.map(track => Math.round(track.of(UNKNOWN).reduce((x, y) => x + y, 0) / {MS}))"
+    range_of_all = (
+        f"({sums})(activityOf(profile, {CHOICE}, 'thread', [0, profile.last + 1], 50, categoryOfNodes(profile).fill(UNKNOWN), null, rows))"
+    )
+    assert node(f"(rows => {range_of_all})({rows}.shown.slice(0, 2).map(({{row}}) => row.lanes))", data)[1] >= 2999
+    assert collected("group: 'worker-*'", data) == [3000, 3000 * MS]
+    assert collected("commands: 'server *'", data) == [40, 4000 * MS]
+
+
+def test_a_search_shows_tasks_by_name_however_little_they_ran() -> None:
+    samples = [At("a;f", 10 * MS, 1000 * MS, 1, 1), *(At(f"w{number};f", 20 * MS, 1, 1, 2 + number) for number in range(100))]
+    data = profile_data([[timed_stacks(samples)]])
+    assert [1, "thread", 78, 1] not in task_rows(data)[0]
+    assert [2, "thread", 78, 1] in task_rows(data, found="row.name === 'w77'")[0]
 
 
 def test_a_lane_counts_the_waits_at_once() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _SCRIPTS: Final = (
-    *("model/words", "model/trees", "model/unpack", "model/categories", "model/call_lanes"),
+    *("model/words", "model/trees", "model/kinds", "model/unpack", "model/categories", "model/call_lanes"),
     *("views/elements", "views/brush", "views/call_lanes_canvas", "views/call_table", "lanes"),
 )
 _GROUPS: Final = ("waiting", "network", "memory", "process", "signal", "file")  # the first that has the call

@@ -57,9 +57,9 @@ _FOLDER: Final = Path(__file__).parent
 SCRIPTS: Final = (
     *(
         f"model/{name}"
-        for name in ("words", "trees", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells", "marks")
+        for name in ("words", "trees", "kinds", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells")
     ),
-    *(f"model/{name}" for name in ("stack_order", "permalink", "wait_lanes")),
+    *(f"model/{name}" for name in ("loading", "task_tree", "marks", "stack_order", "permalink", "wait_lanes")),
     *(f"views/{name}" for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table")),
     *(f"views/{name}" for name in ("code", "details", "toolbar", "headline", "controls")),
     "main",
@@ -136,8 +136,8 @@ def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any], chun
     """
     page, style, script = _parts(frame, scripts)
     pieces = {
-        "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
-        f"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+        "POLICY": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; worker-src blob:; "
+        f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types perfpy",
         "STYLE": style,
         "DATA": page_json(data),
         "CHUNKS": "".join(f'<script type="application/json" id="chunk-{number}">{text}</script>\n' for number, text in enumerate(chunks)),

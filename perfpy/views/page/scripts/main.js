@@ -1,17 +1,16 @@
 /* Joins the parts: the state of the page, what is drawn of it, and its address. */
 
 import { KERNEL } from "./model/categories.js";
-import { categoryOfNodes } from "./model/activity.js";
-import { endsOf, formOf } from "./model/forms.js";
+import { inWorker, loaded } from "./model/loading.js";
 import { Detail } from "./model/detail.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { fragmentOf, stateOf } from "./model/permalink.js";
 import { collect, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
+import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
-import { profileOf } from "./model/unpack.js";
 import { amount, counted, describeNode, patternOf, percent, whole } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
 import { CodeView } from "./views/code.js";
@@ -24,21 +23,20 @@ import { copy, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
-import { Toolbar, taskName } from "./views/toolbar.js";
+import { Toolbar } from "./views/toolbar.js";
 import { Tracks } from "./views/tracks.js";
 
 const $ = id => document.getElementById(id);
 /* the state without filters, search and selection */
-const NO_FILTERS = { process: null, thread: null, cpu: null, module: null, category: null, inside: null, range: null, shown: null, find: "", chosen: null };
+const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, shown: null, find: "", chosen: null };
 
 class Page {
   constructor(profile) {
     this.profile = profile;
     this.state = stateOf("");
     this.hits = this.pattern = this.hitNodes = null;
-    this.forms = new Map();
-    this.categoryOf = categoryOfNodes(profile);
-    this.ends = endsOf(profile);
+    this.forms = new Map(Object.entries(profile.forms));
+    this.categoryOf = profile.categoryOf;
     this.detail = profile.each > 1 ? new Detail(profile, chunkOf) : null;
     this.makeViews();
     connect(this);
@@ -72,9 +70,10 @@ class Page {
       code: f => this.code.hottest(...profile.names[f]), showCode: f => { this.code.show(...profile.names[f]); this.change({ tab: "code" }); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
-    this.tracks = new Tracks({ all: $("activity"), list: $("tracks"), legend: $("legend") }, { ...time, dark, name: (track, by, level) => this.trackName(track, by, level),
-      process: (pid, threads, track) => this.ofRecording(track, `${this.toolbar.command(pid) || "?"} ${pid} (${counted(threads, "thread")})`),
-      pick: (kind, value) => this.change({ [kind]: this.state[kind] === value ? null : value }), picked: kind => this.state[kind] });
+    this.tracks = new Tracks({ all: $("activity"), list: $("tracks"), legend: $("legend") }, { ...time, dark, pattern,
+      name: (row, level) => this.ofRecording(row, rowName(row, level, profile)),
+      command: pid => this.toolbar.command(pid), pick: row => this.change(this.isPicked(row) ? NO_TASKS : { ...NO_TASKS, ...tasksOf(row) }), isPicked: row => this.isPicked(row),
+      pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
     const lengths = columnsFor(profile.last * profile.tick / 1e9);
     $("column").replaceChildren(...lengths.map(length => new Option(`${length} s`, length)));
     $("column").value = String(lengths.includes(1) ? 1 : lengths[0]);
@@ -97,12 +96,7 @@ class Page {
 
   ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
 
-  /* level: 1 below its process, whose number it need not repeat */
-  trackName(track, by, level) {
-    const cpu = this.profile.cpus[track.lane], thread = this.profile.threads[track.lane];
-    if (by === "cpu") return this.ofRecording(track, cpu < 0 ? "CPU not known" : `CPU ${cpu}`);
-    return this.ofRecording(track, level ? `${thread[1]} ${thread[2] || "?"}` : taskName(thread));
-  }
+  isPicked(row) { return Object.entries(tasksOf(row)).every(([key, value]) => this.state[key] === value); }
 
   saySelected() {
     const { samples, all } = this.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = this.profile;
@@ -120,8 +114,8 @@ class Page {
   /* ---- what follows what ---- */
 
   choice(range = this.state.range) {
-    const { process, thread, cpu, module, category, inside } = this.state;
-    return { event: this.event, process, thread, cpu, module, category, inside, range };
+    const { commands, process, group, thread, cpu, module, category, inside } = this.state;
+    return { event: this.event, commands, process, group, thread, cpu, module, category, inside, range };
   }
 
   /* Change the state, and all that follows from it. */
@@ -132,10 +126,7 @@ class Page {
     this.refresh({ lanes: Object.keys(part).some(key => !["range", "tab", "form", "chosen", "layout"].includes(key)), keep: !("event" in part) });
   }
 
-  form(kind = this.state.form) {
-    if (!this.forms.has(kind)) this.forms.set(kind, formOf(this.profile.tree, this.profile.names, kind, this.ends));
-    return this.forms.get(kind);
-  }
+  form(kind = this.state.form) { return this.forms.get(kind); }
 
   /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
   refresh({ lanes = true, moving = false, keep = true } = {}) {
@@ -295,9 +286,17 @@ class Page {
     this.hits = this.toolbar.hits(this.pattern);
     this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
     this.keepAddress();
-    this.loadTimes();
-    this.showView();
+    if (this.tracks.activity) this.tracks.search(this.hitNodes, this.markRows(null));
+    this.drawView();
     this.saySelected();
+  }
+
+  /* Draw the view anew with the same samples: what is searched has changed. */
+  drawView() {
+    const { graph, above, below, tree, callerTree, table, chart } = this;
+    const views = { flame: [graph], tree: [tree], callers: [callerTree], functions: [table], sandwich: this.state.chosen === null ? [] : [above, below], chart: [chart] };
+    for (const view of views[this.state.tab] || []) view.draw();
+    if (this.state.tab === "marks") this.showMarks();
   }
 
   copyView() {
@@ -383,17 +382,18 @@ class Page {
 }
 
 async function begin() {
-  const profile = await profileOf(JSON.parse($("data").textContent));
+  const profile = await loaded($("data").textContent);
   await pause();
   const page = new Page(profile);
   showTop(profile, name => page.showNamed(name));
   await pause();
   page.start();
+  performance.mark("drawn");
   await pause();
   page.finish();
 }
 
-begin().catch(error => {
+if (!inWorker()) begin().catch(error => {
   $("headline").textContent = `This page cannot be shown: ${error.message}`;
   document.body.dataset.ready = "failed";
   throw error;

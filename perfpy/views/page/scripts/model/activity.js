@@ -1,26 +1,17 @@
 /* Samples -> how much of each category of code ran when: in all, and for each thread or CPU. */
 
 import { CATEGORIES, UNKNOWN, WAITING } from "./categories.js";
-import { JOINED, eachKept, firstNotBelow, masksOf, tablesOf } from "./selection.js";
+import { firstNotBelow } from "./kinds.js";
+import { JOINED, keptKinds, masksOf, tablesOf } from "./selection.js";
 
-/* Adds a weight to the bins in which it was spent: it ends at `stop`, all in units of bins. */
-function spread(bins, first, count, stop, length, weight) {
-  if (length <= 0) {
-    const bin = Math.floor(stop);
-    if (bin >= 0 && bin < count) bins[first + bin] += weight;
-    return;
-  }
-  const start = stop - length, only = Math.floor(stop);
-  if (only < count && start >= only && start >= 0) { bins[first + only] += weight; return; }
-  const from = Math.max(0, Math.floor(start)), to = Math.min(count - 1, Math.floor(stop));
+/* Adds a weight that was spent over several bins: it ends at `stop`, all in units of bins. */
+function spread(bins, stop, length, weight) {
+  const start = stop - length, from = Math.max(0, Math.floor(start)), to = Math.min(bins.length - 1, Math.floor(stop));
   for (let bin = from; bin <= to; bin++) {
     const part = Math.min(stop, bin + 1) - Math.max(start, bin);
-    if (part > 0) bins[first + bin] += weight * part / length;
+    if (part > 0) bins[bin] += weight * part / length;
   }
 }
-
-/* More tracks are left out: those with least. */
-export const MOST_TRACKS = 300;
 
 /* The category of the innermost function of each node. */
 export function categoryOfNodes(profile) {
@@ -30,104 +21,126 @@ export function categoryOfNodes(profile) {
 }
 
 /* Orders what has most time on the CPU first, then what has most in all. */
-const byTime = (a, b) => b.ran - a.ran || b.weight - a.weight;
+export const byTime = (a, b) => b.ran - a.ran || b.weight - a.weight;
 
-/* The tracks with most time: [key, {weight, ran: the part of it on the CPU}]. A key is twice the number of the thread or CPU, plus one in a second recording. */
-function weightiest(tables, masks, by, changes) {
-  const keys = 2 * tables.reduce((most, { samples }) => samples[by].reduce((a, b) => b > a ? b : a, most), -1) + 2;
-  const weights = new Float64Array(keys), ran = new Float64Array(keys);
+/* The threads or CPUs with weight, those with most time first: [{lane: its number, recording, weight, ran: the part on the CPU}]. */
+export function lanesOf(profile, choice, by) {
+  const masks = masksOf(profile, { ...choice, range: null }), changes = profile.recordings > 1, isCpu = by === "cpu" && choice.event === JOINED;
+  const tables = tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples.kinds[by] && !(isCpu && samples.off));
+  const found = Array.from({ length: 2 * profile[by === "cpu" ? "cpus" : "threads"].length }, (_, key) => ({ lane: key >> 1, recording: key & 1, weight: 0, ran: 0 }));
   for (const { samples, column } of tables) {
-    const lanes = samples[by], { weight } = samples, second = changes ? column : 0, onCpu = samples.off ? 0 : 1;
-    eachKept(samples, masks, 0, samples.n, row => {
-      const key = lanes[row] * 2 + second;
-      weights[key] += weight[row];
-      ran[key] += onCpu * weight[row];
-    });
+    const { kinds } = samples.sums || samples, lanes = kinds[by], second = changes ? column : 0, kept = keptKinds(kinds, masks);
+    for (let kind = 0; kind < kinds.n; kind++) {
+      if (!kept[kind]) continue;
+      const one = found[lanes[kind] * 2 + second];
+      one.weight += kinds.weight[kind];
+      if (!samples.off) one.ran += kinds.weight[kind];
+    }
   }
-  const found = [];
-  weights.forEach((weight, key) => { if (weight) found.push([key, { weight, ran: ran[key] }]); });
-  return found.sort((a, b) => byTime(a[1], b[1])).slice(0, MOST_TRACKS);
+  return found.filter(one => one.weight).sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : byTime(a, b)));
 }
 
+function sum(to, from) { for (let i = 0; i < from.length; i++) to[i] += from[i]; }
+
 class Track {
-  constructor(key, count, { weight, ran }) {
-    Object.assign(this, { lane: key >> 1, recording: key & 1, weight, ran, count, bins: CATEGORIES.map(() => null), found: null });
+  constructor(count, lane = 0, recording = 0) {
+    Object.assign(this, { lane, recording, count, weight: 0, ran: 0, bins: CATEGORIES.map(() => null), found: null });
   }
 
   of(category) { return this.bins[category] ||= new Float64Array(this.count); }
 
+  /* bins: by category, empty where there is nothing */
+  add(bins) { bins.forEach((from, category) => { if (from) sum(this.of(category), from); }); }
+
   /* The highest sum of what runs (or waits) in a bin. */
   most(waits) {
-    let most = 0;
-    for (let i = 0; i < this.count; i++) most = Math.max(most, this.sumAt(i, waits));
-    return most;
-  }
-
-  sumAt(i, waits) {
-    return this.bins.reduce((sum, bins, category) => sum + (bins && (category === WAITING) === waits ? bins[i] : 0), 0);
+    const kept = waits ? "mostWaits" : "mostRuns";
+    if (this[kept] !== undefined) return this[kept];
+    const sums = new Float64Array(this.count);
+    this.bins.forEach((bins, category) => { if (bins && (category === WAITING) === waits) for (let i = 0; i < bins.length; i++) sums[i] += bins[i]; });
+    return this[kept] = sums.reduce((a, b) => Math.max(a, b), 0);
   }
 }
 
-/* {tracks, all: a track of everything, seconds: whether weights are times, unit: the weight of a bin that is used wholly}.
-   by: "thread" or "cpu"; range: in ticks; count: of bins; categoryOf: by node; hits: by node, 1 where a search finds the stack, or null. */
-export function activityOf(profile, choice, by, range, count, categoryOf, hits = null) {
-  const masks = masksOf(profile, { ...choice, range: null }), width = (range[1] - range[0]) / count || 1, changes = profile.recordings > 1;
-  const tables = tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples[by]);
-  const perCpu = by === "cpu" && choice.event === JOINED;
-  const tracks = [];  // by key, many of them empty
-  weightiest(tables.filter(({ samples }) => !(perCpu && samples.off)), masks, by, changes)
-    .forEach(([key, sums]) => { tracks[key] = new Track(key, count, sums); });
-  const all = [0, 1].map(recording => new Track(recording, count, { weight: 0, ran: 0 }));
-  for (const { samples, column } of tables) {
-    const { off, seconds, time, weight, node } = samples, lanes = samples[by], second = changes ? column : 0;
-    const from = firstNotBelow(time, range[0]), to = off || seconds ? samples.n : firstNotBelow(time, range[1]);
-    eachKept(samples, masks, from, to, row => {
-      const stop = (time[row] - range[0]) / width, length = seconds || off ? weight[row] / profile.tick / width : 0;
-      if (stop - length >= count) return;
-      const category = off ? WAITING : categoryOf[node[row] + 1], track = perCpu && off ? undefined : tracks[lanes[row] * 2 + second];
-      spread(all[second].of(category), 0, count, stop, length, weight[row]);
-      if (track) spread(track.of(category), 0, count, stop, length, weight[row]);
-      if (hits && hits[node[row] + 1]) {
-        spread(all[second].found ||= new Float64Array(count), 0, count, stop, length, weight[row]);
-        if (track) spread(track.found ||= new Float64Array(count), 0, count, stop, length, weight[row]);
-      }
-    });
+/* The lanes cut into parts that some rows of lanes consist of: {parts: [{rows, recording}], partOf: by twice the lane plus the recording}.
+   The first part of each recording is what no row has. */
+function partsOf(rows, lanes) {
+  const parts = [{ rows: [], recording: 0 }, { rows: [], recording: 1 }], partOf = Int32Array.from({ length: 2 * lanes }, (_, key) => key & 1);
+  rows.forEach((row, r) => {
+    const split = new Map();
+    for (const { lane, recording } of row) {
+      const key = 2 * lane + recording, before = partOf[key];
+      if (!split.has(before)) split.set(before, parts.push({ rows: [...parts[before].rows, r], recording }) - 1);
+      partOf[key] = split.get(before);
+    }
+  });
+  return { parts, partOf };
+}
+
+/* Adds the kept samples of a table to the bins of their cells. cells: by kind, -1 for none; bins: by cell. */
+function fill(samples, cells, bins, range, count, tick) {
+  const { of, time, weight, off, seconds, n } = samples, width = (range[1] - range[0]) / count || 1, isSpread = off || seconds, scale = isSpread ? 1 / tick / width : 0;
+  const from = firstNotBelow(time, range[0]), to = isSpread ? n : firstNotBelow(time, range[1]), begin = range[0];
+  for (let row = from; row < to; row++) {
+    const cell = cells[of[row]];
+    if (cell < 0) continue;
+    const stop = (time[row] - begin) / width, length = weight[row] * scale, bin = Math.floor(stop), target = bins[cell] ||= new Float64Array(count);
+    if (bin < count && stop - length >= bin) target[bin] += weight[row];
+    else if (length > 0 && stop - length < count) spread(target, stop, length, weight[row]);
   }
+}
+
+/* The bins of the samples of a choice, by cell: the part of the task, times the width, plus the column of the node. columnOf: by node, -1 for
+   nodes that do not count; waits: the column of all waits, null for that of their nodes. */
+function filled(profile, choice, { by, range, count, partOf }, width, columnOf, waits) {
+  const masks = masksOf(profile, { ...choice, range: null }), changes = profile.recordings > 1, isCpu = by === "cpu" && choice.event === JOINED, bins = [];
+  for (const { samples, column } of timedTables(profile, choice, by)) {
+    const { kinds: { n, node, [by]: lane }, off } = samples, kept = keptKinds(samples.kinds, masks), cells = new Int32Array(n).fill(-1), second = changes ? column : 0;
+    const isTogether = isCpu && off, isWait = off && waits !== null;
+    for (let kind = 0; kind < n; kind++) {
+      const place = isWait ? waits : columnOf[node[kind] + 1];
+      if (kept[kind] && place >= 0) cells[kind] = (isTogether ? second : partOf[2 * lane[kind] + second]) * width + place;
+    }
+    fill(samples, cells, bins, range, count, profile.tick);
+  }
+  return bins;
+}
+
+const timedTables = (profile, choice, by) => tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples.kinds[by]);
+
+/* {tracks: of each row, all: a track of everything, seconds: whether weights are times, unit: the weight of a bin that is used wholly}.
+   by: "thread" or "cpu"; range: in ticks; count: of bins; categoryOf: by node; hits: by node, 1 where a search finds the stack, or null;
+   rows: of lanes (lanesOf), each lane alone if not given. */
+export function activityOf(profile, choice, by, range, count, categoryOf, hits = null, rows = lanesOf(profile, choice, by).map(lane => [lane])) {
+  const tables = timedTables(profile, choice, by), categories = CATEGORIES.length, width = (range[1] - range[0]) / count || 1;
+  const layout = { by, range, count, ...partsOf(rows, profile[by === "cpu" ? "cpus" : "threads"].length) };
+  const bins = filled(profile, choice, layout, categories, categoryOf, WAITING);
+  const tracks = rows.map(row => new Track(count, row[0].lane, row[0].recording)), all = [0, 1].map(recording => new Track(count, recording, recording));
+  rows.forEach((row, r) => { for (const one of row) { tracks[r].weight += one.weight; tracks[r].ran += one.ran; } });
+  layout.parts.forEach((part, number) => {
+    for (const track of [all[part.recording], ...part.rows.map(r => tracks[r])]) track.add(bins.slice(number * categories, (number + 1) * categories));
+  });
   const isTime = tables.length > 0 && tables.every(({ samples }) => samples.seconds || samples.off);
-  const list = tracks.filter(Boolean).sort((a, b) => a.recording - b.recording || (by === "cpu" ? a.lane - b.lane : byTime(a, b)));
-  const highest = Math.max(1, ...list.map(track => track.most(false)), ...list.map(track => track.most(true)));
-  return { tracks: list, all: changes ? all : all.slice(0, 1), seconds: isTime, unit: isTime ? width * profile.tick : highest };
+  const highest = () => tracks.reduce((most, track) => Math.max(most, track.most(false), track.most(true)), 1);
+  const activity = { tracks, all: profile.recordings > 1 ? all : all.slice(0, 1), seconds: isTime, unit: isTime ? width * profile.tick : highest(), layout };
+  find(profile, choice, activity, hits);
+  return activity;
 }
 
-/* Those of some tracks or processes that have at least a share of the time on the CPU, or of all time if nothing ran. */
+/* Mark in the tracks of an activity what a search finds. hits: by node, or null. */
+export function find(profile, choice, { tracks, all, layout }, hits) {
+  for (const track of [...tracks, ...all]) track.found = null;
+  if (!hits) return;
+  const columnOf = new Int8Array(hits.length);
+  for (let i = 0; i < hits.length; i++) columnOf[i] = hits[i] ? 0 : -1;
+  const bins = filled(profile, choice, layout, 1, columnOf, null);
+  layout.parts.forEach((part, number) => {
+    for (const track of [all[part.recording] || all[0], ...part.rows.map(r => tracks[r])]) if (bins[number]) sum(track.found ||= new Float64Array(layout.count), bins[number]);
+  });
+}
+
+/* Those of some rows that have at least a share of the time on the CPU, or of all time if nothing ran. */
 export function busyOf(rows, least) {
   const sum = of => rows.reduce((total, row) => total + row[of], 0), of = sum("ran") ? "ran" : "weight", limit = least * sum(of);
   return rows.filter(row => row[of] >= limit);
-}
-
-/* Threads by process, those with most time first: [{pid, weight, ran, tracks}]; processes below a share of the time are idle. */
-export function processesOf(tracks, threads, least) {
-  const found = new Map();
-  for (const track of tracks) {
-    const pid = threads[track.lane][0], key = pid * 2 + track.recording;
-    if (!found.has(key)) found.set(key, { pid, recording: track.recording, weight: 0, ran: 0, tracks: [] });
-    const process = found.get(key);
-    process.weight += track.weight;
-    process.ran += track.ran;
-    process.tracks.push(track);
-  }
-  const processes = [...found.values()].sort((a, b) => a.recording - b.recording || byTime(a, b)), busy = new Set(busyOf(processes, least));
-  for (const process of processes) process.isIdle = !busy.has(process);
-  return processes;
-}
-
-/* One track with the sums of several. */
-export function joined(tracks, count) {
-  const total = of => tracks.reduce((sum, track) => sum + track[of], 0);
-  const sum = new Track(tracks[0].lane * 2 + tracks[0].recording, count, { weight: total("weight"), ran: total("ran") });
-  for (const track of tracks) {
-    track.bins.forEach((bins, category) => { if (bins) { const to = sum.of(category); for (let i = 0; i < count; i++) to[i] += bins[i]; } });
-    if (track.found) { sum.found ||= new Float64Array(count); for (let i = 0; i < count; i++) sum.found[i] += track.found[i]; }
-  }
-  return sum;
 }

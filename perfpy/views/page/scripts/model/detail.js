@@ -1,5 +1,6 @@
 /* Levels of detail: all samples of a short range, in place of those of the overview that stand for them. */
 
+import { indexed } from "./kinds.js";
 import { unpacked } from "./unpack.js";
 
 /* More chunks are not shown at once: the overview is fine enough for so long a range. */
@@ -14,18 +15,21 @@ export function chunksWithin(chunks, [from, to]) {
   return end > first && end - first <= MOST_CHUNKS ? [first, end] : null;
 }
 
+const COLUMNS = ["node", "thread", "cpu", "site", "weight", "count", "time"];
+
 /* A table of samples: rows of the overview up to `from`, all samples of some chunks, and the overview from `to` on. */
 export function composed(overview, parts, from, to) {
   const table = { ...overview }, middle = parts.reduce((sum, part) => sum + part.node.length, 0);
   table.n = from + middle + overview.n - to;
-  for (const name of Object.keys(parts[0])) {
+  for (const name of COLUMNS) {
+    if (!parts[0][name]) continue;
     const pieces = [overview[name].subarray(0, from), ...parts.map(part => part[name]), overview[name].subarray(to)];
     const column = new (pieces.some(piece => piece instanceof Float64Array) ? Float64Array : Uint32Array)(table.n);
     let at = 0;
     for (const piece of pieces) { column.set(piece, at); at += piece.length; }
     table[name] = column;
   }
-  return table;
+  return indexed(table);
 }
 
 /* Shows all samples of a range in the tables of a profile. read(number) -> the packed columns of a chunk. */

@@ -72,8 +72,7 @@ export function formOf(tree, names, form, ends) {
 export function endsOf(profile) {
   const ends = new Uint8Array(profile.tree.n);
   for (const event of profile.events) for (const samples of event.samples) {
-    const { node, n } = samples.sums || samples;
-    for (let row = 0; row < n; row++) ends[node[row] + 1] = 1;
+    for (const node of (samples.sums || samples).stacks.node) ends[node + 1] = 1;
   }
   return ends;
 }

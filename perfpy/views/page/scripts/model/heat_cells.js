@@ -1,6 +1,6 @@
 /* Samples -> how many there were at each offset within each second. */
 
-import { JOINED, eachKept, masksOf, tablesOf } from "./selection.js";
+import { JOINED, keptKinds, masksOf, tablesOf } from "./selection.js";
 
 /* How long a column of the heat map may be, in s: those that make a picture of so long a recording. */
 export function columnsFor(seconds) {
@@ -14,10 +14,12 @@ export function heatOf(profile, choice, length, rows) {
   const cells = new Float64Array(columns * rows), masks = masksOf(profile, choice);
   for (const { samples } of tablesOf(profile, choice.event)) {
     if (!samples.time || (samples.off && choice.event === JOINED)) continue;
-    eachKept(samples, masks, 0, samples.n, row => {
-      const when = samples.time[row] / ticks, column = Math.floor(when);
-      cells[column * rows + Math.min(rows - 1, Math.floor((when - column) * rows))] += samples.count[row];
-    });
+    const { n, of, time, count } = samples, kept = keptKinds(samples.kinds, masks);
+    for (let row = 0; row < n; row++) {
+      if (!kept[of[row]]) continue;
+      const when = time[row] / ticks, column = Math.floor(when);
+      cells[column * rows + Math.min(rows - 1, Math.floor((when - column) * rows))] += count ? count[row] : 1;
+    }
   }
   return { cells, columns, rows, ticks, most: cells.reduce((a, b) => Math.max(a, b), 0) };
 }

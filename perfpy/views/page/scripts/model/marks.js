@@ -1,6 +1,6 @@
 /* Marks: moments of threads (switches, faults, signals, forks, tracepoints), in order of time. */
 
-import { firstNotBelow } from "./selection.js";
+import { firstNotBelow } from "./kinds.js";
 
 /* The rows of marks within a range, of the chosen process or thread, with a text that a pattern finds (null: all), of kinds that are not hidden. */
 export function chosenMarks(marks, profile, choice, pattern, hidden) {

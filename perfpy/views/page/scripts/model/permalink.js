@@ -3,7 +3,7 @@
 /* key -> [default, kind]; a kind is a list of words, "number", "range" (two numbers) or "text" */
 const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"];
 export const FIELDS = {
-  tab: ["flame", TABS], event: [null, "text"], process: [null, "number"], thread: [null, "number"], cpu: [null, "number"],
+  tab: ["flame", TABS], event: [null, "text"], commands: [null, "text"], process: [null, "number"], group: [null, "text"], thread: [null, "number"], cpu: [null, "number"],
   module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"],
   form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["flame", ["flame", "icicle"]],
   lanes: ["thread", ["thread", "cpu"]],

@@ -1,5 +1,7 @@
 /* Which samples count, and what of each stack they are. */
 
+import { sumsWithin } from "./kinds.js";
+
 /* The choice of an event: a number, or both of the time on the CPU and off it. */
 export const JOINED = "joined";
 
@@ -17,16 +19,6 @@ export function tablesOf(profile, event) {
 
 export const kindOf = (profile, event) => event === JOINED ? "parts" : profile.recordings > 1 ? "changes" : "one";
 
-/* The first row whose value is not less than a limit; values ascend. */
-export function firstNotBelow(values, limit) {
-  let low = 0, high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] < limit) low = middle + 1; else high = middle;
-  }
-  return low;
-}
-
 /* By node: whether a name for which `hits` has a value is on its stack. */
 export function nodesUnder(tree, hits) {
   const under = new Uint8Array(tree.n);
@@ -34,56 +26,70 @@ export function nodesUnder(tree, hits) {
   return under;
 }
 
+/* The command of each process: [pid, name of its main thread, or of another one]. */
+export function commandsOf(threads) {
+  const found = new Map();
+  for (const [pid, tid, command] of threads) if (!found.has(pid) || pid === tid) found.set(pid, command);
+  return [...found].sort((a, b) => a[0] - b[0]);
+}
+
+/* A name with its numbers as *: worker-12 and worker-7 are both worker-*. */
+export const namePattern = name => name.replace(/\d+/g, "*");
+
 /* The rows that a choice leaves: a byte for each thread, CPU and node, 0 for those that do not count; null where all do. */
 export function masksOf(profile, choice) {
   const { threads, cpus, names, tree } = profile;
-  const mask = (wanted, length, keep) => wanted ? Uint8Array.from({ length }, (_, i) => +keep(i)) : null;
-  const task = choice.process !== null || choice.thread !== null;
+  const mask = (wanted, length, keep) => {
+    const kept = wanted ? new Uint8Array(length) : null;
+    for (let i = 0; kept && i < length; i++) kept[i] = keep(i) ? 1 : 0;
+    return kept;
+  };
+  const { process = null, thread = null, group = null, commands = null } = choice, task = [process, thread, group, commands].some(one => one !== null);
+  const commandOf = commands === null ? null : new Map(commandsOf(threads));
+  const isOfTask = ([pid, , name], i) => (process === null || pid === process) && (thread === null || i === thread)
+    && (group === null || namePattern(name || "?") === group) && (commands === null || namePattern(commandOf.get(pid) || "?") === commands);
   const under = choice.inside === null || choice.inside === undefined ? null : nodesUnder(tree, { [choice.inside]: 1 });
   const leaf = (i, column, wanted) => wanted === null || wanted === undefined || i > 0 && names[tree.name[i]][column] === wanted;
   const byNode = choice.module !== null || under || (choice.category ?? null) !== null;
   return {
-    thread: mask(task, threads.length, i => (choice.process === null || threads[i][0] === choice.process) && (choice.thread === null || i === choice.thread)),
+    thread: mask(task, threads.length, i => isOfTask(threads[i], i)),
     cpu: mask(choice.cpu !== null, cpus.length, i => i === choice.cpu),
     node: mask(byNode, tree.n, i => leaf(i, 1, choice.module) && leaf(i, 2, choice.category) && (!under || under[i])),
   };
 }
 
-/* Calls visit(row) for each sample that the masks leave, from one row up to another. */
-export function eachKept(samples, masks, from, to, visit) {
-  const { thread, cpu, node } = samples;
-  for (let row = from; row < to; row++) {
-    if (masks.thread && thread && !masks.thread[thread[row]]) continue;
-    if (masks.cpu && cpu && !masks.cpu[cpu[row]]) continue;
-    if (masks.node && !masks.node[node[row] + 1]) continue;
-    visit(row);
-  }
+/* By kind or stack: 1 where the masks leave its samples. */
+export function keptKinds(units, masks) {
+  const { n, node, thread, cpu } = units, kept = new Uint8Array(n).fill(1);
+  const apply = (mask, values, shift) => { if (mask && values) for (let one = 0; one < n; one++) if (!mask[values[one] + shift]) kept[one] = 0; };
+  apply(masks.thread, thread, 0);
+  apply(masks.cpu, cpu, 0);
+  apply(masks.node, node, 1);
+  return kept;
 }
 
-/* The part of a wait within a range: a wait ends at its time. */
-function weightWithin(samples, row, begin, end, tick) {
-  const stop = samples.time[row] * tick, start = stop - samples.weight[row];
-  return Math.max(0, Math.min(stop, end) - Math.max(start, begin));
-}
-
-/* Calls visit(table, column, row, weight) for each sample of a choice, with the part of its weight within the range. */
-export function eachChosen(profile, choice, visit) {
-  const masks = masksOf(profile, choice), tick = profile.tick;
+/* Calls visit(units, column, kept, weight, count) for each table of a choice, with its sums within the range. units: kinds, or stacks where that
+   is enough; kept: by unit. */
+function eachTable(profile, choice, needsKinds, visit) {
+  const masks = masksOf(profile, choice), byStack = !needsKinds && !masks.thread && !masks.cpu;
   for (const { samples: table, column } of tablesOf(profile, choice.event)) {
-    const { time, n } = table;
-    if (!choice.range || !time) {
-      const all = table.sums || table;
-      eachKept(all, masks, 0, all.n, row => visit(all, column, row, all.weight[row]));
-      continue;
-    }
-    const { weight } = table;
-    const [from, to] = choice.range, first = firstNotBelow(time, from);
-    if (table.off) eachKept(table, masks, first, n, row => {
-      const part = weightWithin(table, row, from * tick, to * tick, tick);
-      if (part) visit(table, column, row, part);
-    });
-    else eachKept(table, masks, first, firstNotBelow(time, to), row => visit(table, column, row, weight[row]));
+    const { units, weight, count } = sumsWithin(table, choice.range, profile.tick, byStack);
+    visit(units, column, keptKinds(units, masks), weight, count);
   }
+}
+
+/* The sums of the samples of a choice by the values of a column, such as thread. */
+export function sumsBy(profile, choice, name, length) {
+  const sums = new Float64Array(length);
+  let all = 0;
+  eachTable(profile, choice, true, ({ n, [name]: values }, _, kept, weight) => {
+    for (let kind = 0; kind < n; kind++) {
+      if (!kept[kind]) continue;
+      all += weight[kind];
+      if (values) sums[values[kind]] += weight[kind];
+    }
+  });
+  return { sums, all };
 }
 
 /* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, and of how many. */
@@ -91,10 +97,14 @@ export function collect(profile, choice) {
   const tables = tablesOf(profile, choice.event);
   const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
   let samples = 0, all = 0;
-  for (const { samples: table } of tables) all += (table.sums || table).samples;
-  eachChosen(profile, choice, (table, column, row, weight) => {
-    own[column][table.node[row] + 1] += weight;
-    samples += table.count[row];
+  for (const { samples: table } of tables) all += table.samples;
+  eachTable(profile, choice, false, ({ n, node }, column, kept, weight, count) => {
+    const to = own[column];
+    for (let one = 0; one < n; one++) {
+      if (!kept[one]) continue;
+      to[node[one] + 1] += weight[one];
+      samples += count[one];
+    }
   });
   return { own, samples, all };
 }
@@ -103,11 +113,6 @@ export function collect(profile, choice) {
 export function weightsBySite(profile, choice) {
   const isPart = Object.entries(choice).some(([key, value]) => key !== "event" && value !== null);
   if (!profile.sites || !isPart) return { weights: null, all: 0 };
-  const weights = new Float64Array(profile.sites + 1);
-  let all = 0;
-  eachChosen(profile, choice, (table, column, row, weight) => {
-    all += weight;
-    if (table.site) weights[table.site[row]] += weight;
-  });
-  return { weights, all };
+  const { sums, all } = sumsBy(profile, choice, "site", profile.sites + 1);
+  return { weights: sums, all };
 }

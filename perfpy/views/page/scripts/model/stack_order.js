@@ -1,13 +1,11 @@
 /* The stacks of one thread in order of time: for each column of pixels the stack with most weight, and runs of equal frames. */
 
-import { eachKept, firstNotBelow, masksOf, tablesOf } from "./selection.js";
+import { firstNotBelow } from "./kinds.js";
+import { keptKinds, masksOf, sumsBy, tablesOf } from "./selection.js";
 
 /* The thread with most weight among the chosen samples. */
 export function busiestThread(profile, choice) {
-  const masks = masksOf(profile, choice), sums = new Float64Array(profile.threads.length);
-  for (const { samples } of tablesOf(profile, choice.event)) {
-    if (samples.thread) eachKept(samples, masks, 0, samples.n, row => { sums[samples.thread[row]] += samples.weight[row]; });
-  }
+  const { sums } = sumsBy(profile, choice, "thread", profile.threads.length);
   return sums.reduce((best, sum, thread) => sum > sums[best] ? thread : best, 0);
 }
 
@@ -16,21 +14,23 @@ export function columnsOf(profile, choice, of, thread, range, count) {
   const masks = masksOf(profile, { ...choice, thread, process: null, range: null }), width = (range[1] - range[0]) / count || 1;
   const node = new Int32Array(count), most = new Float64Array(count);
   for (const { samples } of tablesOf(profile, choice.event)) {
-    if (!samples.time || !samples.thread) continue;
+    if (!samples.time || !samples.kinds.thread) continue;
+    const { of: kindOf, kinds, time, weight } = samples, kept = keptKinds(kinds, masks);
     const begin = firstNotBelow(samples.time, range[0]);
     let before = -1;
     const last = samples.seconds || samples.off ? samples.n : firstNotBelow(samples.time, range[1]);
-    eachKept(samples, masks, begin, last, row => {
-      const stop = (samples.time[row] - range[0]) / width, spent = samples.weight[row] / profile.tick / width;
+    for (let row = begin; row < last; row++) {
+      if (!kept[kindOf[row]]) continue;
+      const stop = (time[row] - range[0]) / width, spent = weight[row] / profile.tick / width;
       const start = samples.seconds || samples.off ? stop - spent : before < 0 ? stop - 1 : before;
       before = stop;
       /* times are whole ticks, so that neighbours meet within rounding */
       const first = Math.floor(start + 1e-6), end = Math.min(count, Math.max(first + 1, Math.ceil(stop - 1e-6)));
       for (let column = Math.max(0, first); column < end; column++) {
         const part = Math.max(1e-9, Math.min(stop, column + 1) - Math.max(start, column));
-        if (part >= most[column]) { most[column] = part; node[column] = of[samples.node[row] + 1]; }
+        if (part >= most[column]) { most[column] = part; node[column] = of[kinds.node[kindOf[row]] + 1]; }
       }
-    });
+    }
   }
   return node;
 }

@@ -75,26 +75,39 @@ export function regrouped(own, of, n) {
   });
 }
 
+function totalOf(column) {
+  let total = 0;
+  for (let i = 0; i < column.length; i++) total += column[i];
+  return total;
+}
+
 /* own: for each column the weight of the stacks that end at each node. kind: "one"; "parts", columns are parts of one whole;
    "changes", columns are before and after. A node is as wide as its share of the whole, or the mean of its two shares. */
 export function weighed(form, own, kind) {
-  const n = form.n, parent = form.parent;
-  const totals = own.map(column => column.reduce((a, b) => a + b, 0));
-  const sum = own.map(column => Float64Array.from(column));
-  for (const column of sum) for (let i = n - 1; i > 0; i--) column[parent[i]] += column[i];
-  const width = new Float64Array(n), whole = totals.reduce((a, b) => a + b, 0);
-  const present = totals.filter(total => total).length || 1;
-  sum.forEach((column, k) => {
-    const scale = kind === "changes" ? (totals[k] ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
-    for (let i = 0; i < n; i++) width[i] += column[i] * scale;
+  const { n, parent } = form, totals = own.map(totalOf), whole = totals.reduce((a, b) => a + b, 0), present = totals.filter(total => total).length || 1;
+  const width = new Float64Array(n);
+  const sum = own.map((column, k) => {
+    const sums = column.slice(), scale = kind === "changes" ? (totals[k] ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
+    for (let i = n - 1; i > 0; i--) if (sums[i]) { sums[parent[i]] += sums[i]; width[i] += sums[i] * scale; }
+    width[0] += sums[0] * scale;
+    return sums;
   });
-  const left = new Float64Array(n), next = new Float64Array(n);
+  let left = null;
+  return Object.defineProperty({ ...form, own, sum, totals, kind, width }, "left", { get: () => left ||= leftOf(form, width) });
+}
+
+let room = new Float64Array(0);
+
+/* Where each node begins, beside the nodes before it: for graphs. */
+function leftOf({ n, parent }, width) {
+  const left = new Float64Array(n), next = room.length >= n ? room.fill(0, 0, n) : room = new Float64Array(n);
   for (let i = 1; i < n; i++) {
+    if (!width[i]) continue;
     const p = parent[i];
     left[i] = left[p] + next[p];
     next[p] += width[i];
   }
-  return { ...form, own, sum, totals, kind, width, left };
+  return left;
 }
 
 /* The share of a column that a node has; of the whole, of all columns that are its parts. */
@@ -123,36 +136,48 @@ export function outermost(tree, name) {
   return found;
 }
 
-/* Self and total of every function, each sample once however often it is on its stack: arrays by name, for each column. */
-export function byFunction(tree, names) {
-  const self = tree.own.map(() => new Float64Array(names)), total = tree.own.map(() => new Float64Array(names));
-  const open = new Int32Array(names), path = [];
-  for (let i = 1; i < tree.n; i++) {
-    while (path.length > tree.depth[i] - 1) open[path.pop()]--;
-    const f = tree.name[i];
-    for (let k = 0; k < tree.own.length; k++) {
-      self[k][f] += tree.own[k][i];
-      if (!open[f]) total[k][f] += tree.sum[k][i];
-    }
+/* What does not depend on weights, kept with a form of the tree: whether each node is the outermost of its function, and the pairs of
+   functions that call each other: the pair of each node (0: its caller is the same function, or a command), and of each pair [callee, caller]. */
+export function shapeOf(tree, names) {
+  if (tree.shape) return tree.shape;
+  const { n, name, parent, depth } = tree, isOuter = new Uint8Array(n), pairOf = new Int32Array(n), open = new Int32Array(names), path = [], forest = new Forest(names * 2);
+  for (let i = 1; i < n; i++) {
+    const f = name[i], caller = name[parent[i]];
+    while (path.length > depth[i] - 1) open[path.pop()]--;
+    if (!open[f]) isOuter[i] = 1;
     open[f]++;
     path.push(f);
+    if (caller >= 0 && caller !== f) pairOf[i] = forest.node(f, caller);
   }
+  return { isOuter, pairOf, pairs: forest.n, callee: forest.parent, caller: forest.name };
+}
+
+const SUMS = new WeakMap();
+
+/* Self and total of every function, each sample once however often it is on its stack: arrays by name, for each column. */
+export function byFunction(tree, names) {
+  if (SUMS.has(tree)) return SUMS.get(tree);
+  const { isOuter } = shapeOf(tree, names), { n, name } = tree, self = [], total = [];
+  tree.own.forEach((own, k) => {
+    const sum = tree.sum[k], selfs = self[k] = new Float64Array(names), totals = total[k] = new Float64Array(names);
+    for (let i = 1; i < n; i++) {
+      if (!sum[i]) continue;
+      selfs[name[i]] += own[i];
+      if (isOuter[i]) totals[name[i]] += sum[i];
+    }
+  });
+  SUMS.set(tree, { self, total });
   return { self, total };
 }
 
 /* By function: the function that calls it with most of its weight, -1 for none. */
 export function hottestCallers(tree, names) {
-  const forest = new Forest(names * 2), sums = [0];
-  for (let i = 1; i < tree.n; i++) {
-    const caller = tree.name[tree.parent[i]];
-    if (caller < 0 || !tree.width[i] || caller === tree.name[i]) continue;
-    const pair = forest.node(tree.name[i], caller);
-    sums[pair] = (sums[pair] || 0) + tree.width[i];
-  }
+  const { pairOf, pairs, callee, caller } = shapeOf(tree, names), sums = new Float64Array(pairs), { n, width } = tree;
+  for (let i = 1; i < n; i++) if (width[i]) sums[pairOf[i]] += width[i];
   const best = new Int32Array(names).fill(-1), most = new Float64Array(names);
-  for (let pair = 1; pair < forest.n; pair++) {
-    const f = forest.parent[pair];
-    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = forest.name[pair]; }
+  for (let pair = 1; pair < pairs; pair++) {
+    const f = callee[pair];
+    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = caller[pair]; }
   }
   return best;
 }

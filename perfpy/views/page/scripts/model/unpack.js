@@ -1,5 +1,6 @@
 /* The packed columns of packing.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
 
+import { asKinds, indexed } from "./kinds.js";
 import { shape } from "./trees.js";
 
 function bytesOf(text) {
@@ -34,13 +35,13 @@ async function columnsOf(packed) {
   return Object.fromEntries(names.map((name, i) => [name, columns[i]]));
 }
 
-/* With levels of detail also sums, a table without times, and where the chunks are. */
+/* A table of samples with its index (kinds.js). With levels of detail also sums, a table of kinds without times, and where the chunks are. */
 async function samplesOf({ sums, chunks, firstChunk, ...packed }, event) {
-  const columns = await columnsOf(packed);
-  let samples = 0;
-  for (const count of columns.count) samples += count;
-  const table = { ...columns, samples, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
-  return chunks ? { ...table, sums: sums && await samplesOf(sums, event), chunks, firstChunk } : table;
+  const columns = await columnsOf(packed), table = { ...columns, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
+  table.samples = columns.count.reduce((sum, count) => sum + count, 0);
+  if (!chunks) return indexed(table);
+  const all = sums && await columnsOf(sums);
+  return { ...indexed(table, true), chunks, firstChunk, sums: all && asKinds({ ...all, n: all.node.length, samples: table.samples }) };
 }
 
 async function marksOf(packed) {

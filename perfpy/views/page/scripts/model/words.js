@@ -26,7 +26,7 @@ export function describeNode(tree, i, [name, module], totals, inSeconds) {
   return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, inSeconds)}${parts}`;
 }
 
-export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + "s"}`;
+export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 
 /* a regular expression that finds a text itself */
 export const literally = text => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

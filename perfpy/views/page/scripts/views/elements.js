@@ -16,9 +16,9 @@ export const button = (text, onclick, values = {}) => el("button", { type: "butt
 /* A canvas of the width that it has on the screen: [pen, width]. */
 export function prepared(canvas, height, width = canvas.clientWidth || 800) {
   const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
+  const [across, down] = [width, height].map(size => Math.round(size * ratio));
   canvas.style.height = height + "px";
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   return [pen, width];

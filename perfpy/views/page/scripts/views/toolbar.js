@@ -1,18 +1,12 @@
 /* The toolbar: event, search, forms of the stacks, and filters, which are chips that can be removed. */
 
 import { CATEGORIES } from "../model/categories.js";
-import { JOINED, onAndOff } from "../model/selection.js";
+import { JOINED, commandsOf, namePattern, onAndOff } from "../model/selection.js";
+import { taskName } from "../model/task_tree.js";
 import { duration } from "../model/words.js";
 import { button, el } from "./elements.js";
 
 const ALL = "";
-
-/* Processes by number: [pid, command]. */
-export function processesByNumber(threads) {
-  const found = new Map();
-  for (const [pid, tid, command] of threads) if (!found.has(pid) || pid === tid) found.set(pid, command);
-  return [...found].sort((a, b) => a[0] - b[0]);
-}
 
 /* The modules of functions that samples may end in, by name. */
 export function modulesOf(profile) {
@@ -23,8 +17,6 @@ function options(select, pairs, all) {
   select.replaceChildren(...(all === undefined ? [] : [new Option(all, ALL)]), ...pairs.map(([value, text]) => new Option(text, value)));
 }
 
-export const taskName = ([pid, tid, command]) => `${command || "?"} ${pid === tid ? pid : `${pid}/${tid}`}`;
-
 export class Toolbar {
   /* parts: {event, process, thread, cpu, module, category, search, chips}; told: {changed(part of the state), searched(), short(f)} */
   constructor(parts, profile, told) {
@@ -32,7 +24,8 @@ export class Toolbar {
     const events = profile.events.map((event, i) => [i, event.event]), both = onAndOff(profile);
     options(this.event, both ? [[JOINED, "on and off the CPU"], ...events] : events);
     this.event.parentElement.hidden = this.event.options.length < 2;
-    this.commands = processesByNumber(profile.threads);
+    this.commands = commandsOf(profile.threads);
+    this.commandOf = new Map(this.commands);
     options(this.process, this.commands.map(([pid, command]) => [pid, `${command || "?"} ${pid}`]), "all");
     options(this.cpu, profile.cpus.map((cpu, i) => [i, this.cpuName(cpu)]), "all");
     options(this.module, modulesOf(profile).map(module => [module, module]), "all");
@@ -40,7 +33,7 @@ export class Toolbar {
     this.threads(null);
     const number = select => select.value === ALL ? null : Number(select.value);
     this.event.onchange = () => told.changed({ event: this.event.value });
-    this.process.onchange = () => told.changed({ process: number(this.process), thread: null });
+    this.process.onchange = () => told.changed({ process: number(this.process), thread: null, group: null });
     for (const key of ["thread", "cpu", "category"]) this[key].onchange = () => told.changed({ [key]: number(this[key]) });
     this.module.onchange = () => told.changed({ module: this.module.value || null });
     this.search.oninput = () => told.searched();
@@ -48,10 +41,12 @@ export class Toolbar {
 
   cpuName(cpu) { return cpu < 0 ? "not known" : String(cpu); }
 
-  command(pid) { return (this.commands.find(([one]) => one === pid) || [pid, ""])[1]; }
+  command(pid) { return this.commandOf.get(pid) || ""; }
 
   /* The threads to choose from: those of the process. */
   threads(process) {
+    if (this.listed === process) return;
+    this.listed = process;
     const of = this.profile.threads.map((thread, i) => [i, thread]).filter(([, thread]) => process === null || thread[0] === process);
     options(this.thread, of.map(([i, thread]) => [i, taskName(thread)]), "all");
   }
@@ -66,7 +61,9 @@ export class Toolbar {
   checked(state) {
     const { threads, cpus, names } = this.profile, within = (value, n) => Number.isInteger(value) && value >= 0 && value < n ? value : null;
     const process = threads.some(thread => thread[0] === state.process) ? state.process : null;
-    return { ...state, process, thread: within(state.thread, threads.length), cpu: within(state.cpu, cpus.length), inside: within(state.inside, names.length),
+    const group = threads.some(thread => namePattern(thread[2] || "?") === state.group) ? state.group : null;
+    const commands = this.commands.some(([, command]) => namePattern(command || "?") === state.commands) ? state.commands : null;
+    return { ...state, process, group, commands, thread: within(state.thread, threads.length), cpu: within(state.cpu, cpus.length), inside: within(state.inside, names.length),
       chosen: within(state.chosen, names.length), category: within(state.category, CATEGORIES.length), module: names.some(name => name[1] === state.module) ? state.module : null };
   }
 
@@ -84,7 +81,9 @@ export class Toolbar {
 
   chipsOf(state, tick) {
     const { threads, cpus } = this.profile, chips = [];
-    if (state.process !== null) chips.push([`${this.command(state.process) || "?"} ${state.process}`, { process: null, thread: null }]);
+    if (state.commands !== null) chips.push([`processes ${state.commands}`, { commands: null }]);
+    if (state.group !== null) chips.push([`threads ${state.group}`, { group: null }]);
+    if (state.process !== null) chips.push([`${this.command(state.process) || "?"} ${state.process}`, { process: null, thread: null, group: null }]);
     if (state.thread !== null) chips.push([`thread ${taskName(threads[state.thread])}`, { thread: null }]);
     if (state.cpu !== null) chips.push([`CPU ${this.cpuName(cpus[state.cpu])}`, { cpu: null }]);
     if (state.category !== null) chips.push([CATEGORIES[state.category], { category: null }]);

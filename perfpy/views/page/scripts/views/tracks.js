@@ -1,30 +1,41 @@
 /* The time line: activity by category over the whole width, and below it a track for each process and thread, or CPU. */
 
 import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
-import { activityOf, busyOf, joined, processesOf } from "../model/activity.js";
+import { activityOf, find, lanesOf } from "../model/activity.js";
 import { binnedMarks } from "../model/marks.js";
+import { shownRows, taskTree } from "../model/task_tree.js";
 import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, prepared } from "./elements.js";
+import { button, el, inks, marked, prepared } from "./elements.js";
 
-const RULER = 18, TALL = 72, LOW = 26, IDLE = 0.01, FEW = 12, MOST_BINS = 1200, SAMPLES_EACH = 4;
+const RULER = 18, TALL = 72, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4;
 
 export class Tracks {
-  /* parts: {box, all, list, legend}; told: {shown(), selected(), select(range, moving), name(lane, by), process(pid), pick(kind, value), picked(kind),
-     dark(), say(text)} */
+  /* parts: {all, list, legend}; told: {shown(), selected(), select(range, moving), command(pid), name(row, level), pick(row), isPicked(row), pickCategory(category),
+     category() -> the picked one, dark(), pattern()} */
   constructor(parts, told) {
-    Object.assign(this, parts, { told, by: "thread", open: new Set(), showsIdle: false, rows: [] });
+    Object.assign(this, parts, { told, by: "thread", turned: new Set(), showsIdle: false, rows: [] });
     brush(this.all, told);
   }
 
   load(profile, choice, by, categoryOf, hits, markRows) {
-    Object.assign(this, { profile, choice, by, markRows });
-    this.bins = Math.max(40, Math.min(MOST_BINS, Math.floor((this.all.clientWidth || 800) / 2), this.binsOfSamples()));
-    this.activity = activityOf(profile, choice, by, this.told.shown(), this.bins, categoryOf, hits);
+    Object.assign(this, { profile, choice, by, categoryOf, hits, markRows });
     this.tick = profile.tick;
+    const lanes = lanesOf(profile, choice, by);
+    this.tree = by === "cpu" ? lanes.map(one => ({ kind: "cpu", value: one.lane, name: "", recording: one.recording, weight: one.weight, ran: one.ran, lanes: [one], below: [] }))
+      : taskTree(lanes, profile.threads, pid => this.told.command(pid));
     this.arrange();
+  }
+
+  /* A search finds rows by name, which come first, and else what they ran. */
+  search(hits, markRows) {
+    Object.assign(this, { hits, markRows });
+    const isOfNames = this.by !== "cpu" && this.told.pattern() && this.profile.threads.some(([, , name]) => this.told.pattern().test(name));
+    if (isOfNames || this.finds) { this.finds = isOfNames; this.arrange(); return; }
+    find(this.profile, this.choice, this.activity, hits);
+    this.draw();
   }
 
   /* As many bins as have some samples each: shorter ones show only when a sample was taken. */
@@ -35,27 +46,18 @@ export class Tracks {
     return Math.floor((to - from) * profile.tick / (SAMPLES_EACH * usual));
   }
 
-  /* Rows: processes with their threads, or CPUs. */
+  /* Rows: groups, processes and threads, or CPUs. */
   arrange() {
-    const { tracks } = this.activity, rows = this.profile.lanes.map(lane => ({ lane, kind: "lane" }));
-    let idle = 0;
-    if (this.by === "cpu") tracks.forEach(track => rows.push({ track, kind: "cpu", value: track.lane, level: 0 }));
-    else {
-      const processes = processesOf(tracks, this.profile.threads, IDLE);
-      processes.forEach((process, place) => {
-        if ((process.isIdle || place >= FEW) && !this.showsIdle) { idle += process.tracks.length; return; }
-        const several = process.tracks.length > 1, track = several ? joined(process.tracks, this.bins) : process.tracks[0];
-        const key = process.pid * 2 + process.recording, isOpen = this.open.has(key) !== (place === 0 && several);
-        const [kind, value] = several ? ["process", process.pid] : ["thread", track.lane];
-        rows.push({ track, kind, value, level: 0, key: several ? key : null, isOpen, threads: process.tracks.length });
-        if (!several || !isOpen) return;
-        const busy = this.showsIdle ? process.tracks : busyOf(process.tracks, IDLE).slice(0, FEW);
-        idle += process.tracks.length - busy.length;
-        busy.forEach(one => rows.push({ track: one, kind: "thread", value: one.lane, level: 1 }));
-      });
-    }
-    this.rows = rows;
-    this.list.replaceChildren(...rows.map(row => this.row(row)), ...this.fold(idle));
+    const { profile, choice, by, told } = this, pattern = told.pattern(), isCpu = by === "cpu";
+    this.bins = Math.max(40, Math.min(MOST_BINS, Math.floor((this.all.clientWidth || 800) / 2), this.binsOfSamples()));
+    const { shown, folded } = shownRows(this.tree, {
+      isOpen: (row, place, level) => this.turned.has(row.path) !== (place === 0 && level === 0 && row.kind === "process"),
+      isFound: row => !!pattern && !isCpu && row.kind !== "cpu" && pattern.test(row.name),
+      showsIdle: this.showsIdle || isCpu, least: IDLE, few: FEW, most: isCpu ? Infinity : MOST });
+    this.activity = activityOf(profile, choice, by, told.shown(), this.bins, this.categoryOf, this.hits, shown.map(({ row }) => row.lanes));
+    this.rows = [...profile.lanes.map(lane => ({ lane, kind: "lane" })),
+      ...shown.map(({ row, level, isOpen }, i) => ({ ...row, row, level, isOpen, track: this.activity.tracks[i] }))];
+    this.list.replaceChildren(...this.rows.map(row => this.row(row)), ...this.fold(folded));
     this.legends();
     this.draw();
   }
@@ -64,7 +66,8 @@ export class Tracks {
 
   fold(idle) {
     if (!idle && !this.showsIdle) return [];
-    const text = this.showsIdle ? "Fold idle threads" : `${counted(idle, "thread")} with less than 1\u00a0%${this.hasWaits() ? " of the CPU time" : ""}`;
+    const least = this.showsIdle ? "; search for their names" : ` with less than 1\u00a0%${this.hasWaits() ? " of the CPU time" : ""}`;
+    const rest = idle ? `${counted(idle, "thread")}${least}` : "", text = this.showsIdle ? `Fold idle threads${rest && ` (${rest})`}` : rest;
     return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 
@@ -82,12 +85,13 @@ export class Tracks {
 
   row(row) {
     if (row.kind === "lane") return this.laneRow(row);
-    const { told } = this, name = row.kind === "process" ? told.process(row.value, row.threads, row.track) : told.name(row.track, row.kind, row.level);
-    const label = button(name, () => told.pick(row.kind, row.value), { className: "track-name", title: `${name}: ${this.loadOf(row.track)}` });
-    label.setAttribute("aria-label", `${name}: ${this.loadOf(row.track)}`);
-    label.setAttribute("aria-pressed", String(told.picked(row.kind) === row.value));
-    const open = row.key !== null && row.key !== undefined
-      ? [button(row.isOpen ? "\u25be" : "\u25b8", () => { if (!this.open.delete(row.key)) this.open.add(row.key); this.arrange(); },
+    const { told } = this, name = told.name(row, row.level), about = `${name}: ${this.loadOf(row.track)}`;
+    const label = button("", () => told.pick(row.row), { className: "track-name", title: about });
+    label.append(...marked(name, told.pattern()));
+    label.setAttribute("aria-label", about);
+    label.setAttribute("aria-pressed", String(told.isPicked(row.row)));
+    const open = row.below.length
+      ? [button(row.isOpen ? "\u25be" : "\u25b8", () => { if (!this.turned.delete(row.path)) this.turned.add(row.path); this.arrange(); },
         { className: "opener", "aria-label": `threads of ${name}`, "aria-expanded": row.isOpen })] : [];
     const names = el("div.track-names", {}, ...open, label);
     names.dataset.level = row.level;
@@ -116,7 +120,7 @@ export class Tracks {
       const sign = el("span.sign"), isWait = category === WAITING;
       sign.style.background = token(category, dark);
       const size = isWait && seconds ? duration(sums[place]) : `${(100 * sums[place] / ran).toFixed(sums[place] / ran < 0.095 ? 1 : 0)}\u00a0%`;
-      const entry = button("", () => this.told.pick("category", category), { className: "entry", "aria-pressed": this.told.picked("category") === category, disabled: isWait });
+      const entry = button("", () => this.told.pickCategory(category), { className: "entry", "aria-pressed": this.told.category() === category, disabled: isWait });
       entry.append(sign, `${CATEGORIES[category]} ${size}`);
       return [entry];
     }));
@@ -126,12 +130,12 @@ export class Tracks {
     if (!this.activity) return;
     const ink = inks(), dark = this.told.dark();
     this.drawAll(ink, dark);
-    for (const { track, lane, canvas, kind, value } of this.rows) {
-      const [pen, width] = prepared(canvas, LOW);
+    for (const row of this.rows) {
+      const { track, lane, canvas, kind, lanes } = row, [pen, width] = prepared(canvas, LOW);
       if (!canvas.clientWidth) continue;
       if (lane) { this.waits(pen, lane, width, ink); continue; }
-      this.bars(pen, track, width, 1, LOW - 1, this.activity.unit * (kind === "process" ? Math.max(1, track.most(false) / this.activity.unit) : 1), dark, ink);
-      if (this.markRows) this.ticks(pen, width, kind, value, ink);
+      this.bars(pen, track, width, 1, LOW - 1, this.activity.unit * (lanes.length > 1 ? Math.max(1, track.most(false) / this.activity.unit) : 1), dark, ink);
+      if (this.markRows && kind !== "cpu") this.ticks(pen, width, lanes, ink);
       this.veil(pen, width, LOW, ink);
     }
   }
@@ -189,10 +193,9 @@ export class Tracks {
     this.veil(pen, width, LOW, ink);
   }
 
-  /* The marks of a thread or process, as short strokes at the top. */
-  ticks(pen, width, kind, value, ink) {
-    if (kind === "cpu") return;
-    const { marks, threads } = this.profile, rows = this.markRows.filter(row => kind === "thread" ? marks.thread[row] === value : (threads[marks.thread[row]] || [])[0] === value);
+  /* The marks of a row's threads, as short strokes at the top. */
+  ticks(pen, width, lanes, ink) {
+    const { marks } = this.profile, threads = new Set(lanes.map(lane => lane.lane)), rows = this.markRows.filter(row => threads.has(marks.thread[row]));
     pen.fillStyle = ink("--mark");
     for (const bin of binnedMarks(marks, rows, this.told.shown(), this.bins).keys()) pen.fillRect(bin * width / this.bins, 0, 1.5, 4);
   }

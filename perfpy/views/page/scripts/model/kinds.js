@@ -1,0 +1,162 @@
+/* The index of samples: their kinds, and sums by kind over time.
+
+A kind is a stack, a thread, a CPU and a site in code. Most samples share theirs with many others, so that what filters and searches
+decide is decided by kind. There are fewer stacks than kinds: without a filter of tasks, stacks are added up, and prefix sums over time leave
+only two short pieces of a range to add. */
+
+const MOST_SUMS = 2_000_000, MOST_BLOCKS = 256, LEAST_BLOCKS = 8, LEAST_BLOCK = 2048; /* samples */
+
+/* of: the kind of each row; kinds: {n, node, thread, cpu, site: of each, weight, count: sums}. Columns may be missing. */
+function numbered({ n, node, thread, cpu, site, weight, count }) {
+  const none = node.subarray(0, 0), of = new Uint32Array(n), [a, b, c] = [thread || none, cpu || none, site || none];
+  const hasThread = !!thread, hasCpu = !!cpu, hasSite = !!site;
+  let slots = new Int32Array(1 << 12).fill(-1), first = new Uint32Array(1 << 11), kinds = 0;
+  const hash = row => {
+    let h = Math.imul(node[row] + 1, 0x9e3779b1);
+    if (hasThread) h = Math.imul(h ^ a[row], 0x85ebca6b) ^ h >>> 15;
+    if (hasCpu) h = Math.imul(h ^ b[row], 0xc2b2ae35) ^ h >>> 13;
+    if (hasSite) h = Math.imul(h ^ c[row], 0x27d4eb2f) ^ h >>> 16;
+    return (h ^ h >>> 15) >>> 0;
+  };
+  for (let row = 0; row < n; row++) {
+    const mask = slots.length - 1;
+    let slot = hash(row) & mask, kind = slots[slot];
+    while (kind >= 0) {
+      const other = first[kind];
+      if (node[other] === node[row] && (!hasThread || a[other] === a[row]) && (!hasCpu || b[other] === b[row]) && (!hasSite || c[other] === c[row])) break;
+      kind = slots[slot = slot + 1 & mask];
+    }
+    if (kind < 0) {
+      kind = slots[slot] = kinds++;
+      first[kind] = row;
+      if (kinds === first.length) {
+        const larger = new Uint32Array(2 * kinds);
+        larger.set(first);
+        first = larger;
+        slots = new Int32Array(4 * kinds).fill(-1);
+        for (let one = 0; one < kinds; one++) {
+          let free = hash(first[one]) & slots.length - 1;
+          while (slots[free] >= 0) free = free + 1 & slots.length - 1;
+          slots[free] = one;
+        }
+      }
+    }
+    of[row] = kind;
+  }
+  const chosen = column => {
+    const values = column && new Uint32Array(kinds);
+    for (let kind = 0; values && kind < kinds; kind++) values[kind] = column[first[kind]];
+    return values;
+  };
+  const sums = zeros(kinds);
+  addRows(sums, { of, weight, count }, 0, n);
+  return { of, kinds: { n: kinds, node: chosen(node), thread: chosen(thread), cpu: chosen(cpu), site: chosen(site), ...sums } };
+}
+
+/* The distinct stacks of kinds, in the same form, and the stack of each kind. nodes: of the tree. */
+function stacksOf(kinds) {
+  const { n, node, weight, count } = kinds, numberOf = new Int32Array(node.reduce((a, b) => Math.max(a, b), 0) + 1).fill(-1), of = new Uint32Array(n);
+  let stacks = 0;
+  for (let kind = 0; kind < n; kind++) {
+    if (numberOf[node[kind]] < 0) numberOf[node[kind]] = stacks++;
+    of[kind] = numberOf[node[kind]];
+  }
+  const found = { n: stacks, node: new Uint32Array(stacks), weight: new Float64Array(stacks), count: new Float64Array(stacks) };
+  for (let kind = 0; kind < n; kind++) {
+    const stack = of[kind];
+    found.node[stack] = node[kind];
+    found.weight[stack] += weight[kind];
+    found.count[stack] += count[kind];
+  }
+  return { stacks: found, stackOf: of };
+}
+
+const zeros = n => ({ weight: new Float64Array(n), count: new Float64Array(n) });
+
+/* Adds the rows [from, to) of a table to sums by kind, or by what each kind is part of. */
+function addRows(sums, { of, weight, count }, from, to, partOf = null) {
+  const weights = sums.weight, counts = sums.count;
+  if (!partOf && !count) for (let row = from; row < to; row++) { weights[of[row]] += weight[row]; counts[of[row]]++; }
+  else for (let row = from; row < to; row++) {
+    const one = partOf ? partOf[of[row]] : of[row];
+    weights[one] += weight[row];
+    counts[one] += count ? count[row] : 1;
+  }
+}
+
+/* The sums by stack of all rows before each block. */
+function prefixOf(table) {
+  const { n, stackOf } = table, stacks = table.stacks.n, blocks = Math.min(MOST_BLOCKS, Math.floor(MOST_SUMS / Math.max(1, stacks)), Math.floor(n / LEAST_BLOCK));
+  if (blocks < LEAST_BLOCKS) return null;
+  const size = Math.ceil(n / blocks), prefix = { size, blocks, ...zeros(blocks * stacks) }, sums = zeros(stacks);
+  for (let block = 0; block < blocks; block++) {
+    prefix.weight.set(sums.weight, block * stacks);
+    prefix.count.set(sums.count, block * stacks);
+    addRows(sums, table, Math.min(n, block * size), Math.min(n, (block + 1) * size), stackOf);
+  }
+  return prefix;
+}
+
+/* A table of samples with its index in place of the columns that it replaces. keeps: whether these are needed, too. */
+export function indexed(columns, keeps = false) {
+  const { node, thread, cpu, site, count, ...table } = columns, isSingle = !count || count.every(one => one === 1);
+  Object.assign(table, numbered({ ...columns, count: isSingle ? null : count }), { count: isSingle ? null : count, last: null });
+  Object.assign(table, stacksOf(table.kinds));
+  table.prefix = table.time ? prefixOf(table) : null;
+  return keeps ? { ...columns, ...table } : table;
+}
+
+/* A table whose rows are kinds. */
+export function asKinds({ node, thread, cpu, site, weight, count, ...table }) {
+  const kinds = { n: table.n, node, thread, cpu, site, weight: Float64Array.from(weight), count: Float64Array.from(count) };
+  return { ...table, kinds, ...stacksOf(kinds) };
+}
+
+/* The first row whose value is not less than a limit; values ascend. */
+export function firstNotBelow(values, limit) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < limit) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+/* Adds of waits, which end at their times, the parts within the range. */
+function addParts(sums, { of, time, weight, count, n }, [from, to], tick, partOf) {
+  const begin = from * tick, end = to * tick;
+  for (let row = firstNotBelow(time, from); row < n; row++) {
+    const stop = time[row] * tick, part = Math.min(stop, end) - Math.max(stop - weight[row], begin);
+    if (part <= 0) continue;
+    const one = partOf ? partOf[of[row]] : of[row];
+    sums.weight[one] += part;
+    sums.count[one] += count ? count[row] : 1;
+  }
+}
+
+/* Adds the rows [from, to) to sums by stack: whole blocks by their prefix sums. */
+function addStacks(sums, table, from, to) {
+  const { prefix, stackOf, stacks: { n } } = table, first = prefix ? Math.ceil(from / prefix.size) : 0;
+  const last = prefix ? Math.min(prefix.blocks - 1, Math.floor(to / prefix.size)) : 0;
+  if (last <= first) { addRows(sums, table, from, to, stackOf); return; }
+  for (let stack = 0, a = first * n, b = last * n; stack < n; stack++, a++, b++) {
+    sums.count[stack] = prefix.count[b] - prefix.count[a];
+    sums.weight[stack] = prefix.weight[b] - prefix.weight[a];
+  }
+  addRows(sums, table, from, first * prefix.size, stackOf);
+  addRows(sums, table, last * prefix.size, to, stackOf);
+}
+
+/* The sums of a table by kind, or by stack, in a range of ticks or in all: {units: the kinds or stacks, weight, count}. The last range is kept. */
+export function sumsWithin(table, range, tick, byStack) {
+  const of = byStack ? "stacks" : "kinds", all = (table.sums || table)[of];
+  if (!range || !table.time) return { units: all, weight: all.weight, count: all.count };
+  const last = table.last && table.last[of], [from, to] = range;
+  if (last && last.from === from && last.to === to) return last;
+  const units = table[of], sums = zeros(units.n), rows = () => [firstNotBelow(table.time, from), firstNotBelow(table.time, to)];
+  if (table.off) addParts(sums, table, range, tick, byStack ? table.stackOf : null);
+  else if (byStack) addStacks(sums, table, ...rows());
+  else addRows(sums, table, ...rows());
+  table.last = { ...table.last, [of]: { units, ...sums, from, to } };
+  return table.last[of];
+}

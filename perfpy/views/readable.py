@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 
+_PRECISE_CLOCK: Final = re.compile(r"^((?:task|cpu)-clock):p+(\w*)$")
 #: a function's qualified name, and the file of its code; C++ may have a namespace py, too
 _PYTHON: Final = re.compile(r"(?:^|(?<=\] ))" + PYTHON_MARK + r"([^:(]+):(?!:)(.+)$")
 #: V8's names in perf maps: KIND:NAME FILE:LINE:COLUMN, with a mark of the compiler's tier before the name
@@ -54,6 +55,15 @@ def at_a_glance(name: str) -> str:
     """
     readable_name = readable(name)
     return shorten_name(name) if readable_name == name else readable_name
+
+
+def event_name(name: str) -> str:
+    """Return an event's name for people: the modifier of precision means nothing for a clock.
+
+    >>> event_name("task-clock:ppp"), event_name("cpu-clock:pppu"), event_name("cycles:ppp")
+    ('task-clock', 'cpu-clock:u', 'cycles:ppp')
+    """
+    return _PRECISE_CLOCK.sub(lambda match: match[1] + (f":{match[2]}" if match[2] else ""), name)
 
 
 def source_file(name: str) -> str:

@@ -299,7 +299,7 @@ class UnwoundOutput(RecordOutput):
                 self._give_up("unwinding was interrupted")
             elif end and time.monotonic() >= end and not self._finished:
                 end = 0.0
-                self.tell("note: unwinding the remaining stacks; another Ctrl-C stores them instead")
+                self.tell("note: unwinding the remaining stacks; Ctrl-C stores them as they are")
 
     def finish(self, features: Mapping[int, bytes]) -> None:
         """Complete the current file; with the last one also that of the raw stacks, if there is one."""

@@ -15,7 +15,7 @@ from perfpy.abi.flags import PerfType, SoftwareId
 from perfpy.analysis.differences import LEVEL, Amount, changed_rows, has_grown_or_shrunk, totals
 from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import readable
+from perfpy.views.readable import event_name, readable
 from perfpy.views.verdict.comparisons import change_verdict
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Event:
         before, after = self._totals
         self._console.print()
         header = "".join(f"{word:>{_WIDTH}}" for word in ("before", "after", "change"))
-        _line(self._console, Text.assemble((f"{visible(self._difference.event):18}"[:18], "bold"), (header, "dim")))
+        _line(self._console, Text.assemble((f"{visible(event_name(self._difference.event)):18}"[:18], "bold"), (header, "dim")))
         self._total("samples", before.samples, after.samples, _number)
         certain = has_grown_or_shrunk(before, after)
         self._total("cost", before.period, after.period, self._amount, "" if certain else "within noise")

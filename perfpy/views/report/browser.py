@@ -29,7 +29,7 @@ from perfpy.untrusted.destinations import create_new
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.cursor_list import CursorList
-from perfpy.views.readable import at_a_glance
+from perfpy.views.readable import at_a_glance, event_name
 from perfpy.views.report.screen import begins_with_wait
 from perfpy.views.report.screen_table import RECURSIVE, ScreenColumns, fit_text
 from perfpy.views.report.share_colour import style
@@ -542,7 +542,7 @@ class BrowsedReport:
         """Return the event, the number of samples, and the filters."""
         histogram = self.histogram
         samples = histogram.leader.samples
-        text = f"{visible(event_title(histogram, skip_empty=True))}: {samples:,} {plural(samples, 'sample')}"
+        text = f"{visible(event_name(event_title(histogram, skip_empty=True)))}: {samples:,} {plural(samples, 'sample')}"
         if len(self._tables) > 1:
             text += f"  ({self._index + 1} of {len(self._tables)} events)"
         if self.filters:

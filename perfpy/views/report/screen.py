@@ -29,7 +29,7 @@ from perfpy.errors import plural
 from perfpy.symbols.interning import sum_by
 from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import at_a_glance, short_path, source_file
+from perfpy.views.readable import at_a_glance, event_name, short_path, source_file
 from perfpy.views.report.screen_table import (
     NO_NOTES,
     OF_FUNCTIONS,
@@ -212,7 +212,7 @@ def _show_table(report: Report, histogram: Histogram, console: Console, options:
     columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees, lines=lines)
     samples = sum(event.samples for event in histogram.events)
     title = f"  {samples:,} {plural(samples, 'sample')}"
-    name = fit_text(visible(event_title(histogram, skip_empty=True)), console.width)
+    name = fit_text(visible(event_name(event_title(histogram, skip_empty=True))), console.width)
     for before, common in zip(["; these rows: ", *[", "] * len(columns.common)], columns.common, strict=False):
         title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
     console.print()

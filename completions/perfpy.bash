@@ -244,7 +244,7 @@ _perfpy()
         workload="yes"
         ;;
     stacks)
-        options="-p --pid --json -h --help"
+        options="-p --pid --locks --json -h --help"
         ;;
     leaks)
         options="-p --pid -d --duration --small-objects --json -h --help"

@@ -300,6 +300,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -x -a '(__fish_complet
 
 complete -c perfpy -n __fish_use_subcommand -f -a stacks -d 'print what the threads of a process do or wait for now'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'print the stacks of these processes'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l locks -f -d 'print only threads that wait for locks, and their holders'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l json -f -d 'print one JSON object'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l help -f -d 'show this text'

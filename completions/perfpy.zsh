@@ -450,6 +450,7 @@ _perfpy() {
             _arguments -s -S \
                 '*-p+[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
+                '*--locks[print only threads that wait for locks, and their holders]' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \

@@ -45,8 +45,9 @@ class WaitTarget(NamedTuple):
         call: the system call; "" outside of calls, or if that is not readable.
         of: its descriptors, for people; "" for none.
         thread: the thread whose end is waited for; 0: none.
-        lock: the address of a mutex; 0: none.
-        holder: the thread that holds the mutex; 0: unknown.
+        lock: the address of a mutex or a monitor of Java; 0: none.
+        holder: the thread that holds the lock; 0: unknown.
+        monitor: the class of the monitor's object, "an object" if that is unknown; "" for a mutex.
     """
 
     call: str = ""
@@ -54,6 +55,7 @@ class WaitTarget(NamedTuple):
     thread: int = 0
     lock: int = 0
     holder: int = 0
+    monitor: str = ""
 
 
 class WaitTargets:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SECONDS: Final = 10  # of recording a running process
 _MOMENT: Final = 0.3  # seconds without a running thread after which a process is taken to wait
 _LOOK: Final = 0.02  # seconds between two looks at it
+#: threads of the JVM that wake up regularly in a program that does nothing
+_TICKING: Final = (b"VM Periodic Tas", b"VM Thread", b"Monitor Deflati", b"G1 Service", b"G1 Young RemSet", b"Common-Cleaner")
 _KILLED: Final = 128  # plus the number of a signal: an exit status
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
@@ -118,6 +120,8 @@ def record_and_report_processes(pids: Sequence[int]) -> int:
 
 def print_stacks_if_idle(pids: Sequence[int]) -> None:
     """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
+    from perfpy.capture.runtimes.attaching import is_java
+
     before = _run_times(pids)
     end = time.monotonic() + _MOMENT
     is_idle = bool(before)
@@ -125,10 +129,11 @@ def print_stacks_if_idle(pids: Sequence[int]) -> None:
         time.sleep(_LOOK)
         is_idle = before == _run_times(pids)
     if is_idle:
-        print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(map(str, pids))}", file=sys.stderr)
+        words = [*(["--locks"] if any(map(is_java, pids)) else ()), *map(str, pids)]  # a JVM has many idle threads
+        print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
         sys.stderr.flush()
         with suppress(PerfError):  # the recording comes all the same
-            load_command("stacks").run("stacks", [*map(str, pids)])
+            load_command("stacks").run("stacks", words)
             print(flush=True)
 
 
@@ -140,8 +145,10 @@ def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
     times = {}
     for pid in pids:
         for tid in procfs.threads(pid):
-            state = procfs.read(f"{pid}/task/{tid}/stat", 4096).rpartition(b")")[2].split()[:1]
-            if state == [b"R"]:
+            comm, _, fields = procfs.read(f"{pid}/task/{tid}/stat", 4096).partition(b" (")[2].rpartition(b") ")
+            if comm in _TICKING:
+                continue
+            if fields[:1] == b"R":
                 return {}
             times[tid] = procfs.read(f"{pid}/task/{tid}/schedstat", 4096)
             if not times[tid]:

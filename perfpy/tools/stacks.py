@@ -7,6 +7,7 @@ the stacks of threads that sleep as well (perfpy.capture.sleeping_threads). The 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _MOST_PIDS: Final = 1 << 31
 _SECONDS: Final = "0.1"  # of recording
+_OBJECT: Final = "an object"  # of an unknown class
+#: a method of a program in Java, not of Java's library
+_JAVA_METHOD: Final = re.compile(r"[\w.$\[\]]+ (?!java[.x]|jdk\.|sun\.)[\w$]+(?:[.$][\w$]+)+\(")
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
 
@@ -32,6 +36,7 @@ class StacksCommandOptions(CommandOptions):
     """Options of `perfpy stacks`."""
 
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
+    locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = words("[PID ...]")
 
@@ -86,6 +91,8 @@ def run(options: StacksCommandOptions) -> None:
         if not (pid.isdecimal() and 0 < int(pid) < _MOST_PIDS):
             fail(f"{visible(pid)}: expected process ids, separated by commas")
     processes = [read_process(int(pid)) for pid in given]
+    if options.locks:
+        processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:
         import json  # rarely needed
 
@@ -96,11 +103,14 @@ def run(options: StacksCommandOptions) -> None:
             print()
         for line in process_lines(process):
             print(line)
+        if options.locks and not process.threads:
+            print("no thread waits for a lock with a known holder")
 
 
 def read_process(pid: int) -> CurrentProcess:
     """Read the stacks of all threads of a process. Raises PerfError if none can be read."""
     from perfpy.capture.python_frames.current_stacks import STATES, process_stacks  # --help needs no numpy
+    from perfpy.capture.runtimes.hotspot_monitors import monitor_waits
     from perfpy.capture.sleeping_threads import sleepers
     from perfpy.capture.wait_targets import WaitTarget, WaitTargets
     from perfpy.kernel.procfs import ProcFs
@@ -118,12 +128,16 @@ def read_process(pid: int) -> CurrentProcess:
     of_python = {thread.tid: thread for thread in python.threads} if python else {}
     native: dict[int, list[NativeFrame]] = {}
     locks: dict[int, str] = {}
-    targets_of = WaitTargets(pid, {tid: innermost_tid(pid, tid) or tid for tid in tids})
+    inner_tids = {tid: innermost_tid(pid, tid) or tid for tid in tids}
+    targets_of = WaitTargets(pid, inner_tids)
     sleeping = {thread.tid: thread for thread in sleepers(tids, procfs, 0)}
     targets = {tid: targets_of.of(thread) for tid, thread in sleeping.items()}
+    for tid, wait in monitor_waits(pid, inner_tids).items():
+        if tid in targets:
+            targets[tid] = WaitTarget("futex", lock=wait.monitor, holder=wait.holder, monitor=wait.of_class or _OBJECT)
     if others := [tid for tid in tids if tid not in of_python]:
         try:
-            native, locks = _recorded_stacks(pid, others, {tid: target.lock for tid, target in targets.items()})
+            native, locks = _recorded_stacks(pid, others, {tid: 0 if target.monitor else target.lock for tid, target in targets.items()})
             missing = ""
         except PerfError as error:
             if python is None:
@@ -223,7 +237,7 @@ def waiting_text(thread: CurrentThread) -> str:
         return f"{target.call}() for the end of thread {target.thread}"
     if target.lock:
         held = f", held by thread {target.holder}" if target.holder else ""
-        return f"{target.call}() for the mutex {visible(thread.lock) or f'at {target.lock:#x}'}{held}"
+        return f"{target.call}() for {_lock_name(thread)}{held}"
     if target.call:
         return f"{target.call}()" + (f" on {visible(target.of)}" if target.of else "")
     return visible(thread.python.wait) if thread.python else ""
@@ -242,12 +256,33 @@ def _deadlocks(threads: Sequence[CurrentThread]) -> Iterator[str]:
         if tid in circle:
             circle = circle[circle.index(tid) :]
             told.update(circle)
-            parts = [f"thread {one} waits for {_lock_name(of_tid[one])}, which thread {of_tid[one].target.holder} holds" for one in circle]
+            parts = [
+                f"thread {one}{_method(of_tid[one])} waits for {_lock_name(of_tid[one])}, which thread {of_tid[one].target.holder} holds"
+                for one in circle
+            ]
             yield f"\nDeadlock: {'; '.join(parts)}."
 
 
 def _lock_name(thread: CurrentThread) -> str:
-    return visible(thread.lock) or f"the mutex at {thread.target.lock:#x}"
+    target = thread.target
+    if target.monitor:
+        return f"the monitor of {visible(target.monitor)} at {target.lock:#x}"
+    return f"the mutex {visible(thread.lock) or f'at {target.lock:#x}'}"
+
+
+def _method(thread: CurrentThread) -> str:
+    """Return the innermost method of a Java program, as ", in Bank.transfer(),"; "" without one."""
+    from perfpy.views.verdict.sentence import function_text  # only for deadlocks
+
+    methods = (frame.function for frame in thread.frames if _JAVA_METHOD.match(frame.function))
+    method = next(methods, "")
+    return f", in {function_text(method)}," if method else ""
+
+
+def threads_of_locks(threads: Sequence[CurrentThread]) -> list[CurrentThread]:
+    """Return the threads that wait for locks, and the holders of these."""
+    holders = {thread.target.holder for thread in threads if thread.target.lock}
+    return [thread for thread in threads if thread.target.lock or thread.tid in holders]
 
 
 def _own_part(frames: Sequence[NativeFrame]) -> Sequence[NativeFrame]:

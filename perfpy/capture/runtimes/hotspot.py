@@ -245,7 +245,7 @@ class JavaProcess:
         """Open the JVM of a pid, with its mapped library."""
         memory = ProcessMemory(pid)
         try:
-            return cls(memory, _exported_addresses(pid, library))
+            return cls(memory, exported_addresses(pid, library))
         except BaseException:
             memory.close()
             raise
@@ -345,7 +345,7 @@ def library_of(pid: int, procfs: ProcFs) -> tuple[int, str] | None:
     return None
 
 
-def _exported_addresses(pid: int, library: tuple[int, str]) -> dict[str, int]:
+def exported_addresses(pid: int, library: tuple[int, str]) -> dict[str, int]:
     """Return the addresses of the variables that lead to the tables."""
     base, name = library
     path = dso.seen_by(pid, name)
@@ -502,10 +502,11 @@ def external_name(of_class: str, name: str, descriptor: str) -> str:
     parameters, _, result = descriptor.removeprefix("(").partition(")")
     types = ", ".join(_types(parameters))
     before = "".join(_types(result)[:1])
-    return one_line(f"{before} {_class(of_class)}.{name}({types})"[:_LONGEST])
+    return one_line(f"{before} {external_class(of_class)}.{name}({types})"[:_LONGEST])
 
 
-def _class(name: str) -> str:
+def external_class(name: str) -> str:
+    """Return a class's name as Java programs write it."""
     return name.replace("/", ".").replace("+0x", "/0x")  # hidden classes: App$$Lambda+0x7f...
 
 
@@ -520,7 +521,7 @@ def _types(descriptor: str) -> list[str]:
         if descriptor[index : index + 1] == "L":
             end = descriptor.find(";", index)
             end = len(descriptor) if end < 0 else end
-            types.append(_class(descriptor[index + 1 : end]) + arrays)
+            types.append(external_class(descriptor[index + 1 : end]) + arrays)
         else:
             end = index
             types.append(_PRIMITIVE.get(descriptor[index : index + 1], "?") + arrays)

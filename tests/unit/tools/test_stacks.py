@@ -66,6 +66,31 @@ def test_circles_are_deadlocks_each_told_once():
     ]
 
 
+def monitor(holder: int, of_class: str = "java.lang.Object") -> WaitTarget:
+    return WaitTarget("futex", lock=0x10, holder=holder, monitor=of_class)
+
+
+def test_monitors_are_named_by_class_and_deadlocks_by_method():
+    frames = [NativeFrame("ObjectMonitor::enter(JavaThread*)", "", 0, "libjvm.so"), NativeFrame("void java.lang.A.run()", "", 0, "")]
+    threads = [
+        thread(tid, monitor(3 - tid), frames=[*frames, NativeFrame(f"void Bank.{name}(int)", "", 0, "")])
+        for tid, name in ((1, "debit"), (2, "credit"))
+    ]
+    told = lines(*threads)
+    held = "the monitor of java.lang.Object at 0x10"
+    assert told[1].strip() == (
+        f"Deadlock: thread 1, in Bank.debit(), waits for {held}, which thread 2 holds; thread 2, in Bank.credit(), waits for {held}, "
+        "which thread 1 holds."
+    )
+    assert told[2] == f"Thread 1 (work): sleeping in futex() for {held}, held by thread 2"
+    assert "\x1b" not in "".join(lines(thread(1, monitor(0, "\x1b[2J"))))
+
+
+def test_threads_of_locks_are_the_waiting_and_their_holders():
+    threads = [thread(1, mutex(2)), thread(2), thread(3, WaitTarget("read")), thread(4, mutex(0))]
+    assert [one.tid for one in stacks.threads_of_locks(threads)] == [1, 2, 4]
+
+
 def test_what_is_missing_is_said_last():
     assert lines(thread(7), missing="1 more thread without Python functions: no")[-1].endswith("functions: no")
 

@@ -1,0 +1,134 @@
+"""Java's monitors: for which object each thread waits, and which thread holds its monitor, read from the memory of a running JVM.
+
+The JVM is not stopped. The lists of threads and monitors may change during the reading: what does not fit together is left out.
+
+Layouts: OpenJDK, vmStructs.cpp: ThreadsSMRSupport::_java_thread_list, ThreadsList, JavaThread::_current_pending_monitor, ObjectMonitor,
+OopHandle (a pointer to a pointer to an object), CompressedKlassPointers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.capture.process_memory import ProcessMemory
+from perfpy.capture.runtimes.hotspot import exported_addresses, external_class, library_of
+from perfpy.capture.runtimes.hotspot_code import VmStructs
+from perfpy.kernel.procfs import ProcFs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_MOST_THREADS: Final = 1 << 14
+_LONGEST: Final = 512  # bytes of a class's name
+_CLASS_NAME: Final = re.compile(r"[\w$/\[;.+-]+")
+
+
+class MonitorWait(NamedTuple):
+    """A thread's wait for a monitor.
+
+    Attributes:
+        monitor: its address in the JVM.
+        of_class: the class of its object; "" if it is unknown.
+        holder: the thread that holds it; 0: unknown.
+    """
+
+    monitor: int
+    of_class: str
+    holder: int
+
+
+class _JavaThread(NamedTuple):
+    """A thread: its address in the JVM, its number, the bounds of its stack, and the monitor that it waits for (0: none)."""
+
+    address: int
+    tid: int
+    stack: range
+    monitor: int
+
+
+def monitor_waits(pid: int, inner_tids: Mapping[int, int]) -> dict[int, MonitorWait]:
+    """Return thread -> its wait, for the threads of a process that wait for a monitor; empty if the process is no JVM, or not readable.
+
+    Args:
+        pid: the process.
+        inner_tids: thread -> its number in the process's own pid namespace.
+    """
+    library = library_of(pid, ProcFs())
+    if library is None:
+        return {}
+    try:
+        memory = ProcessMemory(pid)
+    except OSError:  # of another user
+        return {}
+    try:
+        vm = VmStructs(memory, exported_addresses(pid, library))
+        return Monitors(memory, vm).waits({inner: tid for tid, inner in inner_tids.items()})
+    except (OSError, LookupError, ValueError):  # it ends, or has other structures
+        return {}
+    finally:
+        memory.close()
+
+
+class Monitors:
+    """The monitors of one JVM. Raises LookupError if this version does not have the structures."""
+
+    def __init__(self, memory: ProcessMemory, vm: VmStructs) -> None:
+        self._memory = memory
+        self._list = vm.field(("ThreadsSMRSupport", "_java_thread_list")).offset
+        self._length = vm.field(("ThreadsList", "_length"))
+        self._threads = vm.field(("ThreadsList", "_threads")).offset
+        self._of_thread = [
+            vm.field(("JavaThread", name)).offset for name in ("_osthread", "_stack_base", "_stack_size", "_current_pending_monitor")
+        ]
+        self._thread_id = vm.field(("OSThread", "_thread_id"))
+        self._owner = vm.field(("ObjectMonitor", "_owner")).offset
+        self._object = vm.field(("ObjectMonitor", "_object")).offset
+        self._class_of = vm.field(("oopDesc", "_metadata._compressed_klass"))
+        self._base = vm.field(("CompressedKlassPointers", "_narrow_klass._base"), ("CompressedKlassPointers", "_base")).offset
+        self._shift = vm.field(("CompressedKlassPointers", "_narrow_klass._shift"), ("CompressedKlassPointers", "_shift")).offset
+        self._class_name = vm.field(("Klass", "_name")).offset
+        self._symbol_length = vm.field(("Symbol", "_length"))
+        self._symbol_body = vm.field(("Symbol", "_body[0]"), ("Symbol", "_body")).offset
+
+    def waits(self, tids: Mapping[int, int]) -> dict[int, MonitorWait]:
+        """Return thread -> its wait; tids: the number of a thread in its own pid namespace -> its number here."""
+        threads = self._java_threads()
+        waits = {}
+        for thread in threads:
+            if thread.monitor and thread.tid in tids:
+                owner = self._memory.number(thread.monitor + self._owner)
+                # the owner is a thread, or a lock on the stack of a thread
+                holders = [other.tid for other in threads if owner and (other.address == owner or owner in other.stack)]
+                holder = tids.get(holders[0], 0) if len(holders) == 1 else 0
+                waits[tids[thread.tid]] = MonitorWait(thread.monitor, self._class_at(thread.monitor), holder)
+        return waits
+
+    def _java_threads(self) -> list[_JavaThread]:
+        memory = self._memory
+        threads = memory.number(self._list)
+        count = memory.number(threads + self._length.offset, self._length.size)
+        if not 0 <= count <= _MOST_THREADS:
+            return []
+        first = memory.number(threads + self._threads)
+        return [self._java_thread(memory.number(first + 8 * number)) for number in range(count)]
+
+    def _java_thread(self, address: int) -> _JavaThread:
+        os_thread, base, size, monitor = (self._memory.number(address + offset) for offset in self._of_thread)
+        tid = self._memory.number(os_thread + self._thread_id.offset, self._thread_id.size) if os_thread else 0
+        return _JavaThread(address, tid, range(base - size, base), monitor)
+
+    def _class_at(self, monitor: int) -> str:
+        """Return the class of a monitor's object; "" if it is unknown, for example because classes have no short addresses."""
+        memory = self._memory
+        try:
+            handle = memory.number(monitor + self._object)
+            number = memory.number(memory.number(handle) + self._class_of.offset, self._class_of.size)
+            of_class = memory.number(self._base) + (number << (memory.number(self._shift, 4) & 31))
+            symbol = memory.number(of_class + self._class_name) & ~7
+            length = memory.number(symbol + self._symbol_length.offset, self._symbol_length.size)
+            name = memory.read(symbol + self._symbol_body, length).decode() if 0 < length <= _LONGEST else ""
+        except (OSError, ValueError):
+            return ""
+        return external_class(name) if _CLASS_NAME.fullmatch(name) else ""

@@ -170,3 +170,34 @@ def test_without_permission_the_remedy_is_reported(program: subprocess.Popen[byt
         pytest.skip("other users may not read this installation")
     assert process.returncode == 255
     assert "belongs to another user; run as its user" in process.stderr
+
+
+MONITORS = """
+public class Stuck {
+  static final Object stock = new Object(), orders = new Object();
+  static void pause() { try { Thread.sleep(200); } catch (InterruptedException e) { } }
+  static void reserve() { synchronized (stock) { pause(); synchronized (orders) { pause(); } } }
+  static void cancel() { synchronized (orders) { pause(); synchronized (stock) { pause(); } } }
+  public static void main(String[] words) { new Thread(Stuck::reserve, "reserve").start(); new Thread(Stuck::cancel, "cancel").start(); }
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("javac"), reason="no javac")
+def test_monitors_of_java_have_their_class_and_holder(tmp_path: Path):
+    (tmp_path / "Stuck.java").write_text(MONITORS)
+    subprocess.run(["javac", "Stuck.java"], check=True, cwd=tmp_path)
+    with subprocess.Popen(["java", "-cp", str(tmp_path), "Stuck"]) as process:
+        try:
+            end = time.monotonic() + 60
+            shown = ""
+            while "Deadlock" not in shown and time.monotonic() < end:
+                shown = stacks("--locks", str(process.pid)).stdout
+            deadlock = next(line for line in shown.splitlines() if line.startswith("Deadlock"))
+        finally:
+            process.kill()
+    assert deadlock.count("waits for the monitor of java.lang.Object at 0x") == 2
+    for method in ("reserve", "cancel"):
+        (holder,) = re.findall(rf"thread (\d+), in Stuck\.{method}\(\),", deadlock)
+        assert f"which thread {holder} holds" in deadlock
+        assert f"Thread {holder} ({method})" in shown

@@ -62,10 +62,11 @@ class ScreenView(TextView):
             return
         lines = [(_code(line.row, ratio), cells) for line in tally.lines() for cells, ratio in self._rows(line, tally)]
         columns = [column for column in range(len(_HEADINGS)) if any(cells[column] for _, cells in lines)]
-        widths = _fit_widths(columns, [cells for _, cells in lines], self._width)
+        widths = _fit_widths(columns, [cells for _, cells in lines], self._width, keeps_ratios=bool(tally.metrics))
         yield self._paint(_join_cells(_HEADINGS, widths), _DIM) + "\n"
         for code, cells in lines:
-            yield self._paint(_join_cells(cells, widths), code) + "\n"
+            if any(cells[column] for column in widths):
+                yield self._paint(_join_cells(cells, widths), code) + "\n"
 
     def _rows(self, line: TallyLine, tally: Tally) -> Iterator[tuple[list[str], Ratio | None]]:
         """Yield the cells of a count with its first ratio, and a row for each further ratio; default metrics begin with their group."""
@@ -122,16 +123,17 @@ def _ratio(ratio: Ratio | None) -> tuple[str, str]:
     return (ratio.format % ratio.value).strip(), ratio.unit.strip()
 
 
-def _fit_widths(columns: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> dict[int, int]:
-    """Return column widths that fit the screen: omit columns first, then truncate names."""
+def _fit_widths(columns: Sequence[int], rows: Sequence[Sequence[str]], width: int, *, keeps_ratios: bool) -> dict[int, int]:
+    """Return column widths that fit the screen: omit columns first, then truncate names. `keeps_ratios`: metrics were requested."""
     widths = {column: max(len(_HEADINGS[column]), *(len(cells[column]) for cells in rows)) for column in columns}
-    for together in _DISPENSABLE:
+    for together in _DISPENSABLE[keeps_ratios:]:
         if _total(widths) > width:
             for column in together:
                 widths.pop(column, None)
-    excess = _total(widths) - width
-    if excess > 0:
-        widths[_EVENT] = max(widths[_EVENT] - excess, min(widths[_EVENT], _SHORTEST_NAME))
+    for column in (_EVENT, _RATIO_UNIT):
+        excess = _total(widths) - width
+        if excess > 0 and column in widths:
+            widths[column] = max(widths[column] - excess, min(widths[column], _SHORTEST_NAME))
     return widths
 
 

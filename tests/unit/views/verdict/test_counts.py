@@ -191,6 +191,15 @@ def test_nothing_is_told_of_short_programs_intervals_and_parts_of_machines() -> 
     assert not counts_verdict(Tally(list(few), rows, grouping, wall_ns=1e9))
 
 
+def test_metrics_stay_on_a_narrow_screen() -> None:
+    counted = slots(25, backend_bound=25, frontend_bound=25, bad_speculation=25, retiring=25)
+    next(iter(counted.metrics)).name = "a_long_name_of_an_event_that_the_screen_has_no_room_for"
+    lines = "".join(ScreenView("'x'", width=60, colour="").render(counted)).splitlines()
+    assert sum("%  tma_" in line for line in lines) == 4
+    assert any("a_long_name…" in line for line in lines), lines
+    assert max(map(len, lines)) <= 60
+
+
 def test_only_terminals_have_the_sentences() -> None:
     counts = tally(cycles_of(0.4))
     assert "are few" not in "".join(TextView("'x'").render(counts))

@@ -508,9 +508,20 @@ class Recording:
         return page_of(self, parts, symbols, sample_filter, code=code)
 
     def page_of_changes(
-        self, after: Recording, stacks: Sequence[Sequence[Stacks]] | None = None, *, symbols: SymbolOptions | None = None
+        self,
+        after: Recording,
+        stacks: Sequence[Sequence[Stacks]] | None = None,
+        *,
+        symbols: SymbolOptions | None = None,
+        sample_filters: Sequence[SampleFilter] | None = None,
     ) -> str:
-        """Return the page of the changes from this recording to another one. stacks: of both, comparable (perfpy.analysis.stacks).
+        """Return the page of the changes from this recording to another one.
+
+        Args:
+            after: the other recording.
+            stacks: of both, comparable (perfpy.analysis.stacks); None for those of all samples.
+            symbols: the sources of symbols.
+            sample_filters: of the given stacks of both.
 
         >>> import perfpy
         >>> with perfpy.open("perf.data") as before, perfpy.open("perf.data") as after:
@@ -518,7 +529,7 @@ class Recording:
         """
         from perfpy.views.page.page import changes_page
 
-        return changes_page(self, after, stacks, symbols)
+        return changes_page(self, after, stacks, symbols, sample_filters)
 
     def flamegraph(self, path: str | PathLike[str], *, after: Recording | None = None, symbols: SymbolOptions | None = None) -> None:
         """Write the profile as a page with flame graph, time line and tables: one self-contained HTML file for any browser.

@@ -466,7 +466,14 @@ class DiffRun:
             if not parts:
                 self._explain(index, always=True)
         options = self._options
-        page = page_of_changes(self._recordings, stacks, ignore_comm=options.ignore_comm, full_names=options.full_names)
+        page = page_of_changes(
+            self._recordings,
+            stacks,
+            ignore_comm=options.ignore_comm,
+            full_names=options.full_names,
+            symbols=self._symbols(self._recordings[0]),
+            sample_filters=[self._report_options(index).sample_filter for index in range(2)],
+        )
         write_bytes(path, page.encode(errors="replace"), quiet=self._options.quiet)
         return 0
 

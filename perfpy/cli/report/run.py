@@ -387,14 +387,21 @@ def refuse_row_options(options: ReportCommandOptions) -> None:
 
 
 def page_of_changes(
-    recordings: Sequence[Recording], stacks: Sequence[Sequence[Stacks]], *, ignore_comm: bool | None, full_names: bool
+    recordings: Sequence[Recording],
+    stacks: Sequence[Sequence[Stacks]],
+    *,
+    ignore_comm: bool | None,
+    full_names: bool,
+    symbols: SymbolOptions | None = None,
+    sample_filters: Sequence[SampleFilter] | None = None,
 ) -> str:
     """Return the page of changes from the first to the second recording."""
     from perfpy.analysis.stacks import match_names
     from perfpy.symbols.demangling.short_names import without_instance
 
     before, after = recordings
-    return before.page_of_changes(after, match_names(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance))
+    matched = match_names(*stacks, ignore_comm=ignore_comm, name=str if full_names else without_instance)
+    return before.page_of_changes(after, matched, symbols=symbols, sample_filters=sample_filters)
 
 
 def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.annotation import BY_FUNCTION, Annotation
+from perfpy.analysis.differences import Compute, differences
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.locations import Locations
-from perfpy.analysis.report.options import ReportOptions, plan_report
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions, plan_report
 from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, quality_notes
 from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.source_files import FrameLines, line_frames, source_scan, source_shares
@@ -35,7 +36,8 @@ from perfpy.untrusted.page import page_json
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.marks import make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
-from perfpy.views.verdict.profile import HeadlineReports, headline_options, profile_verdict
+from perfpy.views.verdict.comparisons import change_verdict
+from perfpy.views.verdict.profile import HeadlineReports, charged_amounts, headline_options, profile_verdict
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
@@ -315,12 +317,28 @@ def page_of(
     return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes)
 
 
-def changes_page(before: Recorded, after: Recorded, stacks: Sequence[Sequence[Stacks]] | None, symbols: SymbolOptions | None) -> str:
-    """Return the page of the changes from one recording to another."""
+def changes_page(
+    before: Recorded,
+    after: Recorded,
+    stacks: Sequence[Sequence[Stacks]] | None,
+    symbols: SymbolOptions | None,
+    sample_filters: Sequence[SampleFilter] | None = None,
+) -> str:
+    """Return the page of the changes from one recording to another. `sample_filters` are those of the given stacks."""
     both = (before, after)
     first, second = stacks or [one.stacks(symbols, page_options(one)) for one in both]
     titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
-    return render(first, PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", titles), after=second)
+    reports = []
+    for one, sample_filter in zip(both, sample_filters or (SampleFilter(), SampleFilter()), strict=True):
+        # by function alone: commands and files of two builds have different names
+        headline = _FoldedReport(one, headline_options(sample_filter)._replace(columns=ColumnOptions(sort="symbol")), symbols)
+        fold_together([headline.fold])
+        reports.append(headline.report())
+    charged = [charged_amounts(report) for report in reports]
+    verdicts = (change_verdict(difference, charged) for difference in differences(reports, Compute()))
+    sentences = [(one.text, _evidence(one)) for one in next(filter(None, verdicts), [])]
+    text = PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", titles, headline=sentences)
+    return render(first, text, after=second)
 
 
 # The code of hot functions and files, as values for the page's scripts (code.js).

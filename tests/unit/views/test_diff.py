@@ -217,6 +217,10 @@ def test_the_function_whose_callees_changed_is_named(
         (tmp_path / name).mkdir()
         stacks = [Stack(("strlen@libc.so.6", "validate", "main"), samples), Stack(("memcmp@libc.so.6", "parse", "main"), 100)]
         paths.append(str(sampled_program(tmp_path / name, stacks)))
+    page = tmp_path / "page.html"
+    assert run(["diff", "--symfs", str(tmp_path / "old"), f"--html={page}", *paths]) == 0
+    assert expected in page.read_text(), "the page begins with the same sentences"
+    capsys.readouterr()
     assert run(["diff", "--symfs", str(tmp_path / "old"), *paths]) == 0
     assert expected in " ".join(capsys.readouterr().out.split())
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 
-_WINDOW: Final = 1 << 20  # bytes decoded at once
+_ALIGNMENT: Final = 64  # bytes that hardware aligns records to
+_ALIGNED_WINDOW: Final = 1 << 22  # bytes decoded at once
+_WINDOW: Final = 1 << 20  # the same if the records are not aligned
+_MOST_SHAPES: Final = 256  # of records in a trace
 _LANE: Final = 1 << 11  # bytes that one lane of a window walks
 _ATTEMPTS: Final = 4  # to guess where the packets of each lane begin
 _LONGEST: Final = 16  # bytes after a header that a packet may have
@@ -79,25 +82,140 @@ def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> 
         begin: the piece's offset in the file, which decides how long alignment packets are.
         size: of the piece in bytes.
     """
-    position = 0
+    position, shapes, is_aligned = 0, list[_Shape](), True
     while position < size:
-        length = min(_WINDOW, size - position)
+        length = min(_ALIGNED_WINDOW, size - position)
         data = np.frombuffer(read(begin + position, length), np.uint8)
         if len(data) < length:  # the file was truncated
             size = position + len(data)
-            length = len(data)
-        if not length:
+        if not len(data):
             return
-        is_last = position + length == size
+        whole = len(data) // _ALIGNMENT * _ALIGNMENT if is_aligned else 0
+        aligned = _aligned_records(data[:whole], shapes) if whole else None
+        if aligned is not None:
+            yield aligned, 0
+            position += whole
+            continue
+        is_aligned = False
+        data = data[:_WINDOW]
         packets = _Packets(data, begin + position)
         ends = np.flatnonzero((packets.header == _END) | (packets.header == _TIMESTAMP))
-        ends = ends[packets.after[ends] <= length]
+        ends = ends[packets.after[ends] <= len(data)]
+        used = len(data)
         if len(ends):
-            records, damaged = packets.records(ends)
-            yield records, damaged
-            position += length if is_last else int(packets.after[ends[-1]])
+            yield packets.records(ends)
+            if position + len(data) < size:
+                used = int(packets.after[ends[-1]])
+        position += used
+
+
+# Records as hardware writes them: each at a multiple of 64 bytes. Few combinations of packets, the shapes, make up a trace.
+
+
+class _Shape(NamedTuple):
+    """The packets of a record of 64 bytes: all records of one shape have their headers, and zeros, at the same offsets.
+
+    Attributes:
+        masks, values: of each of its 8 words, the bits that all records of the shape share. Words without any are not listed.
+        packets: header, index, offset and size of each payload.
+    """
+
+    masks: dict[int, np.uint64]
+    values: dict[int, np.uint64]
+    packets: list[tuple[int, int, int, int]]
+
+
+def _aligned_records(data: NDArray[np.uint8], shapes: list[_Shape]) -> SpeRecords | None:
+    """Return the records of a trace, or None if it has other than single records at multiples of 64 bytes.
+
+    shapes: those that were seen before; new ones are added.
+    """
+    words = np.ascontiguousarray(data.view("<u8").reshape(-1, 8).T)
+    rest = np.flatnonzero(words.any(axis=0))
+    count = words.shape[1]
+    kinds = (*[np.uint64] * 5, np.uint16, np.int64, np.uint8, np.uint32, np.uint16)
+    records = SpeRecords._make([np.zeros(count, kind) for kind in kinds])
+    records.context.fill(-1)
+    used = rest
+    tried = 0
+    while len(rest):
+        if tried == len(shapes):
+            shape = _shape_of(data[_ALIGNMENT * rest[0] : _ALIGNMENT * (rest[0] + 1)].tobytes()) if tried < _MOST_SHAPES else None
+            if shape is None:
+                return None
+            shapes.append(shape)
+        shape = shapes[tried]
+        tried += 1
+        is_same = np.ones(len(rest), bool)
+        for word, mask in shape.masks.items():
+            is_same &= (words[word][rest] & mask) == shape.values[word]
+        rows = rest[is_same]
+        if len(rows):
+            _read_shape(shape, words[:, rows], rows, records)
+            rest = rest[~is_same]
+    return records if len(used) == count else records.take(used)
+
+
+def _shape_of(record: bytes) -> _Shape | None:
+    """Return the shape of 64 bytes; None if they are not one record with padding after it."""
+    fixed, packets, position = dict[int, int](), list[tuple[int, int, int, int]](), 0
+    while position < _ALIGNMENT:
+        header, more = record[position], 0
+        fixed[position] = header
+        if header & 0xFC == 0x20 and position + 1 < _ALIGNMENT and _MAY_BE_LONG[record[position + 1]]:
+            more, position = header & 3, position + 1
+            header = fixed[position] = record[position]
+        elif not header:
+            position += 1
+            continue
+        size = int(_LENGTHS[header]) - 1
+        if size < 0 or position + 1 + size > _ALIGNMENT:
+            return None
+        packets.append((header, more << 3 | header & 7, position + 1, size))
+        position += 1 + size
+        if header in (_END, _TIMESTAMP):
+            break
+    else:
+        return None
+    if any(record[position:]):
+        return None
+    fixed |= dict.fromkeys(range(position, _ALIGNMENT), 0)
+    masks, values = dict[int, int](), dict[int, int]()
+    for offset, byte in fixed.items():
+        masks[offset >> 3] = masks.get(offset >> 3, 0) | 0xFF << 8 * (offset & 7)
+        values[offset >> 3] = values.get(offset >> 3, 0) | byte << 8 * (offset & 7)
+    return _Shape({word: np.uint64(mask) for word, mask in masks.items()}, {word: np.uint64(one) for word, one in values.items()}, packets)
+
+
+def _read_shape(shape: _Shape, words: Words, rows: NDArray[np.intp], records: SpeRecords) -> None:
+    """Write the payloads of records of one shape, uint64[8, n], to their rows."""
+    for header, index, offset, size in shape.packets:
+        kind = header & 0xF8
+        if (kind == _COUNTER and index != _TOTAL) or (kind == _ADDRESS and index > 3) or header == _END:
+            continue
+        word, bits = offset >> 3, 8 * (offset & 7)
+        payload = words[word] >> np.uint64(bits)
+        if bits + 8 * size > 64:
+            payload |= words[word + 1] << np.uint64(64 - bits)
+        payload &= np.uint64((1 << 8 * size) - 1)
+        if header == _TIMESTAMP:
+            records.timestamp[rows] = payload
+        elif kind == _ADDRESS:
+            records[1 + index][rows] = _ADDRESSES[index](payload)
+        elif kind == _COUNTER:
+            records.latency[rows] = payload
+        elif header & 0xFC == _CONTEXT:
+            records.context[rows] = payload
+        elif header & 0xFC == _OPERATION:
+            if header & 3 == _LOAD_STORE:
+                records.operation[rows] |= np.where(payload & np.uint64(1), np.uint8(STORE), np.uint8(LOAD))
+        elif header & 0xCF == _EVENTS:
+            records.events[rows] |= payload.astype(np.uint32)
         else:
-            position += length
+            records.source[rows] = payload
+
+
+# Records of any length, at any offset.
 
 
 class _Packets:
@@ -232,10 +350,7 @@ class _Packets:
         kinds = np.where(payload & np.uint64(1), np.uint64(STORE), np.uint64(LOAD))
         records = SpeRecords(
             last(header == _TIMESTAMP),
-            last(is_address & (index == 0), _instruction_address),
-            last(is_address & (index == 1), _instruction_address),
-            last(is_address & (index == 2), _data_address),
-            last(is_address & (index == 3), lambda values: values & _LOW_56),
+            *(last(is_address & (index == number), change) for number, change in enumerate(_ADDRESSES)),
             last((kind == _COUNTER) & (index == _TOTAL)).astype(np.uint16),
             context,
             _joined(number, kinds, accesses, count).astype(np.uint8),
@@ -292,6 +407,10 @@ def _instruction_address(values: Words) -> Words:
 def _data_address(values: Words) -> Words:
     """Return addresses of data without their tags: those of the kernel have their top byte set."""
     return np.where(values >> np.uint64(52) & np.uint64(0xF) == 0xF, values | _TOP, values & _LOW_56)
+
+
+#: of the index of an address packet: PC, target, data, physical
+_ADDRESSES: Final = (_instruction_address, _instruction_address, _data_address, lambda values: values & _LOW_56)
 
 
 # Where the accesses of records went, as union perf_mem_data_src (include/uapi/linux/perf_event.h).

@@ -350,7 +350,10 @@ class _Packets:
         kinds = np.where(payload & np.uint64(1), np.uint64(STORE), np.uint64(LOAD))
         records = SpeRecords(
             last(header == _TIMESTAMP),
-            *(last(is_address & (index == number), change) for number, change in enumerate(_ADDRESSES)),
+            last(is_address & (index == 0), _instruction_address),
+            last(is_address & (index == 1), _instruction_address),
+            last(is_address & (index == 2), _data_address),
+            last(is_address & (index == 3), lambda values: values & _LOW_56),
             last((kind == _COUNTER) & (index == _TOTAL)).astype(np.uint16),
             context,
             _joined(number, kinds, accesses, count).astype(np.uint8),

@@ -459,7 +459,7 @@ def _interleave(
                 block = next(samples)
                 continue
             rows = block[written - start : end - start]
-            writer.write(memoryview(rows.reshape(-1).view(np.uint8)))
+            writer.write(rows.data.cast("B"))
             written += len(rows)
 
     for moment, record in others:

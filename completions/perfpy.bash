@@ -109,6 +109,7 @@ _perfpy_value()
     "stacks -p" | "stacks --pid" | "stacks =--pid") _perfpy_ask "," pids ;;
     "leaks -p" | "leaks --pid" | "leaks =--pid") _perfpy_ask "," pids ;;
     "leaks -d" | "leaks --duration" | "leaks =--duration") : ;;
+    "leaks --html" | "leaks =--html") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "report -i" | "report --input" | "report =--input") _perfpy_recordings ;;
     "report -s" | "report --sort" | "report =--sort" | "report -F" | "report --fields" | "report =--fields") _perfpy_offer "," overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline ;;
     "report -g" | "report --call-graph" | "report =--call-graph") _perfpy_offer "," none graph flat fractal folded caller callee function address srcline branch percent period count ;;
@@ -247,7 +248,8 @@ _perfpy()
         options="-p --pid --locks --json -h --help"
         ;;
     leaks)
-        options="-p --pid -d --duration --small-objects --json -h --help"
+        options="-p --pid -d --duration --small-objects --html --json -h --help"
+        workload="yes"
         ;;
     report)
         options="-i --input -f --force -s --sort -F --fields -n --show-nr-samples --show-total-period --show-cpu-utilization --showcpuutilization -T --threads -g --call-graph --children --latency -G --inverted -H --hierarchy --max-stack --ignore-callees -p --parent -x --exclude-other -c --comms --pid --tid -C --cpu -d --dsos -S --symbols --symbol-filter --socket-filter --parallelism --event --time --switch-on --switch-off --show-on-off-events --percent-limit --percentage -U --hide-unresolved --group --group-sort-idx -t --field-separator -w --column-widths --total-cycles -b --branch-stack --mem-mode --with-off-cpu --ns --time-quantum --raw-trace --full-source-path --skip-empty --stdio --verdict --tui --stdio-color --full-names --json --flamegraph --html --source --folded --speedscope --firefox --pprof --itrace --header --header-only -I --show-info --stats --tasks --mmaps -D --dump-raw-trace --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -m --modules --ignore-vmlinux --jobs --weights --cluster -v --verbose -q --quiet --inline -h --help"

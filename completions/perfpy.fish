@@ -305,13 +305,15 @@ complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l json -f -d 'print 
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l help -f -d 'show this text'
 
-complete -c perfpy -n __fish_use_subcommand -f -a leaks -d 'show which Python lines allocate memory and keep it'
+complete -c perfpy -n __fish_use_subcommand -f -a leaks -d 'show which lines hold or keep memory, at the peak and at the end'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'watch this process'
-complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s d -l duration -x -d 'seconds to watch'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s d -l duration -x -d 'seconds to watch a process'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l small-objects -f -d 'include objects of up to 512 bytes'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l html -r -F -d 'write a page with flame graphs of a commands memory'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l json -f -d 'print one JSON object'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l help -f -d 'show this text'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -x -a '(__fish_complete_subcommand --fcs-skip=2)'
 
 complete -c perfpy -n __fish_use_subcommand -f -a report -d 'read perf.data and show the profile'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s i -l input -x -a '(__perfpy_recordings)' -d 'input file'

@@ -27,7 +27,7 @@ _perfpy() {
         'top:show what runs now, as a live profile'
         'trace:print system calls as they happen, or from a recording'
         'stacks:print what the threads of a process do or wait for now'
-        'leaks:show which Python lines allocate memory and keep it'
+        'leaks:show which lines hold or keep memory, at the peak and at the end'
         'report:read perf.data and show the profile'
         'view:show the profile in the browser'
         'annotate:show the code of hot functions with samples per instruction'
@@ -460,13 +460,15 @@ _perfpy() {
             _arguments -s -S \
                 '*-p+[watch this process]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[watch this process]:pids: _sequence _perfpy_ask pids -' \
-                '*-d+[seconds to watch]:value: ' \
-                '*--duration=[seconds to watch]:value: ' \
+                '*-d+[seconds to watch a process]:value: ' \
+                '*--duration=[seconds to watch a process]:value: ' \
                 '*--small-objects[include objects of up to 512 bytes]' \
+                '*--html=[write a page with flame graphs of a commands memory]:file:_files' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '*:file:_files'
+                '(-)1:program: _command_names -e' \
+                '*::arguments:_normal'
             ;;
         report)
             _arguments -s -S \

@@ -36,7 +36,7 @@ COMMANDS = {
     "top": Entry("perfpy.tools.top.command", "show what runs now, as a live profile"),
     "trace": Entry("perfpy.tools.trace.command", "print system calls as they happen, or from a recording"),
     "stacks": Entry("perfpy.tools.stacks", "print what the threads of a process do or wait for now", raises=True),
-    "leaks": Entry("perfpy.tools.leaks", "show which Python lines allocate memory and keep it", raises=True),
+    "leaks": Entry("perfpy.tools.leaks.command", "show which lines hold or keep memory, at the peak and at the end", raises=True),
     "report": Entry("perfpy.cli.report.command", "read perf.data and show the profile", pages=True),
     "view": Entry("perfpy.cli.view", "show the profile in the browser"),
     "annotate": Entry("perfpy.cli.annotate", "show the code of hot functions with samples per instruction", pages=True),

@@ -164,6 +164,7 @@ LAYOUTS: Final = {
 
 COOKIE: Final = b"xdebugpy"
 SIZE: Final = 8 * 64  # bytes to read: all groups up to the code object, of any version
+_HEAD_WORDS: Final = 3  # the cookie, the version, and whether the build has no GIL
 _RUNTIME: Final = ("size", "finalizing", "interpreters_head")
 _INTERPRETER: Final = ("size", "id", "next", "threads_head")
 _GIL: Final = ("ceval_gil", "gil_runtime_state", "gil_runtime_state_enabled", "gil_runtime_state_locked", "gil_runtime_state_holder")
@@ -225,16 +226,21 @@ def decode(data: bytes) -> PythonLayout:
     version = (numbers[0] >> 24 & 0xFF, numbers[0] >> 16 & 0xFF)
     if version not in _GROUPS:
         raise ValueError("the runtime describes itself as Python {}.{}, which is not known here".format(*version))
-    values = struct.unpack_from(f"<{SIZE // 8 - 3}Q", data, 24)
-    offsets: dict[str, int] = {}
-    row = 0
-    for group, names in _GROUPS[version]:
-        for name in names:
-            offsets[f"{group}.{name}"] = values[row]
-            row += 1
+    values = struct.unpack_from(f"<{SIZE // 8}Q", data)
+    offsets = {name: values[word] for name, word in _words(version).items()}
     if any(value > _LARGEST for name, value in offsets.items() if not name.endswith("_generation")) or not _fits(offsets):
         raise ValueError("the description of the Python runtime has unexpected values")
     return _layout(version, offsets, is_free_threaded=bool(numbers[1]))
+
+
+def described_words() -> dict[tuple[int, int], dict[str, int]]:
+    """Return for each version that describes itself where in its description, counted in words, the offsets of its fields are."""
+    return {version: _words(version) for version in _GROUPS}
+
+
+def _words(version: tuple[int, int]) -> dict[str, int]:
+    fields = [f"{group}.{name}" for group, names in _GROUPS[version] for name in names]
+    return {name: word for word, name in enumerate(fields, _HEAD_WORDS)}
 
 
 def _fits(offsets: dict[str, int]) -> bool:

@@ -22,7 +22,8 @@ from perfpy.errors import KernelRefusedError
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs, mount_as_root
-from perfpy.tools.leaks import INTERVAL, _open_maps, find_allocators, probes
+from perfpy.tools.leaks.allocators import INTERVAL, find_allocators, probes
+from perfpy.tools.leaks.attached import _open_maps
 from perfpy.tools.probe import actions
 from perfpy.untrusted import pinned_files
 from tests.builders.other_users import GID, UID, child, needs_root

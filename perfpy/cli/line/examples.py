@@ -138,6 +138,8 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
         _example("read the stacks in a program", "perfpy stacks 1234 --json | jq '.processes[0].threads'"),
     ),
     "leaks": (
+        _example("show which lines hold the memory of a program when it holds most", "perfpy leaks -- python3 app.py"),
+        _example("look at flame graphs of its memory in the browser", "perfpy leaks --html memory.html -- ./program"),
         _example("find the lines that make a running Python program grow", "perfpy leaks -p 1234 -d 30"),
         _example("include objects of up to 512 bytes, which slows the program down a lot", "perfpy leaks -p 1234 --small-objects"),
     ),

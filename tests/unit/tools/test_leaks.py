@@ -12,8 +12,9 @@ import pytest
 from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.capture.python_frames.kernel_frames import SCRATCH_SIZE, decode, entry_of
 from perfpy.interpreters.process import PythonProcess
-from perfpy.tools import leaks
-from perfpy.tools.leaks import (
+from perfpy.tools.leaks import attached
+from perfpy.tools.leaks import text as leaks_text
+from perfpy.tools.leaks.allocators import (
     INTERVAL,
     MOST_FRAMES,
     PENDING_SIZE,
@@ -21,12 +22,11 @@ from perfpy.tools.leaks import (
     VALUE_SIZE,
     AllocationMaps,
     Allocator,
-    KeptMemory,
-    MemoryGrowth,
     entry_program,
     free_program,
     return_program,
 )
+from perfpy.tools.leaks.attached import KeptMemory, MemoryGrowth
 from tests.builders.bpf_machine import BpfMachine
 from tests.builders.python_memory import memory_of
 
@@ -36,7 +36,7 @@ GROWTH = MemoryGrowth(7, "python app.py", "3.12", 10.0, 2_000_000_000, 0, 0, 0, 
 
 
 def text(growth: MemoryGrowth) -> list[str]:
-    return list(leaks._text(growth))
+    return list(leaks_text.growth_lines(growth))
 
 
 def test_lines_add_up_their_stacks_and_name_the_callers_of_the_largest() -> None:
@@ -73,7 +73,7 @@ def test_uncounted_memory_is_reported() -> None:
 def test_memory_that_grew_without_kept_allocations_is_reported(kept: int, grown: int, more: dict[str, Any], is_reported: bool) -> None:
     lines = text(GROWTH._replace(grown=grown, retained=[KeptMemory((KEEP,), kept, 9, 0)], **more))
     hint = "The program's memory grew by 900.00 kB, so it may keep objects of up to 512 bytes, too. --small-objects shows"
-    assert any(line.startswith(hint.replace("900.00 kB", leaks._size(grown))) for line in lines) == is_reported, lines
+    assert any(line.startswith(hint.replace("900.00 kB", leaks_text._size(grown))) for line in lines) == is_reported, lines
 
 
 def test_memory_of_too_many_stacks_is_reported() -> None:
@@ -90,7 +90,7 @@ KEEPING_STACK = (CurrentFrame("keep", "app.py", 5),)
 def test_stacks_beyond_the_limit_are_kept_without_functions() -> None:
     python = SimpleNamespace(layout=SimpleNamespace(version=(3, 12)))
     procfs = SimpleNamespace(command_line=lambda _pid: "python app.py")
-    watched = leaks._WatchedProgram(cast("Any", procfs), 7, cast("Any", python), AllocationMaps(3, 4, 5, 6, 7))
+    watched = attached._WatchedProgram(cast("Any", procfs), 7, cast("Any", python), AllocationMaps(3, 4, 5, 6, 7))
     watched._stacks = {b"named": KEEPING_STACK, b"of C": ()}
     watched._allocations = [(1, 100_000, b"named"), (2, 70_000, b"of C"), (3, 10, b"beyond"), (4, 50_000, b"further")]
     result = watched.growth(0, 1000, INTERVAL)

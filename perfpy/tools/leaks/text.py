@@ -1,0 +1,165 @@
+"""The texts of `perfpy leaks`: what a running process kept, and what the processes of a command held at their highest moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.errors import plural
+from perfpy.tools.leaks.attached import LEAST_GROWTH
+from perfpy.tools.leaks.sums import own_part
+from perfpy.untrusted.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfpy.capture.python_frames.current_stacks import CurrentFrame
+    from perfpy.tools.leaks.attached import MemoryGrowth
+    from perfpy.tools.leaks.sums import ProcessSums
+
+_MOST_ROWS: Final = 10
+_MOST_CALLERS: Final = 3
+_MOST_PROCESSES: Final = 3  # with lines of their own
+_LEAST_SHARE: Final = 0.1  # of the largest process's peak, for lines of its own
+_LEAST_TEMPORARY: Final = 0.02  # share of all allocations
+_YOUNG: Final = 10  # the last tenth of the time
+_LEAST_ROW: Final = 0.002  # of the peak
+_UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_OUTSIDE: Final = "[threads without Python functions]"
+_SMALLEST: Final = 512  # bytes: larger objects are not in CPython's arenas
+
+
+class _KeepingLine(NamedTuple):
+    """The kept memory of one line. callers: of the stack that keeps most, innermost first."""
+
+    frame: CurrentFrame | None
+    bytes: int
+    objects: int
+    early_bytes: int
+    callers: tuple[CurrentFrame, ...]
+
+
+def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
+    """Yield the text of a watched process."""
+    kept = sum(one.bytes for one in growth.retained)
+    yield f"Process {growth.pid}: {visible(growth.command)}  (Python {growth.python})"
+    yield f"It allocated {_size(growth.allocated)} in {growth.seconds:.1f} s, and kept {_size(kept)}."
+    if kept:
+        yield ""
+        yield f"{'Kept':>10}  {'Share':>6}  {'First half':>10}  {'Objects':>9}  Function and line"
+        for line in _lines(growth)[:_MOST_ROWS]:
+            share = f"{100 * line.bytes / kept:.1f}%"
+            yield f"{_size(line.bytes):>10}  {share:>6}  {_size(line.early_bytes):>10}  {line.objects:>9,}  {_named(line.frame)}"
+            if line.callers:
+                yield f"{'':44}called from {', '.join(map(_named, line.callers))}"
+    notes = list(_notes(growth))
+    if notes:
+        yield ""
+        yield from notes
+
+
+def _notes(growth: MemoryGrowth) -> Iterator[str]:
+    if growth.young:
+        yield f"{_size(growth.young)} of the last {growth.seconds / _YOUNG:.1f} s are not counted: they may be freed soon."
+    if growth.arenas or _has_grown_beyond(growth):
+        reason = (
+            f"CPython reserved {_size(growth.arenas)} for new objects of up to 512 bytes."
+            if growth.arenas
+            else f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to 512 bytes, too."
+        )
+        yield f"{reason} --small-objects shows the lines that keep them; it makes the program much slower while it watches."
+    if growth.unnamed:
+        yield f"{_size(growth.unnamed)} of {_OUTSIDE} is memory of further stacks: the program has too many distinct ones to name."
+    if growth.lost:
+        yield f"{growth.lost:,} further allocations were not followed: there were too many at a time. Watch for a shorter time."
+
+
+def _has_grown_beyond(growth: MemoryGrowth) -> bool:
+    """Return whether the memory of the process grew by much more than the allocations that it kept, which are estimates."""
+    others = growth.grown - growth.young - sum(one.bytes for one in growth.retained)
+    return not growth.lost and others > max(LEAST_GROWTH, growth.grown // 3)
+
+
+def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
+    """Return the lines, the one that keeps most first."""
+    lines: dict[CurrentFrame | None, _KeepingLine] = {}
+    for one in growth.retained:  # the largest stack of a line comes first
+        frame, callers = (one.frames[0], one.frames[1 : 1 + _MOST_CALLERS]) if one.frames else (None, ())
+        before = lines.get(frame, _KeepingLine(frame, 0, 0, 0, callers))
+        numbers = (before.bytes + one.bytes, before.objects + one.objects, before.early_bytes + one.early_bytes)
+        lines[frame] = _KeepingLine(frame, *numbers, before.callers)
+    return sorted(lines.values(), key=lambda line: -line.bytes)
+
+
+def _named(frame: CurrentFrame | None) -> str:
+    return _OUTSIDE if frame is None else f"{visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})"
+
+
+def _size(size: int) -> str:
+    return next((f"{size / unit:.2f} {name}" for unit, name in _UNITS if size >= unit), f"{size} B")
+
+
+class _HoldingLine(NamedTuple):
+    """The memory of one line, and the callers in the stack that held most, innermost first."""
+
+    frame: CurrentFrame | None
+    peak: int
+    objects: int
+    left: int
+    temporary: int
+    callers: tuple[CurrentFrame, ...]
+
+
+def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iterator[str]:
+    """Yield the text of a command's processes, the command itself first."""
+    highest = max(one.peak for one in processes)
+    shown = [one for one in processes if one.peak >= _LEAST_SHARE * highest][:_MOST_PROCESSES]
+    for process in shown:
+        yield from _process_lines(process)
+        yield ""
+    others = [one for one in processes if one not in shown]
+    if others:
+        most = _size(max(one.peak for one in others))
+        yield f"{len(others)} further {plural(len(others), 'process', 'processes')} held at most {most} each."
+    yield "Counted by a library that perfpy loaded into the command (LD_PRELOAD): malloc, free, and anonymous mappings."
+    if not small_objects and any(one.python for one in shown):
+        yield f"CPython's objects of up to {_SMALLEST} bytes are in arenas, each at the line that needed it; --small-objects counts all."
+
+
+def _process_lines(process: ProcessSums) -> Iterator[str]:
+    language = f"  (Python {process.python})" if process.python else ""
+    yield f"Process {process.pid}: {visible(process.command)}{language}"
+    after = f" after {process.peak_after:.1f} s" if process.peak_after else ""
+    of_all = f" of {process.seconds:.1f} s" if after and process.seconds else ""
+    yield f"It held {_size(process.peak)} at its highest moment{after}{of_all}."
+    end = "at its end" if process.seconds else "when it was killed"
+    yield f"It allocated {_size(process.total)} in {process.objects:,} allocations, and held {_size(process.left)} {end}."
+    lines = _holding_lines(process)
+    yield ""
+    yield f"{'At peak':>10}  {'Share':>6}  {'Objects':>9}  {'At end':>10}  Function and line"
+    for line in [one for one in lines if one.peak > _LEAST_ROW * process.peak][:_MOST_ROWS]:
+        share = f"{100 * line.peak / max(process.peak, 1):.1f}%"
+        yield f"{_size(line.peak):>10}  {share:>6}  {line.objects:>9,}  {_size(line.left):>10}  {_named(line.frame)}"
+        if line.callers:
+            yield f"{'':44}called from {', '.join(map(_named, line.callers))}"
+    if process.temporary >= _LEAST_TEMPORARY * process.objects:
+        yield ""
+        share = f"{100 * process.temporary / process.objects:.0f} %"
+        yield f"{process.temporary:,} allocations ({share}) were freed before the next one of their thread:"
+        by_temporary = sorted(lines, key=lambda line: -line.temporary)[: _MOST_ROWS // 2]
+        yield from (f"{line.temporary:>10,}  {_named(line.frame)}" for line in by_temporary if line.temporary)
+    if process.lost:
+        yield f"{process.lost:,} allocations have no stack: the program has too many distinct ones."
+
+
+def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
+    """Return the lines, the one that held most first."""
+    sums: dict[CurrentFrame | None, Counter[str]] = {}
+    callers: dict[CurrentFrame | None, tuple[CurrentFrame, ...]] = {}
+    for stack in process.stacks:  # the largest stack of a line comes first
+        frames = own_part(stack.frames)
+        frame = frames[0] if frames else None
+        callers.setdefault(frame, tuple(frames[1 : 1 + _MOST_CALLERS]))
+        sums.setdefault(frame, Counter()).update(peak=stack.peak, objects=stack.peak_objects, left=stack.left, temporary=stack.temporary)
+    lines = [_HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], callers[frame]) for frame, one in sums.items()]
+    return sorted(lines, key=lambda line: -line.peak)

@@ -146,6 +146,8 @@ PATH_MAKERS = {
     "kernel/procfs.py": "below /proc, which nobody can write into",
 }
 JOINS = {
+    "tools/leaks/hook.py": "a new folder, or one of ours alone, and names of perfpy's",
+    "tools/leaks/sums.py": "a new folder of ours alone, and names of digits",
     "untrusted/destinations.py": "names of the temporary folder with a fixed prefix, opened without following links",
     "perfdata/skeleton.py": "a new temporary folder, and fixed names",
     "perfdata/preamble.py": "a folder that the user names; fixed names, and those that listdir gave; a fixed name",
@@ -191,6 +193,7 @@ def test_paths_are_joined_where_their_parts_are_known():
 # -- reading: what stands where a file is expected may be a FIFO --------------------------------------------------
 
 READERS = {
+    "tools/leaks/hook.py": "a file of the package",
     "capture/python_frames/current_stacks.py": "/proc/PID/task",
     "kernel/probe_events.py": "files of tracefs",
     "tools/sched/stats.py": "/proc/schedstat and its switch",
@@ -253,6 +256,7 @@ def test_files_are_opened_by_the_door_or_where_the_kernel_made_them():
 # -- programs that are started: they open files themselves, so they get descriptors of files that others chose -----
 
 STARTERS = {
+    "tools/leaks/hook.py": "the compiler gets a file that was written in a new folder of ours alone; the command is the user's",
     "disassembly/disassembler.py": "a descriptor; no links to debug files that others chose, and no names of source files",
     "profiling.py": "perfpy itself; the recording is in a new folder of ours",
     "cli/line/pager.py": "PAGER, which reads standard input",

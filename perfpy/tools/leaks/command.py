@@ -22,7 +22,9 @@ class LeaksCommandOptions(CommandOptions):
     """Options of `perfpy leaks`."""
 
     pid: str = option("-p,--pid", Value(default=""), "watch this process", metavar="<pid>")
-    duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to watch a process (default: 10)", metavar="<seconds>")
+    duration: float | None = option(
+        "-d,--duration", Value(float, default=None), "seconds to watch a process (default: 10)", metavar="<seconds>"
+    )
     small_objects: bool = option("--small-objects", Flag(), "include objects of up to 512 bytes; slows the program down")
     html: str = option("--html", Value(default=""), "write a page with flame graphs of a command's memory", metavar="<file>")
     json: bool = option("--json", Flag(), "print one JSON object")
@@ -37,14 +39,14 @@ def run(options: LeaksCommandOptions) -> int:
     by probes of the kernel, which need root, and stays as it is; Ctrl-C ends the watch early.
     """
     if options.words:
-        if options.pid or options.duration:
+        if options.pid or options.duration is not None:
             fail("leaks takes either -p PID or a command; a command is followed until it ends, without -d")
         return _run_command(options)
     if options.html:
         fail("--html needs a command: perfpy leaks --html FILE -- COMMAND")
     if not options.pid.isdecimal() or not 0 < int(options.pid) < _MOST_PID:
         fail(f"-p {visible(options.pid)}: expected a process id" if options.pid else "no process given; use -p PID, or give a command")
-    seconds = options.duration or _DEFAULT_SECONDS
+    seconds = _DEFAULT_SECONDS if options.duration is None else options.duration
     if not 0 < seconds <= _LONGEST:
         fail(f"-d {seconds:g}: expected seconds, more than 0 and at most a day")
     from perfpy.tools.leaks.attached import memory_growth

@@ -121,15 +121,16 @@ class _SumsFile:
         frames = _FrameTexts(self._words(hook.FRAMES_AT, head["frames"], len(hook.FRAME)), self._codes, self._text, self._version)
         pool = np.frombuffer(os.pread(self._descriptor, head["pool"] * 4, hook.POOL_AT), np.uint32)
         order = np.argsort(peak)[::-1]
-        numbers = zip(peak[order].tolist(), peak_objects[order].tolist(),
+        rows = zip(peak[order].tolist(), peak_objects[order].tolist(),
                       *(columns[name][order].tolist() for name in ("live", "live_count", "total", "count", "temporary")),
                       *(columns[name][order].tolist() for name in ("first", "depth")), strict=True)  # fmt: skip
         stacks = [
             StackSums(
-                tuple(frame for number in pool[first : first + min(depth, hook.MOST_FRAMES)].tolist() for frame in frames.of(number)), *sums
+                tuple(frame for number in pool[first : first + min(depth, hook.MOST_FRAMES)].tolist() for frame in frames.of(number)),
+                *numbers,
             )
-            for *sums, first, depth in numbers
-            if sums[5]
+            for *numbers, first, depth in rows
+            if numbers[5]
         ]
         return ProcessSums(
             head["pid"],
@@ -205,8 +206,8 @@ class _FrameTexts:
         rows = np.flatnonzero(self._frames[:, 0] == np.uint64(module | hook.NATIVE))
         path = self._path(module) if module < len(self._codes) else ""
         short = path.rpartition("/")[2]
-        functions, places = self._native(module, self._frames[rows, 1]) if module in self._dsos else _unnamed(len(rows))
-        for number, function, (file, line) in zip(rows.tolist(), functions, places, strict=True):
+        functions, lines = self._native(module, self._frames[rows, 1]) if module in self._dsos else _unnamed(len(rows))
+        for number, function, (file, line) in zip(rows.tolist(), functions, lines, strict=True):
             self._known[number] = [CurrentFrame(function or f"[{short or 'unknown'}]", file or short, line)]
 
     def _native(self, module: int, relative: NDArray[np.uint64]) -> tuple[list[str], Sequence[tuple[str, int]]]:

@@ -154,12 +154,14 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
 
 def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
     """Return the lines, the one that held most first."""
-    sums: dict[CurrentFrame | None, Counter[str]] = {}
+    totals: dict[CurrentFrame | None, Counter[str]] = {}
     callers: dict[CurrentFrame | None, tuple[CurrentFrame, ...]] = {}
     for stack in process.stacks:  # the largest stack of a line comes first
         frames = own_part(stack.frames)
         frame = frames[0] if frames else None
         callers.setdefault(frame, tuple(frames[1 : 1 + _MOST_CALLERS]))
-        sums.setdefault(frame, Counter()).update(peak=stack.peak, objects=stack.peak_objects, left=stack.left, temporary=stack.temporary)
-    lines = [_HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], callers[frame]) for frame, one in sums.items()]
+        totals.setdefault(frame, Counter()).update(peak=stack.peak, objects=stack.peak_objects, left=stack.left, temporary=stack.temporary)
+    lines = [
+        _HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], callers[frame]) for frame, one in totals.items()
+    ]
     return sorted(lines, key=lambda line: -line.peak)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.python_frames.current_stacks import CurrentFrame
+from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
 from perfpy.tools.leaks.page import memory_page
@@ -129,5 +130,5 @@ def test_the_library_knows_every_interpreter() -> None:
 def test_without_a_compiler_the_message_names_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(hook.PerfError, match="install gcc or clang"):
+    with pytest.raises(PerfError, match="install gcc or clang"):
         hook.library(str(tmp_path))

@@ -439,6 +439,8 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
         return f"the PMU cannot sample with precision {attr.precise_ip}", "use fewer p modifiers"
     if attr.type == PerfType.BREAKPOINT:
         return "the CPU cannot watch that address with that length and access", "align the address to its length"
+    if attr.type > PerfType.BREAKPOINT and (attr.exclude_kernel or attr.exclude_user):
+        return "the PMU may not be able to leave out the kernel or user space", "drop the modifiers u and k, --all-user or --all-kernel"
     if attr.sample_period and attr.type > PerfType.BREAKPOINT:
         return "the kernel rejects an argument, or its PMU only counts", "check its terms and modifiers (perfpy list), or use perfpy stat"
     return "the kernel rejects an argument", "check the event's terms and modifiers (perfpy list)"

@@ -105,6 +105,7 @@ def test_permissions_are_distinguished(
         (errno.EOPNOTSUPP, EventAttr(precise_ip=3), "precision 3"),
         (errno.EOPNOTSUPP, EventAttr(branch_sample_type=1), "branches"),
         (errno.EINVAL, EventAttr(type=15, sample_period=4000), "only counts"),
+        (errno.EINVAL, EventAttr(type=15, sample_period=4000, exclude_kernel=1), "leave out the kernel or user space"),
     ],
 )
 def test_other_causes(monkeypatch: pytest.MonkeyPatch, code: int, attr: EventAttr, cause: str) -> None:

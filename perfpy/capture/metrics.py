@@ -204,9 +204,9 @@ class _Chooser:
             return chosen
         names = dict.fromkeys(text for definition in self._definitions for text in (definition.name, *definition.groups))
         near = nearest(name, names)
-        meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        meant = f"; similar: {', '.join(near)}" if near else ""
         where = f" (or in files of the folder {EVENT_FILES_VARIABLE})" if not self._machine.metrics else ""
-        raise UnknownMetricError(f"Cannot find metric or group '{name}'{meant}; perfpy list metric shows those of this CPU{where}")
+        raise UnknownMetricError(f"Cannot find metric or group `{name}'{meant}; perfpy list metric shows those of this CPU{where}")
 
     def _is_grouped(self, definition: Definition, sought: str) -> bool:
         if not self._options.grouped:

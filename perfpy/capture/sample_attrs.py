@@ -427,7 +427,7 @@ def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str
     if options.sampling.period or most is None:
         return options
     if requested == MAX_FREQ:
-        tell(f"info: -F max is {most} Hz here (sysctl {MAX_RATE})")
+        tell(f"info: Using a maximum frequency rate of {most} Hz")
         return options._replace(sampling=options.sampling._replace(freq=most))
     if requested is None:
         return options._replace(sampling=options.sampling._replace(freq=most)) if most < DEFAULT_FREQ else options

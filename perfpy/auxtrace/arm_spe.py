@@ -106,6 +106,8 @@ def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> 
             yield packets.records(ends)
             if position + len(data) < size:
                 used = int(packets.after[ends[-1]])
+        elif packets.is_bad.any():
+            yield SpeRecords.concat([]), int(packets.is_bad.sum())
         position += used
 
 

@@ -139,6 +139,11 @@ def test_a_record_with_a_byte_that_begins_no_packet_is_left_out() -> None:
     assert (records.ip.tolist(), damaged) == ([1, 3], 1)
 
 
+def test_damage_without_any_record_is_counted() -> None:
+    records, damaged = decoded(b"\xff" * 100)
+    assert (len(records.ip), damaged) == (0, 100)
+
+
 def test_data_sources_are_those_of_the_cores() -> None:
     trace = b"".join(
         spe.operation(spe.LOAD_STORE, kind) + spe.events(bits) + spe.data_source(source) + spe.END

@@ -172,6 +172,7 @@ _perfpy() {
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
                 '*-i[do not record child tasks]' \
                 '*--no-inherit[do not record child tasks]' \
+                '*--descendants[with -p  also its running children]' \
                 '*-D+[start after n ms]:value: ' \
                 '*--delay=[start after n ms]:value: ' \
                 '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
@@ -300,6 +301,7 @@ _perfpy() {
                 '*--cgroup=[watch only the tasks of these cgroups]:value: ' \
                 '*-i[do not watch child tasks]' \
                 '*--no-inherit[do not watch child tasks]' \
+                '*--descendants[with -p  also its running children]' \
                 '*--show-self[also show perfpy tops own samples]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
@@ -451,6 +453,7 @@ _perfpy() {
                 '*-p+[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--locks[print only threads that wait for locks, and their holders]' \
+                '*--descendants[also print the processes that they have started]' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \

@@ -23,6 +23,7 @@ ANY = -1
 
 _ONLINE = "/sys/devices/system/cpu/online"
 _STAT = "/proc/stat"
+_MOST_DESCENDANTS = 500  # processes; each thread takes a counter on each CPU
 
 
 class TargetOptions(NamedTuple):
@@ -33,6 +34,7 @@ class TargetOptions(NamedTuple):
         user: a name or a number
         cpu: a list such as 0-2,5
         cgroups: names of cgroups
+        descendants: whether pid includes the processes that these have started and that still run
         inherit: whether to sample the children of the target
         exclude_perf: whether to omit perfpy's own samples
     """
@@ -46,6 +48,7 @@ class TargetOptions(NamedTuple):
     cgroups: tuple[str, ...] = ()
     inherit: bool = True
     exclude_perf: bool = False
+    descendants: bool = False
 
     @property
     def is_given(self) -> bool:
@@ -105,7 +108,11 @@ def resolve(
             if number not in online:
                 raise OfflineCpuError(f"--cpu: CPU {number} is offline or does not exist; see {_ONLINE}")
     if pid:
-        return Target("pid", _threads(parse_ids(pid, "pid"), procfs), cpus, pid), warnings
+        pids = parse_ids(pid, "pid")
+        tids = _threads(pids, procfs)
+        if options.descendants:
+            tids += threads_of_descendants(pids, procfs)
+        return Target("pid", tids, cpus, pid), warnings
     if tid:
         return Target("tid", _existing(parse_ids(tid, "tid"), procfs), cpus, tid), warnings
     if user:
@@ -211,6 +218,16 @@ def _threads(pids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
             raise UsageError(f"--pid {pid}: no such process")
         tids += threads
     return tuple(tids)
+
+
+def threads_of_descendants(pids: Sequence[int], procfs: ProcFs | None = None) -> tuple[int, ...]:
+    """Return every thread of the processes that these ones have started and that this user may measure; of thousands the busiest."""
+    procfs = procfs or _procfs()
+    descendants, uid = procfs.descendants(pids), os.geteuid()
+    statuses = {pid: procfs.status(pid) for pid in descendants} if uid else {}
+    mine = [pid for pid in descendants if uid == 0 or ((status := statuses[pid]) is not None and status.uid == uid)]
+    busiest = sorted(mine, key=lambda pid: -descendants[pid][1])[:_MOST_DESCENDANTS]
+    return tuple(tid for pid in busiest for tid in procfs.threads(pid))
 
 
 def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:

@@ -123,7 +123,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
         if command := record_and_report.program_of(args):
             return record_and_report.record_and_report_program(command)
         if pids := record_and_report.processes_of(args):
-            return record_and_report.record_and_report_processes(pids)
+            return record_and_report.record_and_report_processes(pids, args[1] if len(args) > 1 else record_and_report.DESCENDANTS)
         record_and_report.refuse_file(args[0])
     from perfpy.cli import top_level
 

@@ -147,6 +147,7 @@ class TargetCommandOptions(TaskOptions):
     )
     per_thread: bool = option("--per-thread", Flag(), "use one ring buffer for each thread instead of each CPU")
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not record child tasks")
+    descendants: bool | None = option("--descendants", Flag(default=None), "with -p: also its running children (default with --python)")
     delay: int | tuple[tuple[int, int], ...] = option(
         "-D,--delay", Value(parse_delay, default=_AT_ONCE), "start after n ms; -1: on --control; 10-20,30-40: only then", metavar="<ms>"
     )
@@ -380,7 +381,11 @@ def record_options(options: RecordCommandOptions, config: Config) -> RecordOptio
         fail("-b excludes -j; -j any records every taken branch")
     return options.fill(
         RecordOptions,
-        target=options.fill(TargetOptions, inherit=not options.no_inherit),
+        target=options.fill(
+            TargetOptions,
+            inherit=not options.no_inherit,
+            descendants=(options.python and not options.no_inherit) if options.descendants is None else options.descendants,
+        ),
         sampling=options.fill(
             SamplingOptions,
             callchain=_callchain(options, config),

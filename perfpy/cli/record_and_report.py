@@ -29,6 +29,9 @@ _TICKING: Final = (b"VM Periodic Tas", b"VM Thread", b"Monitor Deflati", b"G1 Se
 _KILLED: Final = 128  # plus the number of a signal: an exit status
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
+DESCENDANTS: Final = "--descendants"
+WITHOUT_DESCENDANTS: Final = "--no-descendants"
+_MOST_LOOKED_AT: Final = 100  # descendants, for an interpreter
 _MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
 _BRIEF: Final = "--brief"  # not in the printed command: it changes messages only
 #: what to type, and what for
@@ -89,8 +92,11 @@ def _is_recording(path: str) -> bool:
 
 
 def processes_of(args: Sequence[str]) -> list[int]:
-    """Return the processes that the arguments name by their numbers (12 or 12,13). Raises PerfError if one does not run."""
-    words = args[0].split(",") if len(args) == 1 else [""]
+    """Return the processes that the arguments name by their numbers (12 or 12,13). Raises PerfError if one does not run.
+
+    The option that leaves out their children may follow.
+    """
+    words = args[0].split(",") if len(args) == 1 or [*args[1:]] == [WITHOUT_DESCENDANTS] else [""]
     if not all(word.isdecimal() and len(word) <= _DIGITS for word in words):
         return []
     pids = [*map(int, words)]
@@ -107,29 +113,38 @@ def record_and_report_program(command: Sequence[str]) -> int:
     return _record_and_report(stack_option(runtime_of(command[0])), ["--", *command])
 
 
-def record_and_report_processes(pids: Sequence[int]) -> int:
-    """Record running processes for ten seconds, or until Ctrl-C, then report them; print both commands, and return the exit status."""
+def record_and_report_processes(pids: Sequence[int], option: str = DESCENDANTS) -> int:
+    """Record running processes for ten seconds, or until Ctrl-C, then report them; print both commands, and return the exit status.
+
+    option: DESCENDANTS or WITHOUT_DESCENDANTS.
+    """
     from perfpy.capture.runtimes.attaching import runtime_of_process
 
-    print_stacks_if_idle(pids)
-    stacks = stack_option(runtime_of_process(pids[0]))
+    descendants = sorted(ProcFs().descendants(pids)) if option == DESCENDANTS else []
+    print_stacks_if_idle(pids, descendants, option)
+    stacks = stack_option(next(filter(None, map(runtime_of_process, (*pids, *descendants[:_MOST_LOOKED_AT]))), None))
     names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
+    if descendants:
+        names += f" and {len(descendants)} {plural(len(descendants), 'child', 'children')}"
     print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
-    return _record_and_report(stacks, ["-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
+    is_default = (option == DESCENDANTS) == (stacks == "--python") or not (descendants or option == WITHOUT_DESCENDANTS)
+    return _record_and_report(stacks, [*([] if is_default else [option]), "-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
 
 
-def print_stacks_if_idle(pids: Sequence[int]) -> None:
+def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:
     """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
     from perfpy.capture.runtimes.attaching import is_java
 
-    before = _run_times(pids)
+    every = [*pids, *descendants]
+    before = _run_times(every)
     end = time.monotonic() + _MOMENT
     is_idle = bool(before)
     while is_idle and time.monotonic() < end:  # a process that runs is recorded at once
         time.sleep(_LOOK)
-        is_idle = before == _run_times(pids)
+        is_idle = before == _run_times(every)
     if is_idle:
-        words = [*(["--locks"] if any(map(is_java, pids)) else ()), *map(str, pids)]  # a JVM has many idle threads
+        locks = ["--locks"] if any(map(is_java, every)) else []  # a JVM has many idle threads
+        words = [*([] if option == DESCENDANTS else [option]), *locks, *map(str, pids)]
         print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
         sys.stderr.flush()
         with suppress(PerfError):  # the recording comes all the same

@@ -100,6 +100,22 @@ class ProcFs:
                 processes[pid] = (int(fields[1]), int(fields[11]) + int(fields[12]))
         return processes
 
+    def descendants(self, pids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the processes that these ones have started, directly or not, as parents() does; without these and this process itself."""
+        processes = self.parents()
+        children: dict[int, list[int]] = {}
+        for pid, (parent, _) in processes.items():
+            children.setdefault(parent, []).append(pid)
+        roots = {*pids, os.getpid()}
+        found: dict[int, tuple[int, int]] = {}
+        waiting = [child for root in roots - {os.getpid()} for child in children.get(root, ())]
+        while waiting:
+            pid = waiting.pop()
+            if pid not in roots and pid not in found:
+                found[pid] = processes[pid]
+                waiting += children.get(pid, ())
+        return found
+
     def command_line(self, pid: int) -> str:
         """Return a process's command line, separated by spaces; its name in brackets if it has none."""
         words = os.fsdecode(self.read(f"{pid}/cmdline", 4096)).rstrip("\0").replace("\0", " ")

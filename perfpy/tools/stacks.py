@@ -28,6 +28,7 @@ _SECONDS: Final = "0.1"  # of recording
 _OBJECT: Final = "an object"  # of an unknown class
 #: a method of a program in Java, not of Java's library
 _JAVA_METHOD: Final = re.compile(r"[\w.$\[\]]+ (?!java[.x]|jdk\.|sun\.)[\w$]+(?:[.$][\w$]+)+\(")
+_MOST_DESCENDANTS: Final = 100  # processes
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
 
@@ -37,6 +38,7 @@ class StacksCommandOptions(CommandOptions):
 
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
+    descendants: bool = option("--descendants", Flag(default=True), "also print the processes that they have started (default)")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = words("[PID ...]")
 
@@ -90,7 +92,12 @@ def run(options: StacksCommandOptions) -> None:
     for pid in given:
         if not (pid.isdecimal() and 0 < int(pid) < _MOST_PIDS):
             fail(f"{visible(pid)}: expected process ids, separated by commas")
-    processes = [read_process(int(pid)) for pid in given]
+    pids = dict.fromkeys(map(int, given))
+    if options.descendants:
+        from perfpy.kernel.procfs import ProcFs
+
+        pids |= dict.fromkeys(sorted(ProcFs().descendants(pids))[:_MOST_DESCENDANTS])
+    processes = [read_process(pid) for pid in pids]
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:

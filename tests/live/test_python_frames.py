@@ -353,3 +353,38 @@ def test_awaiting_coroutines_are_callers_of_tasks(version: str, tmp_path: Path) 
     assert pairs["one", "one"] > 5, text[:5000]
     assert pairs["two", "two"] > 5
     assert len(pairs) == 2, pairs
+
+
+#: a master that waits for a worker, as those of web servers and pools do
+MASTER = """
+import os, time
+def work():
+    end = time.monotonic() + 60
+    while time.monotonic() < end: sum(range(1000))
+pid = os.fork()
+if pid == 0: work()
+print("started", flush=True)
+os.waitpid(pid, 0)
+"""
+
+
+@pytest.mark.live
+def test_running_workers_of_a_process_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "master.py").write_text(MASTER)
+    with subprocess.Popen([sys.executable, "master.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as master:
+        assert master.stdout is not None
+        assert master.stdout.readline() == "started\n"
+        (worker,) = map(int, Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split())
+        try:
+            target = ["-p", str(master.pid), "--", "sleep", "1"]
+            record = [*PERFPY, "record", "-q", "--python", "-F", "499", "-e", "task-clock"]
+            subprocess.run([*record, "-o", "all.data", *target], cwd=tmp_path, timeout=60, check=True)
+            subprocess.run([*record, "--no-descendants", "-o", "one.data", *target], cwd=tmp_path, timeout=60, check=True)
+            stacks = output_of([*PERFPY, "stacks", str(master.pid)], cwd=tmp_path)
+        finally:
+            os.kill(worker, signal.SIGKILL)  # and the master ends
+    text = output_of([*PERFPY, "script", "-i", "all.data", "-F", "pid,ip,sym"], cwd=tmp_path)
+    assert text.count("py::work:") > 20
+    assert {int(line) for line in text.splitlines() if line.strip().isdecimal()} == {worker}
+    assert "py::work:" not in output_of([*PERFPY, "script", "-i", "one.data", "-F", "pid,ip,sym"], cwd=tmp_path)
+    assert re.search(rf"Process {worker}:(?s:.*)\n    work \(", stacks)

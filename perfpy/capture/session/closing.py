@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _MEGABYTE: Final = 1 << 20
 _FEW: Final = 400  # samples: a share of 10 % has an error of 3 points
 _FEW_LOST: Final = 0.01  # of the samples; a brief recording leaves them to the report
-_MOST_PIDS: Final = 20  # in a note
 _SURE: Final = 1.96  # standard deviations: 19 times out of 20
 _LARGER: Final = 4  # times the ring buffer that was too small
 _MOST_RING: Final = 64 << 20
@@ -93,18 +92,12 @@ def runs_python(file: DataFile, options: RecordOptions) -> bool:
 def busy_children(options: RecordOptions, procfs: ProcFs) -> Iterator[str]:
     """Tell that processes which the chosen ones started earlier do the work: they are not recorded."""
     chosen = {int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()}
-    if not chosen or options.target.all_cpus:
+    if not chosen or options.target.all_cpus or options.target.descendants:
         return
-    processes = procfs.parents()
-    descendants: set[int] = set()
-    generation = chosen
-    while generation := {pid for pid, (parent, _) in processes.items() if parent in generation} - descendants - chosen:
-        descendants |= generation
-    used = sum(processes[pid][1] for pid in descendants)
-    if used > sum(processes[pid][1] for pid in chosen if pid in processes):
-        count, added = len(descendants), ",".join(map(str, sorted(chosen | descendants)[:_MOST_PIDS]))
-        work = plural(count, "child process, which does", "child processes, which do")
-        yield f"note: -p leaves out {count} {work} most of the work: record -p {added}"
+    descendants, processes = procfs.descendants(chosen), procfs.parents()
+    if sum(ticks for _, ticks in descendants.values()) > sum(processes[pid][1] for pid in chosen if pid in processes):
+        work = plural(len(descendants), "child process, which does", "child processes, which do")
+        yield f"note: -p leaves out {len(descendants)} {work} most of the work; record them with --descendants"
 
 
 def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:

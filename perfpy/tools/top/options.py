@@ -81,6 +81,7 @@ class TopTargetOptions(TaskOptions):
         "-G,--cgroup", Value(split_names, default=()), "watch only the tasks of these cgroups (after -e)", metavar="<name>"
     )
     no_inherit: bool = option("-i,--no-inherit", Flag(), "do not watch child tasks")
+    descendants: bool | None = option("--descendants", Flag(default=None), "with -p: also its running children (default with --python)")
     show_self: bool = option("--show-self", Flag(), "also show perfpy top's own samples")
 
 
@@ -276,7 +277,12 @@ class TopRequest:
                 callchain=self._chain,
                 branch_filter=options.branch_filter or (parse_branch_filter("any") if options.branch_any else 0),
             ),
-            target=options.fill(TargetOptions, user=self._user, inherit=not options.no_inherit),
+            target=options.fill(
+                TargetOptions,
+                user=self._user,
+                inherit=not options.no_inherit,
+                descendants=(options.python and not options.no_inherit) if options.descendants is None else options.descendants,
+            ),
             side_band=SideBandOptions(
                 namespaces=options.namespaces or "cgroup_id" in keys,
                 all_cgroups=options.all_cgroups or not _CGROUP_KEYS.isdisjoint(keys.split(",")),

@@ -23,6 +23,7 @@ from perfpy.capture.session.recorder import Recorder
 from perfpy.capture.targets import Target, TargetOptions
 from perfpy.events.event import Event
 from perfpy.kernel import syscalls
+from perfpy.kernel.procfs import ProcFs
 from tests.builders import sysfs_tree
 from tests.builders.fake_kernel import FakeKernel
 
@@ -254,10 +255,11 @@ def test_a_note_names_the_option_for_python_programs(file):
     assert not any("Python" in line for line in lines(10_000, hit_files=["/usr/lib/python3/dist-packages/a.so", "/opt/python"]))
 
 
-class Processes:
+class Processes(ProcFs):
     """A /proc with parents and CPU times."""
 
     def __init__(self, **processes: tuple[int, int]) -> None:
+        super().__init__()
         self._processes = {int(name[1:]): process for name, process in processes.items()}
 
     def parents(self) -> dict[int, tuple[int, int]]:
@@ -271,8 +273,10 @@ def children(target: dict[str, Any], **processes: tuple[int, int]) -> list[str]:
 
 def test_a_note_names_children_that_do_the_work():
     family = {"p1": (0, 900), "p10": (1, 5), "p11": (10, 40), "p12": (11, 50), "p13": (1, 70)}
-    assert children({"pid": "10"}, **family) == ["note: -p leaves out 2 child processes, which do most of the work: record -p 10,11,12"]
-    assert children({"pid": "10,11"}, **family) == ["note: -p leaves out 1 child process, which does most of the work: record -p 10,11,12"]
+    remedy = "most of the work; record them with --descendants"
+    assert children({"pid": "10"}, **family) == [f"note: -p leaves out 2 child processes, which do {remedy}"]
+    assert children({"pid": "10,11"}, **family) == [f"note: -p leaves out 1 child process, which does {remedy}"]
+    assert not children({"pid": "10", "descendants": True}, **family)
     assert not children({"pid": "1"}, **family), "the chosen one uses more"
     assert not children({"pid": "12"}, **family), "no children"
     assert not children({"pid": "99"}, **family)

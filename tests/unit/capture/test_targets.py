@@ -67,6 +67,19 @@ def test_a_process_stands_for_its_threads(tmp_path: Path) -> None:
         resolve(TargetOptions(pid="99"), procfs=procfs)
 
 
+def test_descendants_of_a_process_are_included(tmp_path: Path) -> None:
+    """Children and their children, but neither siblings, nor perfpy itself and what it has started."""
+    parents = {10: 1, 11: 10, 12: 11, 13: 1, os.getpid(): 10, 15: os.getpid()}
+    procfs = proc(tmp_path, *((pid, pid) for pid in parents))
+    for pid, parent in parents.items():
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b) S {parent}" + " 0" * 30)
+    assert sorted(procfs.descendants([10])) == [11, 12]
+    assert sorted(procfs.descendants([11, 12])) == []
+    chosen = TargetOptions(pid="10", descendants=True)
+    assert sorted(resolve(chosen, procfs=procfs)[0].tids) == ([10, 11, 12] if os.geteuid() == 0 else [10])  # other users' are left out
+    assert resolve(TargetOptions(pid="10"), procfs=procfs)[0].tids == (10,)
+
+
 def test_overridden_options_are_reported(tmp_path: Path) -> None:
     """perf's own words."""
     procfs = proc(tmp_path, (10, 10))

@@ -125,6 +125,12 @@ def test_other_words_with_digits_name_no_process(words: list[str]) -> None:
     assert record_and_report.processes_of(words) == []
 
 
+def test_an_option_leaves_out_the_children():
+    own = str(os.getpid())
+    assert record_and_report.processes_of([own]) == record_and_report.processes_of([own, "--no-descendants"]) == [os.getpid()]
+    assert record_and_report.processes_of([own, "--descendants"]) == []
+
+
 def test_a_refused_option_is_dropped(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status, lines = started(monkeypatch, Recorded(refused=2), program)
     assert status == 0

@@ -14,6 +14,10 @@
 A test that costs too much fails. Without the counter on this machine it is skipped with the reason. A table follows at the end of the
 session.
 
+    pytest --perfpy
+
+records the session and ends with the slowest tests and fixtures: how long each took, and in which line its time went.
+
 pytest loads the plugin in every session if perfpy is installed, so the first test that counts imports the counters.
 """
 
@@ -24,7 +28,10 @@ import inspect
 import json
 import os
 import re
+import subprocess
 import sys
+import threading
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -44,6 +51,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from perfpy.counts.named_counts import Count
+    from perfpy.profiling import Profiler
+    from perfpy.recording import Recording
 
 
 MARKER: Final = "perf_budget"
@@ -56,6 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("perfpy", "tests that state what they may cost")
     group.addoption("--perf-update", action="store_true", help="make what tests with perf_budget cost now their baseline")
     group.addoption("--perf-baselines", metavar="FILE", help=f"the file of baselines (setting perf_baselines, or {_DEFAULT_FILE})")
+    group.addoption("--perfpy", action="store_true", help="record the session; name the slowest tests and fixtures with their hot lines")
+    group.addoption("--perfpy-slowest", metavar="N", type=int, default=10, help="with --perfpy: how many (default: 10)")
+    group.addoption("--perfpy-page", metavar="FILE", help="with --perfpy: also write the session's page (HTML)")
     parser.addini("perf_baselines", "the file of baselines, relative to the root folder", default=_DEFAULT_FILE)
 
 
@@ -64,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
     words = "what the test may cost at most, or as its baseline; counted over `repeat` runs, `tolerance` is a part of the baseline"
     config.addinivalue_line("markers", f"{MARKER}(event, at_most=None, repeat=1 or 5, tolerance=0.05): {words}")
     config.pluginmanager.register(BudgetSession(config), "perfpy budgets")
+    if config.getoption("--perfpy"):
+        config.pluginmanager.register(SlowParts(config), "perfpy slow parts")
 
 
 @pytest.fixture
@@ -193,6 +207,130 @@ class BudgetSession:
             terminalreporter.write_line(line)
         if self._written:
             terminalreporter.write_line(f"baselines of {self._written} {plural(self._written, 'test')} written")
+
+
+class SlowParts:
+    """The recording of a session, and the times of its tests and fixtures (--perfpy).
+
+    With several processes (pytest-xdist), the printing one records all, and receives the times with the reports.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._parts: list[SlowPart] = []
+        self._profiler: Profiler | None = None
+        self._lines: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Start the recording."""
+        if hasattr(self._config, "workerinput"):
+            return
+        from perfpy.profiling import Profiler  # only with --perfpy
+
+        options = ["--python", "--off-cpu", "-F", _SESSION_FREQUENCY]
+        self._profiler = Profiler(None, options, None, python=True)
+        try:
+            self._profiler.start()
+        except PerfError as error:
+            self._profiler = None
+            self._lines = [f"no recording: {one_line(str(error))}"]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> Generator[None, object, object]:
+        """Time a fixture; fixtures that it uses have been set up before."""
+        with self._timed(request._pyfuncitem, f"fixture {fixturedef.argname}"):  # noqa: SLF001  # request.node is that of the scope
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Time a test without its fixtures."""
+        with self._timed(item, "test"):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Time the ends of a test's fixtures."""
+        with self._timed(item, "teardown"):
+            return (yield)
+
+    @contextmanager
+    def _timed(self, item: pytest.Item, kind: str) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            item.user_properties.append((_PART, [kind, begin, time.monotonic(), threading.get_native_id()]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the times of a test."""
+        if report.when == "teardown":  # its report has the properties of all phases
+            rows = [row for name, row in report.user_properties if name == _PART and isinstance(row, list)]
+            self._parts += [SlowPart(report.nodeid, *row) for row in rows]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """End the recording, and find the lines."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is None:
+            return
+        try:
+            profiler.stop()
+            shown = sorted(self._parts, key=lambda part: part.begin - part.end)[: self._config.getoption("--perfpy-slowest")]
+            with profiler.open() as recording:
+                self._lines = [line for part in shown for line in part.lines(recording, profiler.path)]
+                if page := self._config.getoption("--perfpy-page"):
+                    recording.flamegraph(page)
+                    self._lines.append(f"page of the session: {page}")
+        except (PerfError, OSError, subprocess.SubprocessError) as error:
+            self._lines.append(f"recording failed: {one_line(str(error))}")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the slowest parts."""
+        if self._lines:
+            terminalreporter.section("slowest tests and fixtures")
+            for line in self._lines:
+                terminalreporter.write_line(line)
+
+
+_PART: Final = "perfpy part"
+_SESSION_FREQUENCY: Final = "199"  # Hz: sessions take long
+_WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
+_LONGEST_REPORT: Final = 120.0  # seconds
+_OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
+
+
+class SlowPart(NamedTuple):
+    """A test, a fixture's beginning or the end of a test's fixtures.
+
+    Attributes:
+        test: the test's id.
+        kind: "test", "fixture NAME" or "teardown".
+        begin, end: CLOCK_MONOTONIC, seconds.
+        tid: of its thread.
+    """
+
+    test: str
+    kind: str
+    begin: float
+    end: float
+    tid: int
+
+    def lines(self, recording: Recording, path: str) -> Iterator[str]:
+        """Yield the part's duration and name, and where its time went by the recording at a path."""
+        yield f"{self.end - self.begin:8.2f} s  {self.kind:20}  {self.test}"
+        if self.end - self.begin < _WORTH_A_LINE:
+            return
+        times = f"{self.begin:.6f},{self.end:.6f}"
+        command = [sys.executable, "-P", "-m", "perfpy", "report", "-i", path, "--verdict", "--time", times, "--tid", str(self.tid)]
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_LONGEST_REPORT, stdin=subprocess.DEVNULL, check=False
+        )
+        sentences = [line for line in result.stdout.splitlines() if line.strip() and not line.startswith(_OF_FEW_SAMPLES)]
+        if not sentences:  # a short wait
+            rows = recording.where(time=times, tid=self.tid).report(by=["pyline"]).top(1)
+            sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
+        yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
 
 
 def table(rows: list[tuple[str, list[Any]]]) -> list[str]:

@@ -99,7 +99,7 @@ MAY_IMPORT = {
         "kernel",
         "perfpy",
     },
-    "pytest_plugin": FOUNDATION | {"capture", "counts", "kernel"},
+    "pytest_plugin": FOUNDATION | {"profiling", "recording", "capture", "counts", "kernel"},
     "tools": FOUNDATION
     | {
         "version",

@@ -185,3 +185,50 @@ def test_baselines_that_cannot_be_written_are_one_line_after_the_table(tmp_path:
 @pytest.mark.perf_budget("page-faults:u", at_most=100_000, repeat=2)
 def test_the_plugin_counts_tests_of_perfpy(request: pytest.FixtureRequest):
     assert request.node.obj.__wrapped__
+
+
+SLOW_SESSION = """
+import time
+import pytest
+
+def crunch(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: sum(range(1000))
+
+def connect(): time.sleep(0.4)
+
+@pytest.fixture(scope="module")
+def database(): connect()
+
+@pytest.fixture
+def data(): crunch(0.5)
+
+def test_fast(): pass
+
+def test_sums(database, data): crunch(1.0)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="record --python reads frames on x86-64 only")
+def test_slow_tests_and_fixtures_have_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "test_slow.py").write_text(SLOW_SESSION)
+    options = ["--perfpy", "--perfpy-slowest", "3", "--perfpy-page", "page.html", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *options, "test_slow.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == 0, result.stdout
+    shown = result.stdout.partition("slowest tests and fixtures")[2]
+    if "no recording" in shown:
+        pytest.skip(shown)
+    parts = re.findall(r"^ +[\d.]+ s  (.+?) +test_slow.py::(\w+)$", shown, re.MULTILINE)
+    assert parts == [("test", "test_sums"), ("fixture data", "test_sums"), ("fixture database", "test_sums")]
+    test, data, database = re.split(r"^ +[\d.]+ s  .*$", shown, flags=re.MULTILINE)[1:]
+    assert re.search(r"in crunch\(\) \(test_slow.py:7\), called from test_sums\(\)", test)
+    assert re.search(r"in crunch\(\) \(test_slow.py:7\), called from data\(\)", data)
+    assert re.search(r"in connect.*test_slow.py:9", database)
+    assert "<html" in (tmp_path / "page.html").read_text()[:200]
+
+
+def test_the_options_are_in_the_help() -> None:
+    command = [sys.executable, "-m", "pytest", "--help", "-p", "no:cacheprovider"]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert all(name in text for name in ("--perfpy ", "--perfpy-slowest", "--perfpy-page", "--perf-update", "--perf-baselines"))

@@ -13,6 +13,7 @@ Layouts: SAMPLE and SWITCH in include/uapi/linux/perf_event.h.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import struct
@@ -25,7 +26,7 @@ from perfpy.abi.sample_layout import REGISTERS
 from perfpy.capture.process_memory import ProcessMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.off_cpu_events import RawField
@@ -46,6 +47,16 @@ _KNOWN_REGISTERS: Final = {
     "x86_64": ("AX", "DI", "SI", "DX", "R10", "R8", "R9", "SP", "IP"),
     "aarch64": ("x8", "x0", "x1", "x2", "x3", "x4", "x5", "sp", "pc"),
 }
+_FRAME_POINTER: Final = "BP"
+_SEARCHED: Final = 4096  # bytes of a stack in which the frame of the caller of the C library's function is looked for
+_MOST_TRIES: Final = 64  # return addresses whose code is read
+_PAGE: Final = 4096
+_LARGEST_FUNCTION: Final = 1 << 16
+_CALL: Final = struct.Struct("=Bi")  # the code of a direct call, and the distance to the function
+_CALL_CODE: Final = 0xE8
+_ENDBR: Final = b"\xf3\x0f\x1e\xfa"
+_PUSH_RBP: Final = b"\x55"
+_MOV_RSP_RBP: Final = b"\x48\x89\xe5"
 _ABI_32: Final = 1
 _ABI_64: Final = 2
 _END_OF_32_BITS: Final = 1 << 32
@@ -60,6 +71,7 @@ class Sleeper(NamedTuple):
         words: what /proc/PID/syscall has: the call, its arguments, the stack pointer and the program counter; empty if not readable.
         kernel_frames: names and offsets of its kernel functions, innermost first; empty if not readable.
         stack: the memory from its stack pointer on.
+        frame_pointer: the register of that name; 0: unknown.
     """
 
     pid: int
@@ -69,6 +81,7 @@ class Sleeper(NamedTuple):
     words: tuple[int, ...]
     kernel_frames: tuple[tuple[str, int], ...]
     stack: bytes
+    frame_pointer: int = 0
 
 
 def sleepers(tids: Collection[int], procfs: ProcFs, stack_size: int) -> Iterator[Sleeper]:
@@ -101,7 +114,7 @@ def _sleeper(tid: int, procfs: ProcFs, stack_size: int, memories: dict[int, Proc
     frames = tuple(
         (name.decode("utf-8", "replace"), int(offset, 16)) for name, offset in _KERNEL_FRAME.findall(procfs.read(f"{folder}/stack"))
     )
-    stack = b""
+    stack, frame_pointer = b"", 0
     if len(values) > 2 and stack_size:
         if status.tgid not in memories:
             try:
@@ -110,9 +123,54 @@ def _sleeper(tid: int, procfs: ProcFs, stack_size: int, memories: dict[int, Proc
                 memories[status.tgid] = None
         memory = memories[status.tgid]
         stack = memory.some(values[-2], stack_size) if memory else b""
+        frame_pointer = find_frame_pointer(values[-2], values[-1], stack, memory.some) if memory else 0
     if procfs.read(f"{folder}/schedstat") != switches or procfs.read(f"{folder}/stat").rpartition(b")")[2].split()[:1] != fields[:1]:
         return None  # it ran meanwhile
-    return Sleeper(status.tgid, tid, letter, int(fields[_CPU]), values, frames, stack[: len(stack) & ~7])
+    return Sleeper(status.tgid, tid, letter, int(fields[_CPU]), values, frames, stack[: len(stack) & ~7], frame_pointer)
+
+
+def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, read: Callable[[int, int], bytes], machine: str = "") -> int:
+    """Return the frame pointer of a sleeping thread on x86-64; 0 if it is not certain.
+
+    The C library's functions for system calls do not use the register, so it is that of their caller, a function that begins with
+    `push %rbp; mov %rsp,%rbp`. Its frame has the caller's frame pointer and, above it, the address to return to. That is certain if the
+    code before this address calls a function that begins so, and contains an address to return to further down in the stack.
+
+    Args:
+        stack_pointer, program_counter: of the thread.
+        stack: the memory from its stack pointer on.
+        read: reads memory by address, at most a number of bytes.
+        machine: as in uname; "": this one.
+    """
+    if (machine or os.uname().machine) != "x86_64":
+        return 0
+    words = struct.unpack(f"={min(len(stack), _SEARCHED) // 8}Q", stack[: min(len(stack), _SEARCHED) // 8 * 8])
+    end = stack_pointer + len(stack)
+    tries = 0
+    for number, (saved, return_address) in enumerate(itertools.pairwise(words)):
+        address = stack_pointer + 8 * number
+        if address & 15 or not address < saved < end or return_address < _PAGE or stack_pointer <= return_address < end:
+            continue
+        tries += 1
+        if tries > _MOST_TRIES:
+            return 0
+        call = read(return_address - _CALL.size, _CALL.size)
+        if len(call) < _CALL.size or call[0] != _CALL_CODE:
+            continue
+        function = return_address + _CALL.unpack(call)[1]
+        callers = (program_counter, *words[:number])
+        if (
+            function > 0
+            and any(0 < caller - function < _LARGEST_FUNCTION for caller in callers)
+            and _sets_frame_pointer(read(function, 32))
+        ):
+            return address
+    return 0
+
+
+def _sets_frame_pointer(code: bytes) -> bool:
+    """Whether code begins as a function with a frame pointer: `push %rbp`, and soon `mov %rsp,%rbp`."""
+    return code.removeprefix(_ENDBR)[:1] == _PUSH_RBP and _MOV_RSP_RBP in code
 
 
 class DepartureRecords:
@@ -134,6 +192,7 @@ class DepartureRecords:
         names = REGISTERS.get(machine or os.uname().machine, ())
         known = _KNOWN_REGISTERS.get(machine or os.uname().machine, ())
         self._bits = [names.index(name) for name in known]
+        self._frame_pointer_bit = names.index(_FRAME_POINTER) if _FRAME_POINTER in names else -1
 
     @property
     def stack_size(self) -> int:
@@ -167,7 +226,7 @@ class DepartureRecords:
         if kind & SampleType.RAW:
             body += self._raw(thread.letter)
         if kind & SampleType.REGS_USER:
-            body += self._registers(thread.words, attr.sample_regs_user)
+            body += self._registers(thread.words, attr.sample_regs_user, thread.frame_pointer)
         if kind & SampleType.STACK_USER:
             stack = thread.stack
             body += _WORD.pack(len(stack)) + (stack + _WORD.pack(len(stack)) if stack else b"")
@@ -181,11 +240,13 @@ class DepartureRecords:
         fields[self._state.offset : end] = _BITS[letter].to_bytes(self._state.size, sys.byteorder)
         return struct.pack("=I", len(fields)) + fields
 
-    def _registers(self, words: tuple[int, ...], mask: int) -> bytes:
+    def _registers(self, words: tuple[int, ...], mask: int, frame_pointer: int) -> bytes:
         """Return the ABI and the registers of a mask."""
         if len(words) < 3 or not self._bits:
             return _WORD.pack(0)
         known = dict(zip(self._bits[-2:], words[-2:], strict=True))
+        if frame_pointer and self._frame_pointer_bit >= 0:
+            known[self._frame_pointer_bit] = frame_pointer
         if len(words) == len(self._bits):
             known |= {bit: value & (1 << 64) - 1 for bit, value in zip(self._bits, words, strict=True)}
         abi = _ABI_32 if max(words[-2:]) < _END_OF_32_BITS else _ABI_64

@@ -263,11 +263,13 @@ def _deadlocks(threads: Sequence[CurrentThread]) -> Iterator[str]:
         if tid in circle:
             circle = circle[circle.index(tid) :]
             told.update(circle)
-            parts = [
-                f"thread {one}{_method(of_tid[one])} waits for {_lock_name(of_tid[one])}, which thread {of_tid[one].target.holder} holds"
-                for one in circle
-            ]
-            yield f"\nDeadlock: {'; '.join(parts)}."
+            yield "\nDeadlock: " + "; ".join(_link(of_tid[one]) for one in circle) + "."
+
+
+def _link(thread: CurrentThread) -> str:
+    """Return the part of a deadlock that a thread is."""
+    lock = visible(thread.lock) or _lock_name(thread)
+    return f"thread {thread.tid}{_method(thread)} waits for {lock}, which thread {thread.target.holder} holds"
 
 
 def _lock_name(thread: CurrentThread) -> str:

@@ -18,7 +18,7 @@ from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.wait_reasons import GIL
-from perfpy.analysis.verdict.waits import RUNNING, Waits, find_holders, find_waker, is_endless, is_never_woken
+from perfpy.analysis.verdict.waits import RUNNING, Waits, find_holders, find_waker, is_endless, is_never_woken, is_rarely_woken
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
@@ -306,6 +306,17 @@ class Evidence:
         """Whether no recorded thread ended any of the waits, which ended by their time limits then, or not at all."""
         statements = self.wait_statements
         return self.is_program and statements is not None and statements.waits is not None and is_never_woken(wait, statements.waits)
+
+    def is_rarely_woken(self, wait: Wait) -> bool:
+        """Whether no recorded thread ended the waits of a program's thread for most of their time."""
+        statements = self.wait_statements
+        return self.is_program and statements is not None and statements.waits is not None and is_rarely_woken(wait, statements.waits)
+
+    def process_of_wait(self, wait: Wait) -> int:
+        """Return the process of the thread that waited longest."""
+        assert self.waits is not None
+        dimensions = self.waits.rows.dimensions
+        return int(dimensions["pid"][dimensions["tid"] == wait.thread][0])
 
     def is_endless(self, wait: Wait) -> bool:
         """Whether the threads waited for the whole recording; False if that is not certain."""

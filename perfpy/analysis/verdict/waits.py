@@ -258,6 +258,17 @@ def is_never_woken(wait: Wait, waits: Waits) -> bool:
     return len(rows) > 0 and bool(has_state.all()) and not waits.rows.dimensions["waker"][rows].any()
 
 
+def is_rarely_woken(wait: Wait, waits: Waits) -> bool:
+    """Whether interrupts or time limits ended the waits of a wait's longest thread, by time; False if the recording has no wakers."""
+    if not {"waker", "state"} <= waits.rows.dimensions.keys():
+        return False
+    rows = np.flatnonzero((waits.reason == wait.reason) & (waits.rows.dimensions["tid"] == wait.thread))
+    is_woken = waits.rows.dimensions["waker"][rows] >> NOTE_SHIFT == WOKEN_BY_THREAD
+    period = waits.rows.period[rows]
+    has_state = waits.rows.dimensions["state"][rows] != UNKNOWN_STATE
+    return len(rows) > 0 and bool(has_state.all()) and int(period[is_woken].sum()) <= (1 - ONE_FUNCTION) * int(period.sum())
+
+
 def is_endless(wait: Wait, waits: Waits) -> bool:
     """Whether each of a wait's threads waited once, from the begin of the recording to its end."""
     dimensions = waits.rows.dimensions

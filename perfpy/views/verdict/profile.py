@@ -548,6 +548,8 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     reason = "" if wait.reason == reasons.SLEEP else f" {_WORDS[wait.reason]}"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
         reason += " that no recorded thread signalled"
+    if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
+        reason += " or a timer"
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
     if wait.threads > 1:
         who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
@@ -636,9 +638,10 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
     is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
     idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
-    causes = [
-        wait for wait in waits if not _is_for_work(wait, idle_functions) and not (is_busy and wait.reason in (*FOR_OTHERS, reasons.SLEEP))
-    ]
+    servers = {evidence.process_of_wait(wait) for wait in waits if wait.reason in OF_SERVERS}
+    waits = [wait for wait in waits if not _is_timer(evidence, wait, servers)]
+    no_cause = (*FOR_OTHERS, reasons.SLEEP) if is_busy else ()
+    causes = [wait for wait in waits if not _is_for_work(wait, idle_functions) and wait.reason not in no_cause]
     # a thread's waits explain the elapsed time, not the sum of a process's and its child's
     causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
     between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
@@ -666,6 +669,12 @@ def _wait_of_server(evidence: Evidence) -> Wait | None:
         rank = (is_main, wait.reason in OF_SERVERS, wait.seconds)
         best = (rank, wait) if best is None or rank > best[0] else best
     return best[1] if best and (best[0][0] or best[0][1]) else None
+
+
+def _is_timer(evidence: Evidence, wait: Wait, servers: Collection[int]) -> bool:
+    """Whether a thread of a server sleeps without code of the program: it is a timer of its runtime."""
+    is_alone = wait.reason == reasons.SLEEP and wait.threads == 1 and wait.in_own < OF_PROGRAM
+    return is_alone and wait.thread not in evidence.main_threads and evidence.process_of_wait(wait) in servers
 
 
 def _is_for_work(wait: Wait, idle_functions: Collection[str]) -> bool:

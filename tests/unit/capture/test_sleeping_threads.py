@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_layout import REGISTERS, user_registers
 from perfpy.capture import sleeping_threads
 from perfpy.capture.off_cpu_events import RawField
-from perfpy.capture.sleeping_threads import DepartureRecords, Sleeper, sleepers
+from perfpy.capture.sleeping_threads import DepartureRecords, Sleeper, find_frame_pointer, sleepers
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.scheduling.intervals import IntervalPairing
@@ -171,3 +172,60 @@ def test_without_an_event_of_stacks_there_are_switches_only(tmp_path):
     chunk = chunk_of(np.frombuffer(records, np.uint8))
     assert chunk.types.tolist() == [RecordType.SWITCH]
     assert chunk.miscs.tolist() == [MISC_SWITCH_OUT]
+
+
+STACK, WAIT, LIBRARY, CALLER = 0x7F0000001000, 0x401000, 0x7F0000200000, 0x405000
+WITH_FRAME = b"\xf3\x0f\x1e\xfa\x55\x49\x89\xf3\x48\x89\xe5"  # endbr64; push %rbp; mov %rsi,%r11; mov %rsp,%rbp
+
+
+def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAIT + 0x80, machine: str = "x86_64", at: int = 6) -> int:
+    """The frame pointer of a thread in the C library, called from a function at WAIT, which was called from CALLER.
+
+    Args:
+        code: of the function.
+        call: what the code before CALLER calls.
+        back: the address in the function to return to.
+        machine: as in uname.
+        at: the word of the stack with the caller's frame pointer.
+    """
+    words = [0, back, *[0] * (at - 2), STACK + 0x100, CALLER, *[0] * 40]
+    memory = {CALLER - 5: b"\xe8" + (call - CALLER).to_bytes(4, "little", signed=True), WAIT: code}
+    stack = struct.pack(f"={len(words)}Q", *words)
+    return find_frame_pointer(STACK, LIBRARY, stack, lambda address, most: memory.get(address, b"")[:most], machine)
+
+
+def test_the_frame_pointer_of_a_sleeping_thread_is_found_on_its_stack():
+    assert frame_pointer() == STACK + 48
+    assert frame_pointer(WITH_FRAME[4:]) == STACK + 48
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"code": b"\x48\x83\xec\x18"},  # a function without a frame pointer
+        {"code": b""},
+        {"call": WAIT + 0x10},  # another function is called
+        {"call": CALLER + 0x7FFF0000},
+        {"back": LIBRARY},  # the thread does not return to the function
+        {"at": 7},  # frames begin at multiples of 16
+        {"machine": "aarch64"},
+    ],
+)
+def test_an_uncertain_frame_pointer_is_unknown(options):
+    assert frame_pointer(**options) == 0
+
+
+@pytest.mark.parametrize("word", [0, 5, 1 << 63, (1 << 64) - 1])
+def test_damaged_stacks_have_no_frame_pointer(word):
+    for stack in (struct.pack("=64Q", *[word] * 64), struct.pack("=64Q", *[STACK + 0x80, word] * 32), b"\1" * 7, b""):
+        assert find_frame_pointer(STACK, 5, stack, lambda _address, most: b"\xe8" * most, "x86_64") == 0
+
+
+def test_the_frame_pointer_is_in_the_sample():
+    whole = Sleeper(10, 11, "S", 3, (202, 1, 2, 3, 4, 5, 6, STACK, LIBRARY), (), b"\7" * 96, STACK + 48)
+    attr = EventAttr(sample_type=TYPES | STACKS, sample_regs_user=0xFF0FFF, sample_stack_user=4096)
+    records = DepartureRecords(attr, 1, 2, None, "x86_64").of([whole], NOW, ProcFs("/nowhere"))
+    assert (STACK + 48).to_bytes(8, "little") in records
+    assert (STACK + 48).to_bytes(8, "little") not in DepartureRecords(attr, 1, 2, None, "x86_64").of(
+        [whole._replace(frame_pointer=0)], NOW, ProcFs("/nowhere")
+    )

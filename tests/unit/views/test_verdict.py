@@ -467,6 +467,21 @@ def test_of_a_server_at_rest_the_thread_for_its_clients_is_told(tmp_path: Path) 
         assert sentences == ['"app" waited 10 s of 10 s for a connection, in accept_loop().']
 
 
+def test_a_timer_of_the_runtime_of_a_server_at_rest_is_not_told(tmp_path: Path) -> None:
+    timer = ("schedule@kernel", "hrtimer_nanosleep@kernel", "clock_nanosleep@libc.so.6")
+    threads = [Stack(ACCEPT, 1, state="S", weight=10_000), Stack(timer, 1, tid=101, state="S", weight=10_000)]
+    assert texts(tmp_path, *threads, seconds=0.001) == ['"app" waited 10 s of 10 s for a connection, in accept_loop().']
+    own = Stack((*timer, "nap"), 1, tid=101, state="S", weight=10_000)
+    assert texts(tmp_path, threads[0], own, seconds=0.001)[0].endswith("slept 10 s of 10 s, in nap().")
+
+
+def test_events_that_no_thread_caused_can_be_timers(tmp_path: Path) -> None:
+    poll = ("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop")
+    for waker, events in ((0, "for events or a timer, in loop()"), (102, "for events, in loop()")):
+        first, *_ = texts(tmp_path, Stack(("main",), 20), Stack(poll, 900, state="S", waker=waker), threads=(102,), from_start=True)
+        assert events in first
+
+
 def test_the_collection_of_garbage_is_told(tmp_path: Path) -> None:
     build = ("build", "main.main")
     collector = ("runtime.scanobject", "runtime.gcBgMarkWorker", "runtime.goexit")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
 
 
+_PMUS: Final = "/sys/bus/event_source/devices"
 _SYSCALL_NUMBERS: Final = {
     # machine name of uname(2): (64-bit process, 32-bit process)
     "x86_64": (298, 336),
@@ -446,13 +447,19 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
     return "the kernel rejects an argument", "check the event's terms and modifiers (perfpy list)"
 
 
+def _has_core_pmu() -> bool:
+    """Whether the CPU has a PMU, whose folder is `cpu` or has a list of its CPUs."""
+    try:
+        return any(name == "cpu" or os.path.exists(f"{_PMUS}/{name}/cpus") for name in os.listdir(_PMUS))
+    except OSError:
+        return False
+
+
 def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:
     hardware = attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE, PerfType.RAW)
     where = f"CPU {cpu}" if cpu >= 0 else "this CPU"
     if (code == errno.ENOENT and hardware) or (code in (errno.ENXIO, errno.EOPNOTSUPP) and hardware):
-        from perfpy.kernel.sysfs import Sysfs  # for explanations only
-
-        if Sysfs().core_pmus:
+        if _has_core_pmu():
             return "the PMU of this CPU cannot count it", "perfpy list shows the available events"
         no_pmu = "no PMU that counts it; virtual machines have one only if the host passes it on (KVM: -cpu host,pmu=on)"
         return no_pmu, "software events such as task-clock and profiles by time (perfpy record -- COMMAND) need none"

@@ -15,7 +15,6 @@ from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.kernel import syscalls
 from perfpy.kernel import syscalls as refusals
 from perfpy.kernel.syscalls import system_call
-from perfpy.kernel.sysfs import Sysfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,14 +109,14 @@ def test_permissions_are_distinguished(
 )
 def test_other_causes(monkeypatch: pytest.MonkeyPatch, code: int, attr: EventAttr, cause: str) -> None:
     """What is missing, where."""
-    monkeypatch.setattr(Sysfs, "core_pmus", [])
+    monkeypatch.setattr(refusals, "_has_core_pmu", lambda: False)
     refused = refusals.open_refused(code, attr, 5, -1)
     assert refused.errno == code
     assert cause in refused.cause
 
 
 def test_a_pmu_that_lacks_an_event_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sysfs, "core_pmus", ["cpu"])
+    monkeypatch.setattr(refusals, "_has_core_pmu", lambda: True)
     assert refusals.open_refused(errno.ENOENT, CYCLES, 5, -1).cause == "the PMU of this CPU cannot count it"
 
 

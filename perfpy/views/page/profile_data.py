@@ -4,6 +4,7 @@ All samples of all events end at nodes of one tree of stacks: a sample is a node
 thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
     names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
+    sides  the number of recordings
     tree  name, depth: columns, in depth-first order
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
@@ -35,7 +36,7 @@ from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
 from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
-from perfpy.views.readable import at_a_glance, source_file
+from perfpy.views.readable import at_a_glance, event_name, source_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,6 +90,7 @@ def profile_data(
     packing = _Packing(TasksAndCpus(tasks, cpus), _samples_for_each(timed))
     return {
         "names": _names(tree.names, columns),
+        "sides": len(recordings),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
@@ -143,10 +145,10 @@ def numbered_marks(data: Mapping[str, Any], marks: Mapping[tuple[str, str], str]
 
 
 def _with_events_of_both(recordings: list[list[Stacks]]) -> list[list[Stacks]]:
-    """Return the events that all recordings have, in the order of the first."""
+    """Return the events that all recordings have, in the order of the first; a clock is the same with any modifier of precision."""
     if len(recordings) == 1:
         return recordings
-    parts_of_events = [{part.event: part for part in parts} for parts in recordings]
+    parts_of_events = [{event_name(part.event): part for part in parts} for parts in recordings]
     common = [event for event in parts_of_events[0] if all(event in parts for parts in parts_of_events)]
     return [[parts[event] for event in common] for parts in parts_of_events]
 

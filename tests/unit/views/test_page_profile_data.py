@@ -92,6 +92,12 @@ def test_an_event_of_only_one_recording_is_skipped() -> None:
     assert [event["event"] for event in profile_data([parts])["events"]] == ["a", "b"]
 
 
+def test_a_clock_is_compared_whatever_its_precision() -> None:
+    """`record` opens task-clock:ppp in the place of cycles, `record --off-cpu` task-clock."""
+    data = profile_data([[timed_stacks(ONE, "task-clock"), timed_stacks(ONE, "offcpu-time")], [timed_stacks(ONE, "task-clock:ppp")]])
+    assert ([event["event"] for event in data["events"]], data["sides"]) == (["task-clock"], 2)
+
+
 def test_joined_time_on_and_off_the_cpu_is_distinguished() -> None:
     part = timed_stacks(ONE, "cpu-clock + offcpu-time")
     assert part.timed is not None

@@ -19,7 +19,7 @@ import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
 import { connect } from "./views/controls.js";
 import { chunkOf, pause } from "./views/elements.js";
-import { copy, showTop } from "./views/headline.js";
+import { copy, nothing, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
@@ -108,7 +108,7 @@ class Page {
     }
     $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");
     $("empty").hidden = samples > 0 || ["marks", "code"].includes(this.state.tab);
-    $("empty").querySelector("span").textContent = this.profile.events.length ? "The filters leave none." : "The recording has none.";
+    $("empty").querySelector("span").textContent = this.profile.events.length ? "The filters leave none." : nothing(this.profile);
   }
 
   /* ---- what follows what ---- */
@@ -362,7 +362,7 @@ class Page {
     this.readAddress();
     if (!profile.events.length) {
       $("empty").hidden = false;
-      $("empty").querySelector("span").textContent = "The recording has none.";
+      $("empty").querySelector("span").textContent = nothing(profile);
       $("clear-empty").hidden = true;
     }
   }

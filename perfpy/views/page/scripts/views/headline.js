@@ -57,3 +57,6 @@ export async function copy(text) {
   if (focused) focused.focus();
   return done;
 }
+
+/* What the page of a profile without events says. */
+export const nothing = profile => profile.sides > 1 ? "The recordings have no event in common." : "The recording has none.";

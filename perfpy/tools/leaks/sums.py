@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _FILE: Final = re.compile(r"[0-9]{1,10}\.memory")
 _MOST_FILES: Final = 4096
 _WORD: Final = 8
+_LEAST_PART: Final = 500  # of the largest stack: smaller ones have no lines of native code
 _LARGEST: Final = 1 << 46  # bytes: more than a process can map on most machines
 #: files whose functions allocate for their callers: the line that calls them is shown
 _LIBRARIES: Final = re.compile(r"/(ld-linux[^/]*|ld-musl[^/]*|lib(c|stdc\+\+|c\+\+|gcc_s|m|pthread|dl|asan)(-[0-9.]+)?\.so[^/]*)$")
@@ -118,8 +119,17 @@ class _SumsFile:
         is_at_peak = columns["epoch"] != np.uint64(min(head["epoch"], _LARGEST))  # unchanged since the highest moment
         peak = np.where(is_at_peak, columns["live"], columns["peak"])
         peak_objects = np.where(is_at_peak, columns["live_count"], columns["peak_count"])
-        frames = _FrameTexts(self._words(hook.FRAMES_AT, head["frames"], len(hook.FRAME)), self._codes, self._text, self._version)
         pool = np.frombuffer(os.pread(self._descriptor, head["pool"] * 4, hook.POOL_AT), np.uint32)
+        is_large = np.zeros(len(table), bool)  # lines of native code take time to find
+        for values in (peak, *(columns[name] for name in ("live", "total", "temporary"))):
+            is_large |= values >= np.uint64(max(int(values.max(initial=0)) // _LEAST_PART, 1))
+        stacks_with_lines = zip(columns["first"][is_large].tolist(), columns["depth"][is_large].tolist(), strict=True)
+        with_lines = {
+            number for first, depth in stacks_with_lines for number in pool[first : first + min(depth, hook.MOST_FRAMES)].tolist()
+        }
+        frames = _FrameTexts(
+            self._words(hook.FRAMES_AT, head["frames"], len(hook.FRAME)), self._codes, self._text, self._version, with_lines
+        )
         order = np.argsort(peak)[::-1]
         rows = zip(peak[order].tolist(), peak_objects[order].tolist(),
                       *(columns[name][order].tolist() for name in ("live", "live_count", "total", "count", "temporary")),
@@ -157,9 +167,20 @@ class _SumsFile:
 
 
 class _FrameTexts:
-    """The functions and lines of frames, by their numbers; each is decoded on first use, native ones of a module together."""
+    """The functions and lines of frames, by their numbers; each is decoded on first use, native ones of a module together.
 
-    def __init__(self, frames: NDArray[np.uint64], codes: NDArray[np.uint64], text: bytes, version: tuple[int, int]) -> None:
+    Args:
+        frames: a row a frame.
+        codes: a row a code object or module.
+        text: their names and line tables.
+        version: of CPython.
+        with_lines: the native frames whose lines are found.
+    """
+
+    def __init__(
+        self, frames: NDArray[np.uint64], codes: NDArray[np.uint64], text: bytes, version: tuple[int, int], with_lines: set[int]
+    ) -> None:
+        self._with_lines = with_lines
         self._frames = frames
         self._codes = codes
         self._text = text
@@ -206,14 +227,15 @@ class _FrameTexts:
         rows = np.flatnonzero(self._frames[:, 0] == np.uint64(module | hook.NATIVE))
         path = self._path(module) if module < len(self._codes) else ""
         short = path.rpartition("/")[2]
-        functions, lines = self._native(module, self._frames[rows, 1]) if module in self._dsos else _unnamed(len(rows))
+        functions, lines = self._native(module, rows) if module in self._dsos else _unnamed(len(rows))
         for number, function, (file, line) in zip(rows.tolist(), functions, lines, strict=True):
             self._known[number] = [CurrentFrame(function or f"[{short or 'unknown'}]", file or short, line)]
 
-    def _native(self, module: int, relative: NDArray[np.uint64]) -> tuple[list[str], Sequence[tuple[str, int]]]:
-        """Return the functions, and the files and lines, of addresses relative to the beginning of a module."""
+    def _native(self, module: int, rows: NDArray[np.int64]) -> tuple[list[str], Sequence[tuple[str, int]]]:
+        """Return the functions, and the files and lines, of the frames in a module."""
         from perfpy.debuginfo.debug_info import DebugInfo
 
+        relative = self._frames[rows, 1]
         files = self._loader.files(self._numbers[module])
         if files.symbols is None or files.runtime is None or not len(files.runtime.segments):
             return _unnamed(len(relative))
@@ -224,10 +246,15 @@ class _FrameTexts:
         if not len(table):
             return _unnamed(len(relative))
         functions = [table.name(row) if row >= 0 else "" for row in table.find(offsets).tolist()]
-        info = DebugInfo(files.symbols, files.runtime)
-        lines = info.lines.find(info.addresses(offsets))
-        paths, numbers = info.lines.paths, zip(lines.file.tolist(), lines.line.tolist(), strict=True)
-        return functions, [(paths[file], line) if file >= 0 else ("", 0) for file, line in numbers]
+        source_lines = [("", 0)] * len(rows)
+        chosen = [index for index, row in enumerate(rows.tolist()) if row in self._with_lines]
+        if chosen:
+            info = DebugInfo(files.symbols, files.runtime, keeps=True)
+            lines = info.lines.find(info.addresses(offsets[chosen]))
+            for index, file, line in zip(chosen, lines.file.tolist(), lines.line.tolist(), strict=True):
+                if file >= 0:
+                    source_lines[index] = (info.lines.paths[file], line)
+        return functions, source_lines
 
 
 def _unnamed(count: int) -> tuple[list[str], list[tuple[str, int]]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, distinct, slices_index
+from perfpy.abi.columns import Growing, distinct, grouped, slices_index
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
+#: the name in place of frames that a tree leaves out
+LEFT_OUT: Final = "[frames of rare stacks left out]"
+_CAPS: Final = (6, 4, 3, 2)  # outer names that rare stacks keep: as many as there is room for
+_MIXED: Final = 0x9E3779B97F4A7C1  # an odd number, to mix names into keys
+_SHARE_OF_LEVEL: Final = 8  # a level of a tree may have this part of the nodes that are left
 #: events whose periods are nanoseconds
 _CLOCKS = ("cpu-clock", "task-clock")
 
@@ -151,6 +156,7 @@ class StackTree:
         own: one weight column for each of the Stacks, of stacks that end at the node.
         totals: the sum of each column.
         leaf: the node at which each row of the Stacks ends, part after part.
+        rare: marks rows without the frames between the outer ones and the innermost function, left out to keep the tree small.
     """
 
     names: Sequence[Function]
@@ -159,13 +165,24 @@ class StackTree:
     own: tuple[NDArray[np.float64], ...]
     totals: tuple[float, ...]
     leaf: NDArray[np.int32]
+    rare: NDArray[np.bool_]
 
     @classmethod
-    def build(cls, *parts: Stacks, weighed: bool = True) -> StackTree:
-        """Return the tree of one Stacks, or of several merged; weighed: with their weights."""
+    def build(cls, *parts: Stacks, weighed: bool = True, most: int = 0) -> StackTree:
+        """Return the tree of one Stacks, or of several merged.
+
+        Args:
+            parts: the stacks.
+            weighed: with their weights.
+            most: of about how many nodes (0: all); lighter rows lose frames (`rare`), and nothing else.
+        """
         names, ranks = _ranked_names(parts)
-        paths, lengths, weights = _paths(parts, ranks)
-        return _tree(names, paths, lengths, weights if weighed else weights[:0])
+        paths, weights = _NamePaths.of(parts, ranks), _row_weights(parts)
+        kept = _kept_depths(len(names), paths, weights.sum(axis=0), most) if most else np.zeros(len(paths.comm), np.int64)
+        if kept.any():
+            names.append(Function(LEFT_OUT, ""))
+            paths = paths.shortened(paths.capped(kept, most), len(names) - 1)
+        return _tree(names, paths, weights if weighed else weights[:0], kept > 0)
 
 
 def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Function, int]]:
@@ -177,34 +194,131 @@ def _ranked_names(parts: Sequence[Stacks]) -> tuple[list[Function], dict[Functio
     return names, {name: rank for rank, name in enumerate(names)}
 
 
-def _paths(parts: Sequence[Stacks], ranks: dict[Function, int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """Return every row as a path of name ranks: command, outermost function, and so on.
+class _NamePaths(NamedTuple):
+    """Every row as a path of name ranks: the command, the outermost function, and so on.
 
-    The result is the paths one after the other, their lengths, and a weight column
-    for each part (shape: parts, rows).
+    Attributes:
+        comm: the rank of each row's command.
+        frames: ranks of functions; a path's are frames[outermost - depth + 1] for each depth from 1 on.
+        outermost: the place of each row's outermost function.
+        lengths: of paths, with the command.
     """
-    paths, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-    for part in parts:
-        function_rank = np.array([ranks[f] for f in part.functions], np.int32)
-        comm_rank = np.array([ranks[Function(c, "")] for c in part.comms], np.int32)
-        length = np.diff(part.offsets)[part.chain]
-        ends = np.cumsum(length + 1)
-        path = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
-        heads = ends - length - 1
-        path[heads] = comm_rank[part.comm]
-        inner = np.ones(len(path), bool)
-        inner[heads] = False
-        # positions of a chain's frames from its end down: outermost first
-        step = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        path[inner] = function_rank[part.frames[np.repeat(part.offsets[part.chain + 1] - 1, length) - step]]
-        paths.append(path)
-        lengths.append(length + 1)
-    weights = np.zeros((len(parts), sum(map(len, lengths))))
+
+    comm: NDArray[np.int32]
+    frames: NDArray[np.int32]
+    outermost: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, parts: Sequence[Stacks], ranks: dict[Function, int]) -> _NamePaths:
+        """Return the paths of rows, part after part. Parts of one recording share their frames."""
+        frames, comm, outermost, lengths = (
+            [np.zeros(0, np.int32)],
+            [np.zeros(0, np.int32)],
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+        )
+        starts: dict[tuple[int, int], int] = {}
+        size = 0
+        for part in parts:
+            key = id(part.frames), id(part.functions)
+            if key not in starts:
+                starts[key] = size
+                frames.append(np.array([ranks[f] for f in part.functions], np.int32)[part.frames])
+                size += len(part.frames)
+            comm.append(np.array([ranks[Function(c, "")] for c in part.comms], np.int32)[part.comm])
+            outermost.append(starts[key] + part.offsets[part.chain + 1] - 1)
+            lengths.append(np.diff(part.offsets)[part.chain] + 1)
+        return cls(np.concatenate(comm), np.concatenate(frames), np.concatenate(outermost), np.concatenate(lengths))
+
+    def names_at(self, depth: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the names of some paths at a depth."""
+        return self.frames[self.outermost[rows] - depth + 1] if depth else self.comm[rows]
+
+    def capped(self, kept: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """Return how many outer names shortened paths keep, so few that their last two nodes are not more than `most`."""
+        rows = np.flatnonzero(kept)
+        if 2 * len(rows) <= most:
+            return kept
+        for most_names in _CAPS:
+            key = self.frames[self.outermost[rows] - self.lengths[rows] + 2].astype(np.int64)
+            for depth in range(most_names):
+                reaches = kept[rows] > depth
+                name = np.zeros(len(rows), np.int64)
+                name[reaches] = self.names_at(depth, rows[reaches]) + 1
+                key = (key ^ name) * _MIXED
+            if 2 * len(distinct(key)) <= most:
+                return np.minimum(kept, most_names)
+        return np.minimum(kept, 1)
+
+    def shortened(self, kept: NDArray[np.int64], left_out: int) -> _NamePaths:
+        """Return the paths, some with only their outer names, a name for frames that are left out, and the innermost function.
+
+        Args:
+            kept: how many outer names these keep; 0 for the others.
+            left_out: the rank of the name.
+        """
+        rows = np.flatnonzero(kept)
+        last, size = self.outermost[rows], kept[rows] - 1  # the command is not among the frames
+        index, _ = slices_index(last - size + 1, size)
+        ends = np.cumsum(size + 2)
+        added = np.empty(int(ends[-1]), np.int32)
+        is_outer = np.ones(len(added), np.bool_)
+        begins = ends - size - 2
+        is_outer[begins] = is_outer[begins + 1] = False
+        added[begins], added[begins + 1], added[is_outer] = self.frames[last - self.lengths[rows] + 2], left_out, self.frames[index]
+        outermost, lengths = self.outermost.copy(), self.lengths.copy()
+        outermost[rows], lengths[rows] = len(self.frames) + ends - 1, size + 3
+        return _NamePaths(self.comm, np.concatenate([self.frames, added]), outermost, lengths)
+
+
+def _row_weights(parts: Sequence[Stacks]) -> NDArray[np.float64]:
+    """Return a weight column for each part (shape: parts, rows)."""
+    weights = np.zeros((len(parts), sum(len(part.weight) for part in parts)))
     first = 0
     for i, part in enumerate(parts):
         weights[i, first : first + len(part.weight)] = part.weight
         first += len(part.weight)
-    return np.concatenate(paths), np.concatenate(lengths), weights
+    return weights
+
+
+def _has_few_nodes(width: int, paths: _NamePaths, most: int) -> bool:
+    """Whether the whole tree has at most `most` nodes."""
+    alive, count, depth = np.arange(len(paths.lengths)), 0, 0
+    node = np.zeros(len(alive), np.int64)
+    while len(alive) and count <= most:
+        keys, node = grouped(node * width + paths.names_at(depth, alive))
+        count += len(keys)
+        depth += 1
+        goes_on = paths.lengths[alive] > depth
+        alive, node = alive[goes_on], node[goes_on]
+    return count <= most
+
+
+def _kept_depths(width: int, paths: _NamePaths, weight: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return how many outer names rows keep that go through nodes too light for a tree of about `most` nodes; 0: all names.
+
+    Each level may have a part of the nodes that are left.
+    """
+    kept = np.zeros(len(paths.lengths), np.int64)
+    if int(paths.lengths.sum()) <= most or _has_few_nodes(width, paths, most):
+        return kept
+    alive, room, depth = np.arange(len(kept)), most, 0
+    node = np.zeros(len(alive), np.int64)
+    while len(alive):
+        keys, node = grouped(node * width + paths.names_at(depth, alive))
+        largest = max(room // _SHARE_OF_LEVEL, 1)
+        if depth and len(keys) > largest:
+            order = np.argsort(-np.bincount(node, weight[alive], len(keys)), kind="stable")
+            is_light = np.ones(len(keys), np.bool_)
+            is_light[order[:largest]] = False
+            kept[alive[is_light[node]]] = depth
+            alive, node = alive[~is_light[node]], node[~is_light[node]]
+        room -= min(len(keys), largest)
+        depth += 1
+        goes_on = paths.lengths[alive] > depth
+        alive, node = alive[goes_on], node[goes_on]
+    return kept
 
 
 class _StackLevel(NamedTuple):
@@ -217,13 +331,13 @@ class _StackLevel(NamedTuple):
     last: NDArray[np.int64]
 
 
-def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> StackTree:
-    levels = _levels(len(names), paths, lengths, weights)
+def _tree(names: list[Function], paths: _NamePaths, weights: NDArray[np.float64], rare: NDArray[np.bool_]) -> StackTree:
+    levels = _levels(len(names), paths, weights)
     sizes = _subtree_sizes(levels)
     count = int(sizes[0].sum()) if levels else 0
     name, depth = np.empty(count, np.int32), np.empty(count, np.int32)
     own = np.zeros((len(weights), count))
-    leaf = np.empty(len(lengths), np.int32)
+    leaf = np.empty(len(paths.lengths), np.int32)
     above = np.array([-1], np.int64)
     for level, (nodes, size) in enumerate(zip(levels, sizes, strict=True)):
         before = np.cumsum(size) - size
@@ -233,19 +347,18 @@ def _tree(names: list[Function], paths: NDArray[np.int32], lengths: NDArray[np.i
         own[:, position] = nodes.own
         leaf[nodes.ending] = position[nodes.last]
         above = position
-    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights), leaf)
+    return StackTree(names, name, depth, tuple(own), tuple(float(w.sum()) for w in weights), leaf, rare)
 
 
-def _levels(width: int, paths: NDArray[np.int32], lengths: NDArray[np.int64], weights: NDArray[np.float64]) -> list[_StackLevel]:
+def _levels(width: int, paths: _NamePaths, weights: NDArray[np.float64]) -> list[_StackLevel]:
     """Return the tree level by level; each path walks down one node a step."""
-    starts = np.cumsum(lengths) - lengths
-    alive = np.arange(len(lengths))
-    node = np.zeros(len(lengths), np.int64)
+    alive = np.arange(len(paths.lengths))
+    node = np.zeros(len(alive), np.int64)
     levels: list[_StackLevel] = []
     while len(alive):
         depth = len(levels)
-        keys, node = np.unique(node * width + paths[starts[alive] + depth], return_inverse=True)
-        ends = lengths[alive] == depth + 1
+        keys, node = grouped(node * width + paths.names_at(depth, alive))
+        ends = paths.lengths[alive] == depth + 1
         weight = [np.bincount(node[ends], column[alive[ends]], len(keys)).astype(np.float64) for column in weights]
         own = np.array(weight).reshape(len(weights), len(keys))
         levels.append(_StackLevel(keys // width, keys % width, own, alive[ends], node[ends]))

@@ -7,6 +7,7 @@ Callers' addresses in unwound stacks are inside the call; those in the kernel's 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ _USER: Final = ord(".")
 _KERNEL: Final = ord("k")
 _NO_NAME: Final = "??"  # as in addr2line
 _UNSEEN: Final = -1
+_BLOCK: Final = 1 << 20  # frames
 
 
 class InlineStyle(NamedTuple):
@@ -89,8 +91,26 @@ class InlinedFrames:
             callers_first: whether chains begin with the outermost frame.
             calls: whether all frames are callers, also the innermost ones.
         """
-        if not len(frames):
+        if not len(frames) or not self._is_any_in_debug_information(frames):
             return frames, counts
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        starts = distinct(np.searchsorted(bounds, np.arange(0, len(frames), _BLOCK), "right") - 1)  # a block of whole chains each
+        starts[0] = 0  # the first chains may be empty
+        blocks = [
+            self._expand(frames[bounds[first] : bounds[end]], counts[first:end], callers_first=callers_first, calls=calls)
+            for first, end in pairwise([*starts.tolist(), len(counts)])
+        ]
+        return blocks[0] if len(blocks) == 1 else (np.concatenate([one for one, _ in blocks]), np.concatenate([one for _, one in blocks]))
+
+    def _is_any_in_debug_information(self, frames: Ids) -> bool:
+        """Whether a file of some of these frames has debug information."""
+        table = self._symbolizer.resolve()
+        is_present = np.zeros(len(table), np.bool_)
+        is_present[frames] = True
+        is_present &= (table.symbol >= 0) & ((table.level == _USER) | (table.level == _KERNEL) & self._style.in_kernel)
+        return any(self.may_expand(number) for number in distinct(table.dso[is_present]).tolist())
+
+    def _expand(self, frames: Ids, counts: Int64, *, callers_first: bool, calls: bool) -> tuple[Ids, Int64]:
         ends = np.cumsum(counts)
         mirror = np.repeat(2 * ends - counts - 1, counts) - np.arange(len(frames)) if callers_first else slice(None)
         states = self._states(frames, counts, callers_first=callers_first, calls=calls)

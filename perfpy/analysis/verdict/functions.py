@@ -336,7 +336,7 @@ class SampledFunctions:
         for rows, functions in self.outwards(np.arange(len(self.leaf))):
             chosen = counts[functions]
             pairs.append(rows[chosen] * size + functions[chosen])
-        distinct_pairs = np.unique(np.concatenate(pairs))  # a recursive function counts once
+        distinct_pairs = distinct(np.concatenate(pairs))  # a recursive function counts once
         totals = sum_by(distinct_pairs % size, self.rows.period[distinct_pairs // size], size)
         counts &= (totals >= least * self.period) & (totals <= most * self.period)
         if not counts.any():

@@ -153,6 +153,9 @@ def _grain(data: Mapping[str, Any]) -> list[str]:
     notes = []
     if data["each"] > 1:
         notes.append(f"long ranges of time show one of {data['each']} samples, short ones every sample; sums of all samples are exact")
+    if data["rare"]:
+        share = f"{100 * data['rare']:.2g} % of the samples"
+        notes.append(f"{share} have rare stacks: the page leaves out frames between the outer ones and the innermost one")
     if data["together"]:
         notes.append(f"samples that differ by less than {data['tick'] / 1e6:.3g} ms are merged: times and ranges are no finer")
     return notes

@@ -6,6 +6,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
     sides  the number of recordings
     tree  name, depth: columns, in depth-first order
+    rare  share of the samples whose stacks lack frames between the outer ones and the innermost one (StackTree.rare)
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
@@ -58,6 +59,8 @@ MOST_ROWS: Final = 2_000_000
 OVERVIEW: Final = 500_000
 #: above this number samples that differ only in time are merged, within longer and longer ticks
 MOST_SINGLE: Final = 8_000_000
+#: about the number of nodes that a page's tree has at most
+MOST_NODES: Final = 500_000
 _BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those before
 _MOST_PAYLOADS: Final = 200_000  # samples
 
@@ -78,7 +81,7 @@ def profile_data(
     columns = _with_events_of_both(split_parts)
     events = [part.event for part in columns[0]]
     folded = [[_by_pairs(part) for part in parts] for parts in columns]
-    tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False)
+    tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False, most=MOST_NODES)
     rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
     last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
     tick = max(_FINEST, -(-last // _TICKS))  # coarse for long recordings
@@ -92,6 +95,7 @@ def profile_data(
         "names": _names(tree.names, columns),
         "sides": len(recordings),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
+        "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
         "lanes": wait_lane_data(lanes, begin, tick) if begin else [],
@@ -201,10 +205,16 @@ def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:
     blocks = [table.ids(keys[begin : begin + _BLOCK].view(np.uint64)) for begin in range(0, len(keys), _BLOCK)]
     number = np.concatenate([np.zeros(0, np.int32), *blocks])
     pairs = table.keys.view(np.int64)
-    none = np.zeros(len(pairs), np.int64)
-    folded = replace(part, comm=(pairs // chains).astype(np.int32), chain=(pairs % chains).astype(np.int32), weight=none.astype(np.uint64),
-                     count=none)  # fmt: skip
+    weight, count = sum_by(number, rows.weight.view(np.int64), len(pairs)), np.bincount(number, minlength=len(pairs))
+    folded = replace(part, comm=(pairs // chains).astype(np.int32), chain=(pairs % chains).astype(np.int32), weight=weight.view(np.uint64),
+                     count=count)  # fmt: skip
     return folded, number
+
+
+def _rare_share(tree: StackTree, parts: Sequence[Stacks]) -> float:
+    """Return the share of samples in rare stacks."""
+    counts = np.concatenate([np.zeros(0, np.int64), *(part.count for part in parts)])
+    return float(counts[tree.rare].sum() / max(1, counts.sum()))
 
 
 def _rows_of(

@@ -48,6 +48,30 @@ def test_a_stack_of_nothing_but_its_command_counts() -> None:
     assert drawn(StackTree.build(stacks("sh 7"))) == ["sh 7"]
 
 
+def test_a_tree_of_few_nodes_keeps_heavy_stacks_and_the_innermost_functions_of_all() -> None:
+    lines = ["sh;main;hot;leaf 1000", *(f"sh;main;f{number};g{number % 7};h;leaf{number % 3} 1" for number in range(400))]
+    whole, small = (StackTree.build(stacks("\n".join(lines)), most=most) for most in (0, 100))
+    assert not whole.rare.any()
+    assert len(whole.name) > 1200
+    assert len(small.name) < 200
+    assert [small.totals[0], whole.totals[0]] == [1400, 1400]
+    assert 0 < int(small.rare.sum()) <= 400
+    assert int(small.rare[0]) == 0
+    main = next(i for i, name in enumerate(small.name.tolist()) if small.names[name].name == "main")
+    assert sum(small.own[0][main:].tolist()) == 1400  # outer functions keep the samples
+    assert "      leaf 1000" in drawn(small)
+    assert sums_of_leaves(small) == sums_of_leaves(whole)
+
+
+def sums_of_leaves(tree: StackTree) -> dict[str, float]:
+    """The weight of each function itself."""
+    sums: dict[str, float] = {}
+    for name, own in zip(tree.name.tolist(), tree.own[0].tolist(), strict=True):
+        if own:
+            sums[tree.names[name].name] = sums.get(tree.names[name].name, 0.0) + own
+    return sums
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=5), st.integers(1, 9)), min_size=1, max_size=12))
 def test_paths_back_from_the_tree_are_the_rows_merged(rows: list[tuple[list[str], int]]) -> None:

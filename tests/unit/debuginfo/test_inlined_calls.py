@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
-from perfpy.debuginfo import dwarf
+from perfpy.debuginfo import dwarf, inlined_frames
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.debuginfo.sections import DebugSections
@@ -473,6 +473,14 @@ def test_the_first_instruction_of_a_function_is_not_a_return_address(root: Path)
 
 def test_callers_first_reverses_inlined_frames(root: Path) -> None:
     assert Chains(root, Inline.ALL).names((0x1001, 0x1018), callers_first=True) == [["main", "main", "middle*", "leaf*"]]
+
+
+def test_callchains_are_expanded_alike_in_blocks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chains = ((), (0x1001, 0x1018), (), (0x1018,), (0x1000, 0x1020, 0x1004), ())
+    whole = Chains(root, Inline.ALL).names(*chains)
+    monkeypatch.setattr(inlined_frames, "_BLOCK", 2)
+    assert Chains(root, Inline.ALL).names(*chains) == whole
+    assert sum(map(len, whole)) > sum(map(len, chains))
 
 
 def test_perf_6_12_expands_unwound_stacks_only(root: Path) -> None:

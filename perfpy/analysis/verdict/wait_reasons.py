@@ -67,7 +67,11 @@ RULES: Final = (
     (QUEUE, ALWAYS, r"jemalloc_bg_thd|background_thread_entry|bioProcessBackgroundJobs|blas_thread_server|ap_queue_\w*pop\w*"),
     (EVENTS, ALWAYS, r"runtime\.netpoll"),
     (QUEUE, ALWAYS, r"runtime\.(?:stopm|find[Rr]unnable|mPark|sysmon|templateThread)"),
-    (QUEUE, ALWAYS, r"CompileBroker::compiler_thread_loop.*|(?:WorkerThread|GangWorker|GCTaskThread)::(?:run|loop|wait_for_task).*"),
+    (
+        QUEUE,
+        ALWAYS,
+        r"CompileBroker::compiler_thread_loop.*|(?:Linux)?AttachListener::.*|attach_listener_\w+.*|(?:WorkerThread|GangWorker|GCTaskThread)::(?:run|loop|wait_for_task).*",
+    ),
     (QUEUE, ALWAYS, r"(?:VMThread|WatcherThread|MonitorDeflationThread|ServiceThread|(?:G1|Z|Shenandoah)\w*Thread)::.*|os::signal_wait.*"),
     (QUEUE, ALWAYS, r".*(?:ThreadPoolExecutor\.getTask|Blocking(?:Queue|Deque)\.(?:take|poll)|SynchronousQueue\.\w*)\(.*"),
     (QUEUE, ALWAYS, r".*(?:DelayedWorkQueue\.(?:take|poll)|ForkJoinPool\.awaitWork)\(.*"),

@@ -62,6 +62,7 @@ def reason(*names: str) -> int:
         ([*FUTEX, *CONDITION, "Unsafe_Park", "void java.util.concurrent.locks.LockSupport.park()"], reasons.CONDITION),
         ([*FUTEX, *CONDITION, "Unsafe_Park", "java.util.concurrent.ThreadPoolExecutor.getTask()"], reasons.QUEUE),
         ([*FUTEX, *CONDITION, "Unsafe_Park", "void java.util.concurrent.locks.ReentrantLock.lock()"], reasons.LOCK),
+        (["k:unix_accept", "accept", "AttachListener::dequeue()", "attach_listener_thread_entry(JavaThread*)"], reasons.QUEUE),
         ([*FUTEX, *CONDITION, "JavaThread::sleep(long)", "JVM_Sleep", "void java.lang.Thread.sleep(long)"], reasons.SLEEP),
         # Go, Rust, Node, databases
         (["k:do_epoll_wait", "runtime.epollwait", "runtime.netpoll", "runtime.findRunnable", "runtime.schedule"], reasons.EVENTS),

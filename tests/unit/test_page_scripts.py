@@ -62,6 +62,13 @@ def test_a_tree_has_the_sums_of_its_nodes() -> None:
     assert result == [[1, "ls", 50], [2, "main", 50], [3, "list", 50], [1, "sh", 50], [2, "main", 50], [3, "run", 50], [4, "read", 30]]
 
 
+def test_stacks_of_many_commands_alike_are_merged() -> None:
+    samples = [*(At(f"worker-{at};f", at * MS, 1, 1, 1 + at) for at in range(20)), At("app-1;f", 30 * MS, 5, 2, 2)]
+    data = profile_data([[timed_stacks(samples)]])
+    assert node(lines(TREE), data) == [[1, "app-1", 5], [2, "f", 5], [1, "worker-*", 20], [2, "f", 20]]
+    assert "worker-7" in [name for *_, name in data["threads"]]
+
+
 def test_inverted_stacks_begin_with_the_innermost_function() -> None:
     result = node(lines(f"inverted({TREE})"), profile_data([[stacks(FOLDED)]]))
     assert sorted(line for line in result if line[0] == 1) == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]

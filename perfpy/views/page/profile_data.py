@@ -23,6 +23,8 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -61,6 +63,8 @@ OVERVIEW: Final = 500_000
 MOST_SINGLE: Final = 8_000_000
 #: about the number of nodes that a page's tree has at most
 MOST_NODES: Final = 500_000
+_NUMBERS: Final = re.compile("[0-9]+")
+_ALIKE: Final = 8  # commands
 _BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those before
 _MOST_PAYLOADS: Final = 200_000  # samples
 
@@ -80,7 +84,7 @@ def profile_data(
         parts[:] = [replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions]) for part in parts]
     columns = _with_events_of_both(split_parts)
     events = [part.event for part in columns[0]]
-    folded = [[_by_pairs(part) for part in parts] for parts in columns]
+    folded = [[_by_pairs(_with_command_patterns(part)) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False, most=MOST_NODES)
     rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
     last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
@@ -92,7 +96,7 @@ def profile_data(
         tasks = np.union1d(tasks, np.array([task_of(mark) for mark in marks.rows if mark.time >= begin], np.int64))
     packing = _Packing(TasksAndCpus(tasks, cpus), _samples_for_each(timed))
     return {
-        "names": _names(tree.names, columns),
+        "names": _names(tree.names, [[part for part, _ in parts] for parts in folded]),
         "sides": len(recordings),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
         "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),
@@ -194,6 +198,13 @@ def _function_row(function: Function, category: int) -> list[Any]:
     """Return name, module, category, and the short name if different."""
     short = at_a_glance(function.name)
     return [function.name, source_file(function.name) or function.dso, category, *([short] if short != function.name else [])]
+
+
+def _with_command_patterns(part: Stacks) -> Stacks:
+    """Name commands that differ only in numbers by their pattern (worker-*) if there are many: their stacks are merged."""
+    patterns = [_NUMBERS.sub("*", comm) for comm in part.comms]
+    counts = Counter(patterns)
+    return replace(part, comms=[pattern if counts[pattern] >= _ALIKE else comm for comm, pattern in zip(part.comms, patterns, strict=True)])
 
 
 def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:

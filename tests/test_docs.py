@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import doctest
 import importlib.util
 import inspect
@@ -217,12 +218,15 @@ MEASURING = {
     *"stat record count Region watch compare counted profile Comparison Count Counts ProgramCounts".split(),
     *"Counter CounterGroup RecordSummary Ring RingSample UserReading LiveSample EventStream Profiler enable_all disable_all".split(),
 }  # fmt: skip
+M_MMAP_THRESHOLD = -3  # mallopt(3)
 DOCUMENTED = [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, name))]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.live] if name in MEASURING else []) for name in DOCUMENTED])
 def test_the_examples_in_public_docstrings_hold(name, tmp_path, monkeypatch):
-    """In a folder that has a perf.data."""
+    """In a folder that has a perf.data, and with new pages for new memory, which commands in this process may have switched off."""
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(M_MMAP_THRESHOLD, 128 << 10)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.data").write_bytes(simple_recording().feature(Feature.HOSTNAME, "here").file())
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)

@@ -82,7 +82,7 @@ NODE_PACKAGES: Final = "ajv pprof-format speedscope pyright @firefox-devtools/pr
 PERF_WRAPPER: Final = """#!/bin/sh
 case $1:$2 in
 *:record) ;;
-annotate:* | buildid-list:* | diff:* | inject:* | report:* | script:*)
+annotate:* | buildid-list:* | c2c:* | diff:* | inject:* | mem:* | report:* | script:*)
     exec unshare --pid --fork --kill-child --mount-proc {perf} "$@" ;;
 esac
 exec {perf} "$@"

@@ -91,6 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "app.js").write_text(
         "function busy(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s }\nfor (let i = 0; i < 300; i++) busy(1e6)\n"
     )
+    (folder / "app.py").write_text("def load():\n    return bytearray(8_000_000)\n\nkept = load()\n")
     (folder / "loop.py").write_text(
         "import time\ndef busy():\n    return sum(i * i for i in range(20_000))\n\nwhile True:\n    busy()\n    time.sleep(0.003)\n"
     )

@@ -91,11 +91,15 @@ OF_THIS_MOMENT = {f"PERF_RECORD_{kind}" for kind in ("FORK", "COMM", "MMAP2", "K
 @pytest.mark.live
 @pytest.mark.versus_perf
 @pytest.mark.system_wide
-def test_the_records_before_the_samples_are_the_same(pair, perf):
+def test_the_records_before_the_samples_are_the_same(pair, perf, request):
+    is_overwriting = "overwriting" in request.node.callspec.id
+
     def head(path: Path) -> list[str]:
         kinds = re.findall(r"PERF_RECORD_\w+", text(perf, "report", "-D", "-i", path))
         end = kinds.index("PERF_RECORD_FINISHED_INIT")
-        return [kind for kind, _ in groupby(kinds[: end + 1]) if kind not in OF_THIS_MOMENT]
+        # with --overwrite ours has no marks of rounds, because mappings without a time follow the samples (help compatibility)
+        left_out = {*OF_THIS_MOMENT, "PERF_RECORD_FINISHED_ROUND"} if is_overwriting else OF_THIS_MOMENT
+        return [kind for kind, _ in groupby(kinds[: end + 1]) if kind not in left_out]
 
     assert head(pair[1]) == head(pair[0])
 

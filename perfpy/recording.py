@@ -256,6 +256,10 @@ class Recording:
         from perfpy.symbols.symbolizer import Symbolizer
 
         chosen = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy, ended=self.data.ended_here)
+        if chosen.fold_interpreters is None:
+            from perfpy.symbols.interpreters import has_python_image
+
+            chosen = chosen._replace(fold_interpreters=has_python_image(self.data.kept_files))
         symbolizer = Symbolizer(timeline, chosen, files=self.data.kept_files, symbols=self._symbols, shared=shared)
         symbolizer.programs = self._bpf_code
         self._symbolizers.append(symbolizer)

@@ -78,7 +78,7 @@ def _export_samples(options: ExportCommandOptions) -> int:
         fail(f"{'--otlp' if options.otlp else '--perfetto'} takes one recording, and no --parquet")
     is_url = _URL.match(options.otlp) is not None
     with open_recording(paths[0], force=options.force, quiet=options.quiet) as recording:
-        symbols = symbol_options_of(options, load_config(), recording, force=options.force)
+        symbols = symbol_options_of(options, load_config(), recording, force=options.force, for_people=True)
         stacks = recording.stacks(symbols, StackOptions(timed=True, sites=True))
         if not stacks:
             print_nothing_left(recording, SampleFilter(), symbols)

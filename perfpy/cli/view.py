@@ -85,7 +85,7 @@ def _page(recordings: list[Recording], options: ViewCommandOptions) -> str:
 
 
 def _symbols(recording: Recording, options: ViewCommandOptions) -> SymbolOptions:
-    return symbol_options_of(options, load_config(), recording, force=options.force)
+    return symbol_options_of(options, load_config(), recording, force=options.force, for_people=True)
 
 
 def _write_temporary(data: bytes, *, quiet: bool) -> str:

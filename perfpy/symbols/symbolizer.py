@@ -219,7 +219,7 @@ class Symbolizer:
     @property
     def folds_interpreters(self) -> bool:
         """Whether the options fold interpreters' own frames."""
-        return self._options.fold_interpreters
+        return bool(self._options.fold_interpreters)
 
     def fold_interpreters(self, ids: Ids, counts: NDArray[np.int64]) -> tuple[Ids, NDArray[np.int64]]:
         """Return callchains (frame ids, frames per callchain) without interpreters' own frames if the options request it."""

@@ -240,8 +240,12 @@ def symbol_options_of(
     force: bool = False,
     ignore_vmlinux: bool = False,
     inline: Inline | None = None,
+    for_people: bool = False,
 ) -> SymbolOptions:
-    """Return where to look for symbols, and how to print them. inline selects the callchains that get inlined calls; None: all.
+    """Return where to look for symbols, and how to print them.
+
+    inline: the callchains that get inlined calls; None: all.
+    for_people: give the time of interpreters to the functions that they run by default; perf's text never does.
 
     Servers are queried if DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod or debuginfod.urls.
     Raises PerfError if a file given by an option is unreadable.
@@ -260,7 +264,7 @@ def symbol_options_of(
         ignore_vmlinux=ignore_vmlinux,
         demangle=options.demangle,
         demangle_kernel=options.demangle_kernel,
-        fold_interpreters=bool(options.fold_interpreters),
+        fold_interpreters=options.fold_interpreters if for_people else bool(options.fold_interpreters),
         force=force,
         buildid_dir=config.build_id_folder if not options.symfs else "",
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),

@@ -113,7 +113,7 @@ class ReportRun:
         options = self._report_options()
         text_options = self._request.text_options()
         with TaskProgress("reading samples") as progress:
-            symbols = self._request.symbol_options(plain=self._plain, screen=self._is_screen)
+            symbols = self._request.symbol_options(plain=self._plain)
             report = self._recording.report(options=options, symbols=symbols, progress=progress, jobs=self._options.jobs)
         self._introduce(report, options)
         is_empty = not any(len(histogram.visible_entries()) for histogram in report.histograms)
@@ -226,12 +226,12 @@ class ReportRun:
     def _verdict(self, report: Report) -> list[Sentence]:
         from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports
 
-        folds = self._request.folds_interpreters(screen=self._is_screen)
+        folds = self._request.folds_interpreters()
         return profile_verdict(report, self._recording.data, self._unfolded if folds else None)
 
     def _unfolded(self) -> Report:
         """Return a report with the frames of interpreters, which show the reasons of waits and the collection of garbage."""
-        symbols = self._request.symbol_options(screen=True)._replace(fold_interpreters=False)
+        symbols = self._request.symbol_options()._replace(fold_interpreters=False)
         return self._recording.report(options=self._report_options(), symbols=symbols, jobs=self._options.jobs)
 
     def _notes(self, report: Report) -> Iterator[str]:
@@ -244,7 +244,7 @@ class ReportRun:
         yield from note(report.missing, report.samples, everything=bool(self._options.verbose))
         yield from report.notes
         yield from truncated_stacks.note(report.truncated)
-        if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters(screen=True):
+        if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters():
             yield "note: Python functions include the C code that they ran; --no-fold-interpreters shows it"
 
     def _browse(self, report: Report) -> int:
@@ -557,19 +557,24 @@ class ReportRequest:
             raise PerfError(f"--socket-filter {options.socket_filter}: {self._recording.path} has no CPU in this socket")
         return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
 
-    def symbol_options(self, *, plain: bool = False, screen: bool = False) -> SymbolOptions:
-        """Return the symbol options. plain: for perf's text; screen: for a terminal."""
+    def symbol_options(self, *, plain: bool = False) -> SymbolOptions:
+        """Return the symbol options. plain: for perf's text."""
         options, recording = self._options, self._recording
         inline = inline_of(options.inline, recording, plain=plain)
-        symbols = symbol_options_of(
-            options, self._config, recording, force=options.force, ignore_vmlinux=options.ignore_vmlinux, inline=inline
+        return symbol_options_of(
+            options,
+            self._config,
+            recording,
+            force=options.force,
+            ignore_vmlinux=options.ignore_vmlinux,
+            inline=inline,
+            for_people=not plain,
         )
-        return symbols._replace(fold_interpreters=self.folds_interpreters(screen=screen))
 
-    def folds_interpreters(self, *, screen: bool) -> bool:
-        """Whether samples count for the functions that interpreters ran: as the option says, by default on screens of Python recordings."""
-        if self._options.fold_interpreters is not None or not screen:
-            return bool(self._options.fold_interpreters)
+    def folds_interpreters(self) -> bool:
+        """Whether samples count for the functions that interpreters ran: as the option says, by default in recordings of Python."""
+        if self._options.fold_interpreters is not None:
+            return self._options.fold_interpreters
         from perfpy.symbols.interpreters import has_python_image  # not needed for plain reports
 
         return has_python_image(self._recording.data.kept_files)

@@ -75,7 +75,7 @@ class SymbolOptions(NamedTuple):
         debuginfod: query the servers of DEBUGINFOD_URLS.
         os_release: the recorded kernel's release, for the usual paths of vmlinux.
         cache: store parsed symbols under XDG_CACHE_HOME.
-        fold_interpreters: drop frames of interpreters from callchains.
+        fold_interpreters: drop frames of interpreters from callchains; None: if the recording has Python functions (record --python).
         force: skip the check of perf maps' owners.
         inline: which callchains get frames of inlined calls.
         live: the recorded processes still run and append to their perf maps.
@@ -94,7 +94,7 @@ class SymbolOptions(NamedTuple):
     debuginfod: bool = False
     os_release: str = ""
     cache: bool = True
-    fold_interpreters: bool = False
+    fold_interpreters: bool | None = None
     force: bool = False
     inline: Inline = Inline.ALL
     live: bool = False

@@ -29,7 +29,6 @@ from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.errors import plural
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.symbols.interpreters import has_python_image
 from perfpy.symbols.quality_notes import note
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.page import page_json
@@ -280,9 +279,9 @@ def page_parts(
         planned = plan_stacks(recording.data, timeline, symbolizer, page_options(recording, within, latency=latency))
         hot = _FoldedReport(recording, ReportOptions(sample_filter=chosen).by_address(BY_FUNCTION), symbols)
         where = symbols or recording.symbol_options or SymbolOptions()
-        has_python = has_python_image(recording.data.kept_files)
-        headline = _FoldedReport(recording, headline_options(chosen), where._replace(fold_interpreters=True) if has_python else where)
-        waits = _FoldedReport(recording, headline_options(chosen), where) if has_python else None  # with the frames of interpreters
+        headline = _FoldedReport(recording, headline_options(chosen), symbols)
+        unfolded = where._replace(fold_interpreters=False)  # waits show their reasons by the frames of interpreters
+        waits = _FoldedReport(recording, headline_options(chosen), unfolded) if symbolizer.folds_interpreters else None
         of_lines = source_scan(recording.data, timeline, symbolizer, within)
         lines = Fold(of_lines) if of_lines.folding.chains else hot.fold
         if code:

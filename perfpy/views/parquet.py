@@ -21,6 +21,7 @@ from perfpy.analysis.named_samples import UNKNOWN
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.preamble import MARKER, VERSION
 from perfpy.perfdata.skeleton import damage_of_tables, damaged_table, make_skeleton, open_table
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.destinations import shared_folder
 from perfpy.untrusted.files import UnsafeNameError, component
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.perfdata.records.batches import Batch
-    from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.untrusted.destinations import Folder
     from perfpy.views.recorded import Recorded
@@ -80,7 +80,8 @@ class _Export:
     def __init__(self, recording: Recorded, tables: TableFiles, symbols: SymbolOptions | None) -> None:
         self._recording = recording
         self._tables = tables
-        self._symbolizer = recording.symbolizer(symbols)
+        where = symbols or recording.symbol_options or SymbolOptions()
+        self._symbolizer = recording.symbolizer(where._replace(fold_interpreters=bool(where.fold_interpreters)))  # tables have all frames
         self._keys = FrameKeys(self._symbolizer)
         self._skeleton = make_skeleton(recording.data)
         self._before = np.zeros(len(self._skeleton.keys), np.int64)

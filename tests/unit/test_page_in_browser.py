@@ -18,7 +18,7 @@ from perfpy.tools.trace.lanes import LaneCalls, Lanes
 from perfpy.views.page import profile_data
 from perfpy.views.page import profile_data as sample_rows
 from perfpy.views.page.marks import Mark, Marks, WaitLane
-from perfpy.views.page.page import PageText, render
+from perfpy.views.page.page import HeadlineSentence, PageText, render
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
 
@@ -49,7 +49,10 @@ LINES = {"name": "/src/main.c", "event": "cpu-clock", "share": 0.5, "own": 0.2,
 MARKS = Marks(
     [Mark(1012 * MS, 7, 7, "page-faults", "grow"), Mark(2000 * MS, 7, 7, "fork", "process 8"), Mark(6000 * MS, 8, 9, "switch", "out")], 3
 )
-HEADLINE = [("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")]), ("It waited 2 s.", [])]
+HEADLINE = [
+    HeadlineSentence("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")]),
+    HeadlineSentence("It waited 2 s."),
+]
 
 
 class NumberedSites:
@@ -178,9 +181,17 @@ def test_it_begins_with_the_verdict(page: Browser) -> None:
 def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     page.click("#headline .evidence")
     assert page.text("#details-name") == "hot"
-    assert page.texts("#details .shares dd") == ["50.00%, 5.000 s", "50.00%, 5.000 s"]
+    assert page.texts("#details .shares dd") == ["50.00%, 5.000 s", "50.00%, 5.000 s", "50.00%, 5.000 s"]
     assert page.texts("#details .neighbours button") == ["50.00%\nmain"]
     assert page.texts("#details .snippet tr") == ["75.00%\t2\tx++;", "25.00%\t3\t}"]
+
+
+def test_a_click_on_the_headline_leads_to_the_row_with_its_share(page: Browser) -> None:
+    filter_by(page, "process", "db 8")
+    page.click("#headline .evidence")
+    assert chips(page) == []
+    assert page.texts("#functions tr.chosen") == ["50.00%\t50.00%\t50.00%\thot\tmain\tapp"]
+    assert page.text("#functions th[aria-sort=descending]") == "With libraries"
 
 
 def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
@@ -217,9 +228,9 @@ def test_every_view_is_drawn_by_its_tab_or_number(page: Browser) -> None:
 
 
 def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> None:
-    assert functions(page, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
+    assert functions(page, 0, 3)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
     page.drag("#activity", (0.1, 0.5), (0.4, 0.5))
-    assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "hot"]
     assert "query" not in page.text("#functions")
     assert page.text("#selected").startswith("30")  # of 3 s, as pixels go
     page.click("#tab-flame")
@@ -241,7 +252,7 @@ def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
     select(page, 4, 6)
     assert page.text("#selected").startswith("200 of 1,000 samples · 2.000 s")
-    assert functions(page, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]] or functions(page, 0, 2)[0][0] == "50.50%"
+    assert functions(page, 0, 3)[:2] == [["50.00%", "hot"], ["50.00%", "query"]] or functions(page, 0, 3)[0][0] == "50.50%"
     page.run("document.activeElement.blur()")
     page.press("z")
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
@@ -252,19 +263,19 @@ def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
 
 def test_filters_are_chips_that_are_removed_by_a_click(page: Browser) -> None:
     filter_by(page, "process", "app 7")
-    assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "hot"]
     assert page.run("document.querySelector('#thread').options.length") == 2
     assert chips(page) == ["app 7"]
     page.click("#chips .chip")
     assert chips(page) == []
     filter_by(page, "thread", "db 8/9")
-    assert functions(page, 0, 2)[0] == ["100.00%", "query"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "query"]
     filter_by(page, "cpu", "0")
     assert page.text("#selected").startswith("0 of")
     assert page.text("#empty").startswith("No samples here.")
     page.click("#clear-empty")
     filter_by(page, "cpu", "0")
-    assert functions(page, 0, 2)[0] == ["100.00%", "hot"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "hot"]
     page.click("#clear")
     filter_by(page, "module", "app")
     filter_by(page, "category", "own code")
@@ -290,7 +301,7 @@ def test_tracks_are_processes_and_threads_or_cpus_and_their_names_filters(page: 
     ]
     page.run("document.querySelectorAll('.track-name')[1].click()")
     assert page.text("#selected").startswith("500 of 1,000")
-    assert functions(page, 0, 2)[0] == ["100.00%", "query"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "query"]
     page.click("#chips .chip")
     assert page.text("#selected").startswith("1,000 of 1,000")
     page.choose("#lanes", "CPUs")
@@ -342,20 +353,20 @@ def test_a_search_marks_tables_graphs_and_time_line(page: Browser) -> None:
     assert page.run(f"{counter}(document.querySelector('#activity'))") > 100
     assert page.run(f"[...document.querySelectorAll('.track canvas')].map({counter}).map(n => n > 0)") == [False, True]
     assert page.run(f"{counter}(document.querySelector('#graph'))") > 100
-    assert [row[0] for row in functions(page, 2)] == ["query"]
+    assert [row[0] for row in functions(page, 3)] == ["query"]
     assert page.texts("#functions mark") == ["query"]
     page.click("#tab-tree")
     assert page.run("document.querySelectorAll('#call-tree tr.faint').length") > 0
     page.type("#search", "(")
     assert page.text("#selected").endswith("0.00% in stacks with what is searched")
     page.press("Escape")
-    assert len(functions(page, 2)) == 4  # commands have no samples themselves
+    assert len(functions(page, 3)) == 4  # commands have no samples themselves
 
 
 def test_events_are_switched(page: Browser) -> None:
     page.choose("#event", "faults")
     assert page.text("#selected") == "10 of 10 samples · 10 periods"
-    assert functions(page, 0, 2)[0] == ["100.00%", "grow"]
+    assert functions(page, 0, 3)[0] == ["100.00%", "grow"]
     page.choose("#event", "offcpu-time")
     assert page.text("#selected") == "1 of 1 samples · 2.000 s"
 
@@ -368,12 +379,12 @@ def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:
     # time on the CPU comes first in the panel, with shares of its own
     assert page.texts("#details h2, #details h3") == ["Most CPU time itself", "Most time waiting"]
     assert page.texts("#details .neighbours li") == ["50.00%\nhot", "50.00%\nquery", "100.00%\nnap"]
-    rows = {name: (on, off) for on, off, name in functions(page, 0, 1, 3)}
-    assert (rows["hot"], rows["nap"]) == (("41.67%", "0.00%"), ("0.00%", "16.67%"))
+    rows = {name: (on, off) for on, off, name in functions(page, 0, 3, 5)}
+    assert (rows["hot"], rows["nap"]) == (("50.00%", "0.00%"), ("0.00%", "100.00%"))
     page.click("#tab-flame")
     page.focus("#graph")
     page.press("ArrowUp")
-    assert page.text("#about") == "app: 58.33%, 7.000 s (5.000 s on the CPU, 2.000 s off it)"
+    assert page.text("#about") == "app: 50.00% of the CPU time, 5.000 s; 100.00% of the waits, 2.000 s"
 
 
 def test_a_wait_counts_in_a_range_as_far_as_it_lies_in_it(page: Browser) -> None:
@@ -406,7 +417,7 @@ def test_layouts_keys_and_inverted_stacks(page: Browser) -> None:
 
 
 def test_callers_and_callees_of_a_function(page: Browser) -> None:
-    main = next(number for number, row in enumerate(functions(page, 2), 1) if row == ["main"])
+    main = next(number for number, row in enumerate(functions(page, 3), 1) if row == ["main"])
     page.click(f"#functions tbody tr:nth-child({main}) button")
     page.run("document.activeElement.blur()")
     page.press("s")
@@ -478,7 +489,7 @@ def test_plumbing_is_folded_until_all_frames_or_only_own_code_is_wanted(browser:
     browser.press("m")
     assert browser.run(names) == ["app", "main"]
     assert browser.run("document.querySelector('[data-form=own]').getAttribute('aria-checked')") == "true"
-    assert functions(browser, 0, 2)[0] == ["100.00%", "main"]
+    assert functions(browser, 0, 1, 3)[0] == ["70.00%", "100.00%", "main"]  # of all frames, in each form
     assert not browser.errors
 
 
@@ -527,7 +538,7 @@ def test_a_view_has_an_address(page: Browser, one: Path) -> None:
     page.open(one)
     page.run(f"location.hash = {fragment!r}")
     page.until(f"document.querySelector('#selected').innerText === {selection!r}")
-    assert [row.split("\t")[2] for row in page.texts("#functions tbody tr")] == ["query"]
+    assert [row.split("\t")[3] for row in page.texts("#functions tbody tr")] == ["query"]
     assert page.run("document.querySelector('#search').value") == "query"
     page.run("location.hash = '#thread=99&process=12345&inside=100000&chosen=-4&tab=x&range=9-1&event=nope&category=77'")
     page.until("document.querySelectorAll('#chips .chip').length === 0")
@@ -542,7 +553,7 @@ def test_views_are_copied_as_text(page: Browser) -> None:
     page.until("window.copied.length === 2")
     tree, table = page.run("window.copied")
     assert tree.splitlines()[:3] == ["    Total      Self  Function", "   50.00%     0.00%  app", "   50.00%     0.00%    main"]
-    assert table.splitlines()[1].split() == ["50.00%", "50.00%", "hot", "app"]
+    assert table.splitlines()[1].split() == ["50.00%", "50.00%", "50.00%", "hot", "app"]
     assert page.text("#about").startswith("Copied ")
 
 
@@ -568,11 +579,11 @@ def test_lines_of_a_source_file_with_inlined_calls(page: Browser) -> None:
 def test_a_long_recording_shows_sums_of_all_and_every_sample_of_a_short_range(browser: Browser, long: Path) -> None:
     browser.open(long)
     assert browser.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
-    assert functions(browser, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
+    assert functions(browser, 0, 3)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
     assert "one of 20 samples" in browser.run("document.querySelector('#notes').textContent")
     select(browser, 4.495, 5.495)  # 100 samples of two chunks, half of each function
     browser.until("document.querySelector('#selected').innerText.startsWith('100 of 1,000 samples')")
-    assert functions(browser, 0, 2)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
+    assert functions(browser, 0, 3)[:2] == [["50.00%", "hot"], ["50.00%", "query"]]
     select(browser, 0, 0.025)
     browser.until("document.querySelector('#selected').innerText.startsWith('3 of 1,000 samples')")
     browser.press("Escape")
@@ -635,10 +646,10 @@ def test_dragging_on_the_heat_map_selects_cells(page: Browser) -> None:
 
 def test_the_table_is_sorted_by_the_column_that_is_clicked(page: Browser) -> None:
     functions(page)
-    page.run("document.querySelectorAll('#functions th button')[2].click()")
-    names = [row[0] for row in functions(page, 2)]
+    page.run("document.querySelectorAll('#functions th button')[3].click()")
+    names = [row[0] for row in functions(page, 3)]
     assert names == sorted(names)
-    assert page.run("document.querySelectorAll('#functions th')[2].getAttribute('aria-sort')") == "ascending"
+    assert page.run("document.querySelectorAll('#functions th')[3].getAttribute('aria-sort')") == "ascending"
 
 
 def test_dark_is_the_systems_wish_or_ones_own(page: Browser) -> None:
@@ -741,7 +752,7 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     file = tmp_path / "hostile.html"
     lines = {"name": MARKUP, "event": MARKUP, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, MARKUP, 1.0]]}
     second = dataclasses.replace(part, event="b")
-    text = PageText(MARKUP, [MARKUP], [MARKUP], [(MARKUP, [(MARKUP, MARKUP)]), (f"more {MARKUP}", [])])
+    text = PageText(MARKUP, [MARKUP], [MARKUP], [HeadlineSentence(MARKUP, [(MARKUP, MARKUP)]), HeadlineSentence(f"more {MARKUP}")])
     marks = Marks([Mark(3 * MS, 1, 1, MARKUP, MARKUP)], 1)
     file.write_text(render([part, second], text, code=[code], files=[lines], marks=marks), encoding="utf-8")
     browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.ran = 0; window.owned = () => { window.ran++; };")
@@ -802,7 +813,7 @@ def test_stacks_without_times_have_no_time_line(browser: Browser, tmp_path: Path
     file.write_text(render([stacks("sh;main;run 30\nls;main;list 50")], PageText("t")), encoding="utf-8")
     browser.open(file)
     assert browser.run("document.querySelector('#times').hidden")
-    assert functions(browser, 0, 2)[0] == ["62.50%", "list"]
+    assert functions(browser, 0, 3)[0] == ["62.50%", "list"]
     assert not browser.errors
 
 

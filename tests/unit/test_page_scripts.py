@@ -194,6 +194,33 @@ def test_self_and_total_count_each_sample_once() -> None:
     assert {row["name"]: (row["self"], row["total"]) for row in rows}["f"] == (0.5, 1.0)
 
 
+def charged(folded: str, categories: dict[str, int]) -> Any:
+    """The charged weight of each function that has one."""
+    part = stacks(folded)
+    part = dataclasses.replace(part, categories=[categories.get(function.name, LIBRARY) for function in part.functions])
+    weights = f"chargedWeights(profile, collect(profile, {CHOICE}).own)[0]"
+    return node(
+        f"Object.fromEntries(Array.from({weights}, (weight, f) => [profile.names[f][0], weight]).filter(one => one[1]))",
+        profile_data([[part]]),
+    )
+
+
+def test_library_code_is_charged_to_the_innermost_function_of_own_code() -> None:
+    own = {"main": OWN, "sum": OWN, "main::{lambda()#1}": OWN}
+    assert charged("a;main;sum;memcpy 5\na;main;qsort;main::{lambda()#1} 3\na;start 2\na;main 1", own) == {"sum": 5, "main": 4}
+
+
+def test_time_on_the_cpu_and_waits_have_bases_of_their_own() -> None:
+    parts = [timed_stacks([At("a;f", 10 * MS, 30 * MS), At("a;g", 20 * MS, 10 * MS)]),
+             timed_stacks([At("a;f", 90 * MS, 60 * MS)], "offcpu-time", off_cpu=True)]  # fmt: skip
+    tree = f"weighed(profile.tree, collect(profile, {{...{CHOICE}, event: selection.JOINED}}).own, 'parts')"
+    rows = node(f"functionRows({tree}, profile.names)", profile_data([parts]))
+    assert {row["name"]: (row["on"], row["off"], row["total"], row["waits"]) for row in rows if row["name"] in "fg"} == {
+        "f": (0.75, 1.0, 0.75, 1.0),
+        "g": (0.25, 0.0, 0.25, 0.0),
+    }
+
+
 def test_a_table_is_sorted_by_the_size_of_changes() -> None:
     rows = [{"change": 0.1, "total": 1}, {"change": -0.5, "total": 0}, {"change": 0.3, "total": 0}]
     assert [row["change"] for row in node(f"sortedRows({json.dumps(rows)}, 'change')")] == [-0.5, 0.3, 0.1]

@@ -271,6 +271,13 @@ class SampledFunctions:
         return is_own
 
     @cached_property
+    def charged_shares(self) -> dict[int, float]:
+        """The charged share of each function of own code with samples: its own, and those of the library and kernel code it calls."""
+        charged = self.charged_functions[self.charged_functions >= 0]
+        periods = sum_by(charged, self.rows.period[self.charged_functions >= 0], len(self.category_of))
+        return {number: self.share(int(periods[number])) for number in np.flatnonzero(periods).tolist()}
+
+    @cached_property
     def charged_functions(self) -> Int64:
         """The named function of own code that each row is charged to, -1 for none.
 
@@ -362,7 +369,8 @@ class SampledFunctions:
         inside = np.flatnonzero(self._is_in_charged_function)
         in_charged = sum_by(self.charged_functions[inside], self.rows.period[inside], len(own))
         own = np.where(self._is_own_and_named, in_charged, own)
-        return [self._hot(number, accounted, int(periods[number]), int(own[number])) for number in order.tolist() if periods[number]]
+        shown = np.where(self._is_own_and_named, periods, own)  # those of others that own code calls count for other code, too
+        return [self._hot(number, accounted, int(shown[number]), int(own[number])) for number in order.tolist() if periods[number]]
 
     def hottest_callers(self) -> dict[int, Share]:
         """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
@@ -549,6 +557,11 @@ _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")
 _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
+
+
+def charge_kind(category: int, name: str) -> int:
+    """Return how samples are charged to a function: 0 not at all, 1 as own code, 2 as a lambda, for the function that it stands in."""
+    return 0 if category != OWN else 2 if _LAMBDA.search(name) else 1
 
 
 def category(dso: Dso | None, name: str) -> int:

@@ -72,6 +72,20 @@ _INDENT: Final = re.compile(r"^\s+", re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) (\w+))", re.MULTILINE)
 
 
+class HeadlineSentence(NamedTuple):
+    """A sentence of the headline.
+
+    Attributes:
+        text: the sentence.
+        names: the functions that it names, as (shown, recorded).
+        column: the column of the table of functions that has the sentence's share.
+    """
+
+    text: str
+    names: Sequence[tuple[str, str]] = ()
+    column: str = "charged"
+
+
 class PageText(NamedTuple):
     """The texts of a page.
 
@@ -79,13 +93,13 @@ class PageText(NamedTuple):
         title: of the recording.
         environment: short phrases (host, seconds ...).
         verdict: lines on the accuracy.
-        headline: sentences on where the time goes, each with the names in it, as (shown, recorded).
+        headline: sentences on where the time goes.
     """
 
     title: str
     environment: Sequence[str] = ()
     verdict: Sequence[str] = ()
-    headline: Sequence[tuple[str, Sequence[tuple[str, str]]]] = ()
+    headline: Sequence[HeadlineSentence] = ()
 
 
 def render(
@@ -116,7 +130,7 @@ def render(
     data |= {
         "title": text.title,
         "environment": list(text.environment),
-        "headline": [{"text": sentence, "names": [list(pair) for pair in names]} for sentence, names in text.headline],
+        "headline": [{"text": one.text, "names": [list(pair) for pair in one.names], "column": one.column} for one in text.headline],
         "verdict": [*text.verdict, *_grain(data), *(marks.notes if marks else ())],
         "code": list(code),
         "files": list(files),
@@ -191,6 +205,10 @@ _SHORT_WAITS: Final = (
 
 #: keys of functions among the names of a sentence
 _FUNCTIONS: Final = ("function", "callee", "caller")
+
+
+#: columns of the table of functions for rules whose sentences have other shares than the charged one
+_COLUMNS: Final = {"hot tree": "total", "function of others": "self", "longest wait": "waits", "blocked loop": "total"}
 
 
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
@@ -311,7 +329,10 @@ def page_of(
     stacks, annotation, reports, files, sites = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
-    sentences = [(one.text, _evidence(one)) for one in profile_verdict(reports.report, recording.data, reports.waits)]
+    sentences = [
+        HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged"))
+        for one in profile_verdict(reports.report, recording.data, reports.waits)
+    ]
     text = PageText(recording.title, recording.environment, accuracy, sentences)
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))

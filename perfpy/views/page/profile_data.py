@@ -4,6 +4,7 @@ All samples of all events end at nodes of one tree of stacks: a sample is a node
 thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
     names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
+    charges a digit for each name: perfpy.analysis.verdict.functions.charge_kind()
     sides  the number of recordings
     tree  name, depth: columns, in depth-first order
     rare  share of the samples whose stacks lack frames between the outer ones and the innermost one (StackTree.rare)
@@ -35,7 +36,7 @@ from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns
 from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
-from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN
+from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN, charge_kind
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
 from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
@@ -95,8 +96,10 @@ def profile_data(
     if marks is not None and len(tasks):
         tasks = np.union1d(tasks, np.array([task_of(mark) for mark in marks.rows if mark.time >= begin], np.int64))
     packing = _Packing(TasksAndCpus(tasks, cpus), _samples_for_each(timed))
+    names = _names(tree.names, [[part for part, _ in parts] for parts in folded])
     return {
-        "names": _names(tree.names, [[part for part, _ in parts] for parts in folded]),
+        "names": names,
+        "charges": "".join(str(charge_kind(category, name) if name != f"[{module}]" else 0) for name, module, category, *_ in names),
         "sides": len(recordings),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
         "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),

@@ -6,10 +6,10 @@ import { Detail } from "./model/detail.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { fragmentOf, stateOf } from "./model/permalink.js";
-import { collect, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
+import { collect, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { regrouped, weighed } from "./model/trees.js";
+import { ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { amount, counted, describeNode, patternOf, percent, whole } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
@@ -120,8 +120,7 @@ class Page {
 
   /* Change the state, and all that follows from it. */
   change(part) {
-    const before = this.state;
-    this.state = { ...before, ...part };
+    this.state = { ...this.state, ...part };
     this.keepAddress();
     this.refresh({ lanes: Object.keys(part).some(key => !["range", "tab", "form", "chosen", "layout"].includes(key)), keep: !("event" in part) });
   }
@@ -135,11 +134,11 @@ class Page {
     this.own = own;
     this.counted = { samples, all };
     this.weighed = weighed(form, form.n === own[0].length && this.state.form === "all" ? own : regrouped(own, form.of, form.n), kindOf(this.profile, this.event));
-    this.inner = null;
+    this.inner = this.ofFunctions = null;
     this.showView(keep);
     if (!moving) {
       this.toolbar.show(this.state, this.profile.tick);
-      this.details.show(this.weighed, this.profile.names, this.state.chosen);
+      this.details.show(this.functions(), this.state.chosen);
       this.showForm();
       this.sayRange();
       this.changeLegend();
@@ -172,10 +171,12 @@ class Page {
       $(one.getAttribute("aria-controls")).hidden = !isOn;
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
-      functions: () => this.table.load(this.weighed, names), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
+      functions: () => this.table.load(...this.functions()), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
       code: () => this.weighCode(), heat: () => { if (this.profile.last) this.heat.load(this.profile, this.choice(null), Number($("column").value)); } };
     draw[tab]();
   }
+
+  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.form("all"), kindOf(this.profile, this.event)); }
 
   showFlame(keep) {
     this.graph.upwards = this.state.layout === "flame";
@@ -270,7 +271,7 @@ class Page {
     this.state.chosen = f;
     this.keepAddress();
     if (f !== null) this.weighCode();
-    this.details.show(this.weighed, this.profile.names, f);
+    this.details.show(this.functions(), f);
     for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
     if (f !== null) this.code.show(...this.profile.names[f]);
   }
@@ -374,10 +375,9 @@ class Page {
     performance.mark("ready");
   }
 
-  /* Show the function of a sentence: it is searched, selected, and its code is ready. */
-  showNamed(name) {
-    const f = this.profile.names.findIndex(one => one[0] === name);
-    if (f >= 0) this.choose(f);
+  showNamed(name, column) {
+    this.change({ ...NO_FILTERS, tab: "functions", event: eventWith(this.profile, column === "waits") });
+    this.table.find(name, column, f => this.choose(f));
   }
 }
 
@@ -385,7 +385,7 @@ async function begin() {
   const profile = await loaded($("data").textContent);
   await pause();
   const page = new Page(profile);
-  showTop(profile, name => page.showNamed(name));
+  showTop(profile, (name, column) => page.showNamed(name, column));
   await pause();
   page.start();
   performance.mark("drawn");

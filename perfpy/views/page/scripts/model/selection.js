@@ -11,6 +11,12 @@ export function onAndOff(profile) {
   return profile.recordings === 1 && off >= 0 && on >= 0 ? [on, off] : null;
 }
 
+/* The choice of the first event of time on the CPU, or of waits beside it. */
+export function eventWith(profile, waits) {
+  const number = profile.events.findIndex(event => !event.off);
+  return waits && onAndOff(profile) ? JOINED : String(Math.max(0, number));
+}
+
 /* The samples of a choice: of each table the column of weights that it is for. */
 export function tablesOf(profile, event) {
   if (event === JOINED) return onAndOff(profile).map((number, column) => ({ samples: profile.events[number].samples[0], column }));

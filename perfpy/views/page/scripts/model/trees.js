@@ -181,3 +181,28 @@ export function hottestCallers(tree, names) {
   }
   return best;
 }
+
+/* By node: the function that samples which end there are charged to, -1 for none: the innermost of own code, as in the headline.
+   charges: for each name "1" for a function of own code, "2" for a lambda, which counts for the function that it stands in. */
+export function chargedFunctions(tree, charges) {
+  const own = new Int32Array(tree.n).fill(-1), lambda = new Int32Array(tree.n).fill(-1);
+  for (let i = 1; i < tree.n; i++) {
+    const f = tree.name[i], p = tree.parent[i];
+    own[i] = charges[f] === "1" ? f : own[p];
+    lambda[i] = charges[f] === "2" ? f : lambda[p];
+  }
+  return own.map((f, i) => f < 0 ? lambda[i] : f);
+}
+
+/* The charged weight of every function: arrays by name, for each column. own: the weights of the nodes' own samples. */
+export function chargedWeights(profile, own) {
+  const charged = profile.charged ||= chargedFunctions(profile.tree, profile.charges);
+  return own.map(column => {
+    const sums = new Float64Array(profile.names.length);
+    for (let i = 1; i < column.length; i++) if (charged[i] >= 0) sums[charged[i]] += column[i];
+    return sums;
+  });
+}
+
+/* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights. */
+export const ofFunctions = (profile, own, form, kind) => [weighed(form, own, kind), profile.names, chargedWeights(profile, own)];

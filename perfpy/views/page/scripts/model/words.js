@@ -21,9 +21,8 @@ export const amount = (weight, inSeconds) => inSeconds ? duration(weight) : whol
 export function describeNode(tree, i, [name, module], totals, inSeconds) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
   if (tree.kind === "changes") return `${text}: ${percent(part(0))} before, ${percent(part(1))} after, ${signed(part(1) - part(0))}`;
-  const all = totals.reduce((a, b) => a + b, 0), sum = tree.sum.reduce((a, column) => a + column[i], 0);
-  const parts = tree.kind === "parts" ? ` (${duration(tree.sum[0][i])} on the CPU, ${duration(tree.sum[1][i])} off it)` : "";
-  return `${text}: ${percent(all ? sum / all : 0)}, ${amount(sum, inSeconds)}${parts}`;
+  const of = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], inSeconds)}`;
+  return tree.kind === "parts" ? `${text}: ${of(0, " of the CPU time")}; ${of(1, " of the waits")}` : `${text}: ${of(0, "")}`;
 }
 
 export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;

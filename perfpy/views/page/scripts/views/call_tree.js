@@ -82,20 +82,20 @@ export class CallTree {
   }
 
   parts(row, values) {
-    const { tree } = this, all = tree.totals.reduce((a, b) => a + b, 0) || 1;
-    if (tree.kind === "changes") return values.map((value, k) => tree.totals[k] ? value / tree.totals[k] : 0);
-    return [values.reduce((a, b) => a + b, 0) / all];
+    return values.map((value, k) => this.tree.totals[k] ? value / this.tree.totals[k] : 0);
   }
 
   titles() {
     if (this.tree.kind === "changes") return ["Before", "After", "Change"];
-    return this.below === inwards ? ["Total", "Self"] : ["Share"];
+    const shares = this.below === inwards ? ["Total", "Self"] : ["Share"];
+    return this.tree.kind === "parts" ? [...shares, "Waiting"] : shares;
   }
 
   numbers(row) {
     const sums = this.parts(row, row.sum);
     if (this.tree.kind === "changes") return [percent(sums[0]), percent(sums[1]), signed(sums[1] - sums[0])];
-    return this.below === inwards ? [percent(sums[0]), percent(this.parts(row, row.own)[0])] : [percent(sums[0])];
+    const [on, off] = sums, shares = this.below === inwards ? [on, this.parts(row, row.own)[0]] : [on];
+    return (this.tree.kind === "parts" ? [...shares, off] : shares).map(percent);
   }
 
   draw() {
@@ -119,7 +119,7 @@ export class CallTree {
     const name = el("td.name", { role: "gridcell" }, opener, sign, label, el("span.module", { textContent: this.names[row.name][1] }));
     name.style.paddingInlineStart = `${8 + INDENT * Math.min(row.level, DEEPEST)}px`;
     const numbers = this.numbers(row).map(text => el("td.number", { role: "gridcell", textContent: text }));
-    numbers[0].style.setProperty("--part", `${100 * Math.min(1, row.size)}%`);
+    numbers[0].style.setProperty("--part", `${100 * Math.min(1, this.tree.kind === "parts" ? this.parts(row, row.sum)[0] : row.size)}%`);
     line.append(...numbers, name);
     line.onclick = () => { this.cursor = i; told.choose(row.name); this.draw(); this.focus(); };
     line.ondblclick = () => this.toggle(i);

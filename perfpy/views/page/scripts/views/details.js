@@ -7,13 +7,13 @@ import { button, el } from "./elements.js";
 
 const MOST = 6, LINES = 5;
 
-/* The neighbours of a function in the tree, those with most first: [[name, weight of all columns]]. */
-export function neighbours(tree, name) {
+/* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. */
+export function neighbours(tree, name, columns = tree.sum) {
   const callers = new Map(), callees = new Map();
-  const add = (to, key, node) => to.set(key, (to.get(key) || 0) + tree.sum.reduce((sum, column) => sum + column[node], 0));
+  const add = (to, key, node) => to.set(key, (to.get(key) || 0) + columns.reduce((sum, column) => sum + column[node], 0));
   for (const i of outermost(tree, name)) if (tree.parent[i] > 0) add(callers, tree.name[tree.parent[i]], i);
   for (let i = 1; i < tree.n; i++) if (tree.width[i] && tree.name[i] !== name && tree.name[tree.parent[i]] === name) add(callees, tree.name[i], i);
-  const most = found => [...found].sort((a, b) => b[1] - a[1]);
+  const most = found => [...found].filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]);
   return { callers: most(callers), callees: most(callees) };
 }
 
@@ -21,8 +21,9 @@ export class Details {
   /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> rows [line, share, text] or null, showCode(f), inSeconds(), dark()} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
-  show(tree, names, f) {
-    Object.assign(this, { tree, names });
+  /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
+  show([tree, names, charged], f) {
+    Object.assign(this, { tree, names, charged });
     this.all = tree.totals.reduce((a, b) => a + b, 0) || 1;
     this.functions = byFunction(tree, names.length);
     this.panel.replaceChildren(...(f === null ? this.overview() : this.ofFunction(f)));
@@ -43,7 +44,10 @@ export class Details {
   }
 
   ofFunction(f) {
-    const [name, module, category] = this.names[f], { callers, callees } = neighbours(this.tree, f), sign = el("span.sign");
+    const [name, module, category] = this.names[f], { tree } = this, sign = el("span.sign");
+    /* of a function that runs, the calls on the CPU; of one that only waits, the waits */
+    const column = tree.kind !== "parts" ? -1 : this.functions.total[0][f] ? 0 : 1, all = column < 0 ? this.all : tree.totals[column] || 1;
+    const { callers, callees } = neighbours(tree, f, column < 0 ? tree.sum : [tree.sum[column]]);
     sign.style.background = token(Math.min(COMMAND, category), this.told.dark());
     const kind = category === COMMAND ? "process" : CATEGORIES[category];
     return [
@@ -52,24 +56,25 @@ export class Details {
       this.shares(f),
       el("div.actions", {}, button("Only stacks with it", () => this.told.inside(f)), button("Callers and callees", () => this.told.sandwich(f))),
       ...this.source(f),
-      el("h3", { textContent: "Called from" }), this.list(callers.filter(([one]) => this.names[one][2] !== COMMAND).slice(0, MOST), "nothing recorded"),
-      el("h3", { textContent: "Calls" }), this.list(callees.slice(0, MOST), "nothing recorded"),
+      el("h3", { textContent: "Called from" }), this.list(callers.filter(([one]) => this.names[one][2] !== COMMAND).slice(0, MOST), "nothing recorded", all),
+      el("h3", { textContent: "Calls" }), this.list(callees.slice(0, MOST), "nothing recorded", all),
     ];
   }
 
   shares(f) {
-    const { self, total } = this.functions, { tree } = this, rows = [];
-    const part = (column, k) => tree.kind === "changes" ? (tree.totals[k] ? column[f] / tree.totals[k] : 0) : column[f] / this.all;
+    const { self, total } = this.functions, { tree, charged } = this, rows = [];
+    const part = (column, k) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
     const row = (title, value, text) => rows.push(el("dt", { textContent: title }), this.bar(value, text));
     if (tree.kind === "changes") {
       const [before, after] = self.map(part);
       row("Self before", before, percent(before));
       row("Self after", after, `${percent(after)} (${signed(after - before)})`);
     } else {
-      const sum = columns => columns.reduce((all, column) => all + column[f], 0), inSeconds = this.told.inSeconds();
-      row("Self", sum(self) / this.all, `${percent(sum(self) / this.all)}, ${amount(sum(self), inSeconds)}`);
-      row("Total", sum(total) / this.all, `${percent(sum(total) / this.all)}, ${amount(sum(total), inSeconds)}`);
-      if (tree.kind === "parts") row("Waiting", total[1][f] / this.all, `${percent(total[1][f] / this.all)}, ${amount(total[1][f], true)}`);
+      const inSeconds = this.told.inSeconds(), of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], inSeconds)}`);
+      of("Self", self);
+      if (charged && charged[0][f]) of("With libraries", charged);
+      of("Total", total);
+      if (tree.kind === "parts") of("Waiting", total, 1);
     }
     return el("dl.shares", {}, ...rows);
   }

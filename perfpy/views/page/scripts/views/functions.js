@@ -9,25 +9,28 @@ const SHOWN = 300;
 const TEXTS = ["name", "module", "callerName"];
 const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "Module"]];
 const COLUMNS = {
-  one: [["self", "Self"], ["total", "Total"], ...TAIL],
-  parts: [["on", "Self on CPU"], ["off", "Self waiting"], ["total", "Total"], ...TAIL],
+  one: [["self", "Self"], ["charged", "With libraries"], ["total", "Total"], ...TAIL],
+  parts: [["on", "Self on CPU"], ["charged", "With libraries"], ["total", "Total on CPU"], ["off", "Self waiting"], ["waits", "Total waiting"], ...TAIL],
   changes: [["before", "Self before"], ["after", "Self after"], ["change", "Change"], ["total", "Total after"], ...TAIL],
 };
-const FIRST = { one: "self", parts: "self", changes: "change" };
+const FIRST = { one: "self", parts: "on", changes: "change" };
+const ABOUT = { charged: "Samples of the function itself, and of the library and kernel code that it calls: the share that the headline names" };
 
-/* A row for each function that the tree has. */
-export function functionRows(tree, names) {
-  const { self, total } = byFunction(tree, names.length), whole = tree.totals.reduce((a, b) => a + b, 0), rows = [];
+/* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
+   charged: weights by name for each column (chargedWeights), or null. */
+export function functionRows(tree, names, charged = null) {
+  const { self, total } = byFunction(tree, names.length), rows = [];
   const callers = hottestCallers(tree, names.length);
-  const part = (column, k, f) => tree.kind === "changes" ? (tree.totals[k] ? column[f] / tree.totals[k] : 0) : whole ? column[f] / whole : 0;
+  const part = (column, k, f) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
   for (let f = 0; f < names.length; f++) {
     if (!total.some(column => column[f])) continue;
     const own = self.map((column, k) => part(column, k, f)), all = total.map((column, k) => part(column, k, f));
     const callerName = callers[f] < 0 || names[callers[f]][2] === COMMAND ? "" : names[callers[f]][0];
     const row = { f, name: names[f][0], module: names[f][1], caller: callers[f], callerName };
     if (tree.kind === "changes") Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1] });
-    else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0] + own[1], total: all[0] + all[1] });
+    else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
+    if (tree.kind !== "changes") row.charged = charged ? part(charged[0], 0, f) : 0;
     rows.push(row);
   }
   return rows;
@@ -47,17 +50,32 @@ export class FunctionTable {
     table.addEventListener("keydown", event => this.key(event));
   }
 
-  load(tree, names) {
+  load(tree, names, charged = null) {
     if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
     this.kind = tree.kind;
     this.names = names;
-    this.rows = functionRows(tree, names);
+    this.rows = functionRows(tree, names, charged);
     this.draw();
+  }
+
+  /* Sort by a column, or by the first one if the table does not have it. */
+  sortBy(column) {
+    this.by = COLUMNS[this.kind].some(([key]) => key === column) ? column : FIRST[this.kind];
+    this.draw();
+  }
+
+  /* Sort by a column, whose share a sentence has, and choose the function of a name with most there. */
+  find(name, column, choose) {
+    const [row] = this.rows.filter(one => one.name === name).sort((a, b) => (b[column] || 0) - (a[column] || 0));
+    if (!row) return;
+    this.sortBy(row[column] ? column : "self");
+    choose(row.f);
+    this.focusChosen();
   }
 
   wanted() {
     const hits = this.told.hits();
-    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && (this.names[row.f][2] !== COMMAND || row.self > 0 || row.before || row.after || hits));
+    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && (this.names[row.f][2] !== COMMAND || row.self > 0 || row.off > 0 || row.before || row.after || hits));
   }
 
   draw() {
@@ -72,7 +90,7 @@ export class FunctionTable {
   head(columns) {
     const head = el("tr");
     for (const [key, title] of columns) {
-      const cell = el("th", { scope: "col", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
+      const cell = el("th", { scope: "col", title: ABOUT[key] || "", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
       cell.className = TEXTS.includes(key) ? key : "number";
       cell.append(button(title, () => { this.by = key; this.draw(); }));
       head.append(cell);
@@ -99,7 +117,7 @@ export class FunctionTable {
     if (key === "callerName") return el("td.callerName", { textContent: row.callerName ? told.short(row.caller) : "", title: row.callerName });
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td.number");
-    cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : percent(row[key]);
+    cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
     if (mark) cell.title = mark;
     if (key === "self" || key === "on") cell.style.setProperty("--part", `${100 * row[key]}%`);
     return cell;

@@ -12,14 +12,14 @@ const KEYS = [
   ["Enter", "zoom into a frame, open a row"], ["*", "open the hottest path of a row"], ["?", "this list"],
 ];
 
-/* A sentence whose functions are buttons. choose(name): shows the function. */
-function sentence({ text, names }, choose) {
+/* A sentence whose functions are buttons. choose(name, column): shows the function by this column of the table. */
+function sentence({ text, names, column }, choose) {
   const parts = [];
   let rest = text;
   for (const [shown, name] of names) {
     const place = rest.indexOf(shown);
     if (place < 0) continue;
-    parts.push(rest.slice(0, place), button(shown, () => choose(name), { className: "evidence", title: `Show ${name}` }));
+    parts.push(rest.slice(0, place), button(shown, () => choose(name, column), { className: "evidence", title: `Show ${name}` }));
     rest = rest.slice(place + shown.length);
   }
   return [...parts, rest];

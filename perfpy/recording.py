@@ -462,9 +462,11 @@ class Recording:
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(BY_FUNCTION)._replace(sample_filter=self.within(report_options.sample_filter))
         from perfpy.symbols.files.debug_files import SymbolOptions
+        from perfpy.symbols.interpreters import has_python_image
 
         where = symbols or self.symbol_options or SymbolOptions()
-        where = where._replace(fold_interpreters=bool(where.fold_interpreters))  # instructions are those that ran
+        if where.fold_interpreters is None and has_python_image(self.data.kept_files):
+            where = where._replace(fold_interpreters=False)  # instructions are those that ran
         timeline, symbolizer = self.naming(where, keep_exited=report_options.names.keep_exited)
         return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 

@@ -17,7 +17,7 @@ from tests.builders.hosts import group, host_recording
 IMAGE = "/root/.debug/jit/x/jitted-0-1.so"
 
 
-def folds(monkeypatch: pytest.MonkeyPatch, *files: list[str], option: bool | None = None, is_screen: bool = True) -> list[bool]:
+def folds(monkeypatch: pytest.MonkeyPatch, *files: list[str], option: bool | None = None, is_screen: bool = True) -> list[bool | None]:
     """Return for each recording whether its interpreters are folded; files: stored in each."""
     monkeypatch.setattr("perfpy.cli.diff.wants_plain", lambda **_: not is_screen)
     recordings = [cast("Any", SimpleNamespace(data=SimpleNamespace(kept_files=kept, features={}), header={}, events=[])) for kept in files]

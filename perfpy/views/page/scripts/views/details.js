@@ -70,7 +70,8 @@ export class Details {
       row("Self before", before, percent(before));
       row("Self after", after, `${percent(after)} (${signed(after - before)})`);
     } else {
-      const inSeconds = this.told.inSeconds(), of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], inSeconds)}`);
+      const inSeconds = this.told.inSeconds();
+      const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], inSeconds)}`);
       of("Self", self);
       if (charged && charged[0][f]) of("With libraries", charged);
       of("Total", total);

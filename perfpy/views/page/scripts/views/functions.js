@@ -75,7 +75,8 @@ export class FunctionTable {
 
   wanted() {
     const hits = this.told.hits();
-    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && (this.names[row.f][2] !== COMMAND || row.self > 0 || row.off > 0 || row.before || row.after || hits));
+    const isShown = row => this.names[row.f][2] !== COMMAND || row.self > 0 || row.off > 0 || row.before || row.after || hits;
+    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && isShown(row));
   }
 
   draw() {

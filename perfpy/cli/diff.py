@@ -311,7 +311,9 @@ class DiffRun:
             return self._flame_graph(options.flamegraph)
         if self._for_people:
             return self._show_screen()
-        differences = self._differences()
+        # With --noise the rows of two builds match although their files have other names; perf's text keeps perf's rows.
+        are_matched = bool(options.noise) and len(self._recordings) == 2
+        differences = self._differences(self._naming(full_names=True) if are_matched else None)
         if options.json is not None:
             from perfpy.cli.output.output_files import write_text
             from perfpy.views.diff.json import difference_json
@@ -348,12 +350,14 @@ class DiffRun:
             return {}
         return charged_amounts(recording.report(options=headline_options(self._sample_filter(index)), symbols=self._symbols(recording)))
 
-    def _naming(self) -> Naming:
-        """Return names under which equal code in both recordings matches."""
+    def _naming(self, *, full_names: bool = False) -> Naming:
+        """Return names under which equal code in both recordings matches. full_names: keep instances of templates apart."""
         from perfpy.analysis.differences import names_for_both
 
         options = self._options
-        return names_for_both(self._commands(0), self._commands(1), ignore_comm=options.ignore_comm, full_names=options.full_names)
+        return names_for_both(
+            self._commands(0), self._commands(1), ignore_comm=options.ignore_comm, full_names=full_names or options.full_names
+        )
 
     def _commands(self, index: int) -> dict[str, int]:
         """Return the period of each command in one recording's first event."""

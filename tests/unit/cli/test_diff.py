@@ -90,6 +90,17 @@ def test_single_recordings_are_compared_as_before(folders, capsys):
     assert "hosts" not in text
 
 
+def test_noise_matches_files_and_commands_of_other_names(tmp_path, capsys):
+    """Two builds of a program are one program for --noise; perf's own text keeps their names apart."""
+    paths = [host_recording(tmp_path / f"{name}.data", "h", {name: count}) for name, count in (("prog-1.0", 40), ("prog-1.1", 60))]
+    assert len(said(capsys, "-q", "-t,", "-s", "comm", *paths).out.splitlines()) == 2
+    (row,) = said(capsys, "-q", "-t,", "-s", "comm", "--noise", *paths).out.splitlines()
+    assert row.startswith("100.00  ,")
+    assert "*" not in row
+    separate = said(capsys, "-q", "-t,", "-s", "comm", "--noise", "--no-ignore-comm", *paths).out.splitlines()
+    assert len(separate) == 2
+
+
 @pytest.mark.parametrize("line", [["--stdio"], ["--fail-above", "5"], ["--json=changes.json"]])
 def test_single_recordings_are_read_by_jobs(folders, capsys, monkeypatch, line):
     asked: list[int] = []

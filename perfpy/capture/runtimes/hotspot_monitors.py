@@ -9,6 +9,7 @@ OopHandle (a pointer to a pointer to an object), CompressedKlassPointers.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.process_memory import ProcessMemory
@@ -95,14 +96,17 @@ class Monitors:
     def waits(self, tids: Mapping[int, int]) -> dict[int, MonitorWait]:
         """Return thread -> its wait; tids: the number of a thread in its own pid namespace -> its number here."""
         threads = self._java_threads()
+        by_address = {thread.address: thread.tid for thread in threads}
+        by_stack = sorted(threads, key=lambda thread: thread.stack.start)
+        starts = [thread.stack.start for thread in by_stack]
         waits = {}
         for thread in threads:
             if thread.monitor and thread.tid in tids:
                 owner = self._memory.number(thread.monitor + self._owner)
                 # the owner is a thread, or a lock on the stack of a thread
-                holders = [other.tid for other in threads if owner and (other.address == owner or owner in other.stack)]
-                holder = tids.get(holders[0], 0) if len(holders) == 1 else 0
-                waits[tids[thread.tid]] = MonitorWait(thread.monitor, self._class_at(thread.monitor), holder)
+                below = by_stack[bisect_right(starts, owner) - 1]
+                holder = by_address.get(owner, below.tid if owner in below.stack else 0) if owner else 0
+                waits[tids[thread.tid]] = MonitorWait(thread.monitor, self._class_at(thread.monitor), tids.get(holder, 0))
         return waits
 
     def _java_threads(self) -> list[_JavaThread]:

@@ -466,7 +466,7 @@ class Recording:
 
         where = symbols or self.symbol_options or SymbolOptions()
         if where.fold_interpreters is None and has_python_image(self.data.kept_files):
-            where = where._replace(fold_interpreters=False)  # instructions are those that ran
+            where = where._replace(fold_interpreters=False)  # An interpreted function has no instructions of its own.
         timeline, symbolizer = self.naming(where, keep_exited=report_options.names.keep_exited)
         return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
 

@@ -84,7 +84,7 @@ def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> lis
         return []  # pages have callchains only, which do not begin where these samples were taken
     periods = {number: int(functions.rows.period[functions.leaf == number].sum()) for number in np.unique(functions.leaf).tolist()}
     own = by_name((functions.name(number), functions.share(period)) for number, period in periods.items() if functions.name(number))
-    charged = by_name((functions.name(number), share) for number, share in functions.charged_shares.items())
+    charged = by_name((name, functions.share(period)) for name, (_, period) in functions.charged_amounts().items())
     columns = by_name((row.texts["symbol"][4:].strip(), row.percent / 100) for row in report.histograms[0].rows())
     values = json.loads("".join(report_json(report)))["events"][0]
     in_json = by_name((row["keys"]["symbol"][4:].strip(), row["overhead"] / 100) for row in values["rows"])

@@ -271,13 +271,6 @@ class SampledFunctions:
         return is_own
 
     @cached_property
-    def charged_shares(self) -> dict[int, float]:
-        """The charged share of each function of own code with samples: its own, and those of the library and kernel code it calls."""
-        charged = self.charged_functions[self.charged_functions >= 0]
-        periods = sum_by(charged, self.rows.period[self.charged_functions >= 0], len(self.category_of))
-        return {number: self.share(int(periods[number])) for number in np.flatnonzero(periods).tolist()}
-
-    @cached_property
     def charged_functions(self) -> Int64:
         """The named function of own code that each row is charged to, -1 for none.
 
@@ -285,10 +278,13 @@ class SampledFunctions:
         """
         is_own = self._is_own_and_named
         is_lambda = np.zeros_like(is_own)
-        for number in self.present.tolist():
-            is_lambda[number] = is_own[number] and _LAMBDA.search(self.name(number)) is not None
-        charged = self._innermost(is_own & ~is_lambda)
-        return np.where(charged >= 0, charged, self._innermost(is_lambda)) if is_lambda.any() else charged
+        for number in self.present[is_own[self.present]].tolist():
+            is_lambda[number] = charge_kind(OWN, self.name(number)) == LAMBDA
+        charged = self._innermost(is_own & ~is_lambda, np.arange(len(self.leaf)))
+        if is_lambda.any():
+            rest = np.flatnonzero(charged < 0)
+            charged[rest] = self._innermost(is_lambda, rest)[rest]
+        return charged
 
     @cached_property
     def _is_in_charged_function(self) -> NDArray[np.bool_]:
@@ -305,14 +301,15 @@ class SampledFunctions:
                 break
         return is_inside
 
-    def _innermost(self, is_chosen: NDArray[np.bool_]) -> Int64:
-        """Return the innermost of some functions in each row, -1 for none."""
+    def _innermost(self, is_chosen: NDArray[np.bool_], rows: Int64) -> Int64:
+        """Return the innermost of some functions in each of these rows, -1 for none and for all other rows."""
         innermost = np.full(len(self.leaf), _NONE, np.int64)
-        waiting = np.ones(len(self.leaf), np.bool_)
-        for rows, functions in self.outwards(np.arange(len(self.leaf))):
-            hits = waiting[rows] & is_chosen[functions]
-            innermost[rows[hits]] = functions[hits]
-            waiting[rows[hits]] = False
+        waiting = np.zeros(len(self.leaf), np.bool_)
+        waiting[rows] = True
+        for reached, functions in self.outwards(rows):
+            hits = waiting[reached] & is_chosen[functions]
+            innermost[reached[hits]] = functions[hits]
+            waiting[reached[hits]] = False
             if not waiting.any():
                 break
         return np.where(waiting & is_chosen[self.leaf], self.leaf, innermost)
@@ -510,7 +507,7 @@ def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | Non
 # into the program itself, are divided by the functions' names.
 
 
-#: functions of garbage collectors, among them those that free memory later: of Go, V8, HotSpot; and of CPython, in its own files
+#: Functions that collect garbage, or free it later, in Go, V8 and HotSpot. Those of CPython have common names, and count in its files only.
 _COLLECTOR: Final = re.compile(
     r"runtime\.(?:gc[A-Z]\w*|gcmarknewobject|bgsweep|bgscavenge|sweepone|wbBufFlush\w*|\(\*sweepLocked\)\.sweep|\(\*mheap\)\.reclaim)(?:\..*)?"
     r"|(?:.* )?v8::internal::(?:Heap::(?:Collect|Perform)(?:All)?Garbage\w*|(?:Minor)?(?:Scavenger|MarkCompact|MarkSweep)\w*"
@@ -559,9 +556,13 @@ _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
 
 
+#: how samples are charged to a function: not at all, as own code, or for the function that a lambda stands in
+NOT_CHARGED, CHARGED, LAMBDA = range(3)
+
+
 def charge_kind(category: int, name: str) -> int:
-    """Return how samples are charged to a function: 0 not at all, 1 as own code, 2 as a lambda, for the function that it stands in."""
-    return 0 if category != OWN else 2 if _LAMBDA.search(name) else 1
+    """Return how samples are charged to a function: NOT_CHARGED, CHARGED or LAMBDA."""
+    return NOT_CHARGED if category != OWN else LAMBDA if _LAMBDA.search(name) else CHARGED
 
 
 def category(dso: Dso | None, name: str) -> int:

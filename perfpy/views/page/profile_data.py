@@ -36,7 +36,7 @@ from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns
 from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
-from perfpy.analysis.verdict.functions import COMMAND, KERNEL, OWN, UNKNOWN, charge_kind
+from perfpy.analysis.verdict.functions import COMMAND, KERNEL, NOT_CHARGED, OWN, UNKNOWN, charge_kind
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
 from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
@@ -99,7 +99,9 @@ def profile_data(
     names = _names(tree.names, [[part for part, _ in parts] for parts in folded])
     return {
         "names": names,
-        "charges": "".join(str(charge_kind(category, name) if name != f"[{module}]" else 0) for name, module, category, *_ in names),
+        "charges": "".join(
+            str(charge_kind(category, name) if name != f"[{module}]" else NOT_CHARGED) for name, module, category, *_ in names
+        ),
         "sides": len(recordings),
         "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
         "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),

@@ -169,7 +169,7 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def losses(report: Report) -> Iterator[Sentence]:
-    """Tell that so many samples were lost that the others may not represent the program."""
+    """Tell the share of lost samples. The remaining ones may not represent the program."""
     lost = report.lost or report.dropped  # kernels before 6.1 count the records of all kinds together
     share = lost / (lost + report.samples) if lost else 0.0
     if share < LOST:

@@ -4,12 +4,15 @@ Control characters in names are written as perfpy.untrusted.text escapes them; l
 begin with a character that no data can contain: bytes that are not UTF-8 are decoded as U+DC80 to U+DCFF (PEP 383), so nothing decodes
 as U+DC00 to U+DC7F. perfpy's sequences begin with U+DC1B, which this stream converts to ESC.
 
+A terminal whose locale is not UTF-8 (LC_ALL=C) gets bars, lines and arrows of ASCII, and other characters as escapes.
+
 Other streams are unchanged: pipes and files get perf's bytes.
 """
 
 from __future__ import annotations
 
 import io
+import os
 
 from perfpy.untrusted.text import signs
 
@@ -22,6 +25,12 @@ _OUR_ESCAPE: Final = "\udc1b"
 _OUR_RETURN: Final = "\udc0d"
 _OURS: Final = {ord(_ESCAPE): _OUR_ESCAPE, ord("\r"): _OUR_RETURN}
 _HARMLESS: Final = bytes([9, 10, *range(0x20, 0x7F)])
+_UTF_8: Final = ("utf-8", "utf8")  # the names that locales have for it
+#: drawn characters -> ASCII of the same width, but for the sign of an uncertainty
+_ASCII: Final[dict[int, Any]] = {ord("±"): "+-"} | str.maketrans(
+    "█▉▊▋▌▍▎▏▇▆▅▄▃▂▁─│┌┐└┘├┤┬┴┼━┃╺╸→←▶▼▲⋮…·",
+    "#####:::*+=-:..-|+++++++++-|--><>v^:~.",
+)
 
 
 class Terminal(io.TextIOWrapper):
@@ -36,12 +45,14 @@ class Terminal(io.TextIOWrapper):
         super().__init__(
             # for the life of the stream, whose descriptor it is
             io.BufferedWriter(under) if under else open(stream.fileno(), "wb", closefd=False),  # noqa: SIM115
-            encoding="utf-8",
+            encoding="utf-8" if "PYTHONUTF8" in os.environ or "PYTHONIOENCODING" in os.environ else "locale",
             errors="backslashreplace",
             line_buffering=True,
         )
         self._under = stream  # dropping the last reference would close the descriptor
         self._signs = {code: sign for code, sign in signs().items() if chr(code) not in "\n\t"}
+        if self.encoding.lower() not in _UTF_8:
+            self._signs |= _ASCII
         self._signs_and_ours = {**self._signs, ord(_OUR_ESCAPE): _ESCAPE, ord(_OUR_RETURN): "\r"}
         self._bytes = _Bytes(self, super().buffer)
 
@@ -75,7 +86,7 @@ class _Bytes(io.BufferedIOBase):
         """Write bytes, which end with a complete character."""
         if bytes(data).translate(None, _HARMLESS):
             text = self._terminal.escape(bytes(data).decode("utf-8", "surrogateescape"))
-            self._out.write(text.encode("utf-8", "backslashreplace"))
+            self._out.write(text.encode(self._terminal.encoding, "backslashreplace"))
         else:
             self._out.write(data)
         return len(data)

@@ -243,7 +243,7 @@ class ScreenColumns:
             for cell, room in zip(self.number_cells(entry, fit), fit.numbers, strict=True)
         ]
         share = self.share(entry)
-        bar = [Text(_bar(min(share, most), most, fit.bar).ljust(fit.bar), style(share))] if fit.bar else []
+        bar = [Text(_bar(min(share, most), most, fit.bar).ljust(fit.bar))] if fit.bar else []
         names = self.key_cells(np.array([entry]), fit)[0]
         keys = [Text(name + " " * (room - cell_len(name))) for name, room in zip(names, fit.keys, strict=True)]
         return Text(gap).join([*numbers, *bar, *keys])
@@ -355,8 +355,9 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     shares = [columns.share(entry) for entry in entries]
     names = columns.key_cells(np.array(entries, np.int64), fit)
     for entry, share, cells in zip(entries, shares, names, strict=True):
-        drawn = [Text(_bar(share, max(shares), fit.bar), style=style(share))] if fit.bar else []
-        last = Text(cells[-1], notes.styles.get(entry, "")) if cells else Text()
+        category_style = notes.styles.get(entry, "")
+        drawn = [Text(_bar(share, max(shares), fit.bar), category_style)] if fit.bar else []
+        last = Text(cells[-1], category_style) if cells else Text()
         caller = [Text(fit_function(callers[entry], of_callers), "dim")] if of_callers else []
         table.add_row(*columns.number_cells(entry, fit), *drawn, *map(Text, cells[:-1]), *([last] if cells else []), *caller)
     return table
@@ -373,9 +374,7 @@ def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float
     room = width - len("100.00%") - bar - 3 * gap
     most = max((share for share, _ in shares), default=0.0)
     for share, name in shares:
-        table.add_row(
-            Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar), style=style(share)), Text(fit_text(name, room, head))
-        )
+        table.add_row(Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar)), Text(fit_text(name, room, head)))
     return table
 
 

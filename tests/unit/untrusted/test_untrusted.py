@@ -11,6 +11,7 @@ import os
 import pty
 import select
 import struct
+import subprocess
 import sys
 import termios
 import tracemalloc
@@ -202,6 +203,27 @@ def test_bytes_are_escaped_like_text(screen: Screen) -> None:
     buffer.write(b"\x1b[2J \xc2\x9b \x9b \xe2\x80\xae \xc3\xa9 \xed\xb0\x9b31m\n")  # at the end: a sign of ours, as bytes
     buffer.flush()
     assert screen.arrived() == "plain\n^[[2J \\x9b \\x9b \\u202e é \\xed\\xb0\\x9b31m\n".encode()
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "1"}, {"LC_ALL": "C.UTF-8"}, {"LANG": ""}])
+def test_terminals_of_other_locales_get_ascii(locale: dict[str, str]) -> None:
+    """LC_ALL=C is a locale of ASCII; without any setting, Python chooses C.UTF-8."""
+    code = """if True:
+        import sys
+        from perfpy.untrusted.terminal import guard_terminal
+        guarded = guard_terminal(sys.stdout)
+        guarded.write("█▌▏ a → b… é ±2\\n")
+        guarded.buffer.write("├ é\\n".encode())
+        guarded.buffer.flush()
+    """
+    master, slave = pty.openpty()
+    plain = {name: value for name, value in os.environ.items() if name not in ("LANG", "PYTHONUTF8", "PYTHONIOENCODING", *locale)}
+    plain = {name: value for name, value in plain.items() if not name.startswith("LC_")}
+    subprocess.run([sys.executable, "-c", code], env=plain | locale, stdout=slave, check=True, timeout=60)
+    os.close(slave)
+    text = os.read(master, 1 << 12).decode().replace("\r", "")
+    os.close(master)
+    assert text == ("##: a > b~ \\xe9 +-2\n+ \\xe9\n" if locale == {"LC_ALL": "C"} else "█▌▏ a → b… é ±2\n├ é\n")
 
 
 def test_a_discarded_terminal_with_a_closed_stream_is_no_error(screen: Screen) -> None:

@@ -45,7 +45,7 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
     if waits:
         yield ""
         yield "Longest waits of all threads"
-        for cause in waits if stacks else waits[:_WAITS]:
+        for cause in waits if stacks else _merge_alike(explanation.waits, waits)[:_WAITS]:
             yield from _wait(explanation, cause, whole=stacks)
     if _has_python(explanation, waits[:_WAITS]):
         yield ""
@@ -106,6 +106,23 @@ def longest_waits(explanation: Explanation) -> list[Cause]:
     """Return the waits of all threads by what they wait for, the longest first."""
     groups = explanation.waits
     return [cause for cause in groups.children([ROOT]) if cause.kind not in _NO_WAITS]
+
+
+def _merge_alike(groups: CauseGroups, waits: Sequence[Cause]) -> list[Cause]:
+    """Return the waits, the longest first; waits of several threads for something of their own are one, as workers have.
+
+    They differ by the addresses of locks without a name only.
+    """
+    merged: dict[Cause, list[Cause]] = {}
+    for cause in waits:
+        is_own = cause.lock and cause.lock not in groups.lock_names and len(groups.all_of("tids", cause.nodes)) == 1
+        label = cause._replace(lock=0, time=0, nodes=()) if is_own else cause
+        merged.setdefault(label, []).append(cause)
+    causes = [
+        label._replace(time=sum(one.time for one in some), nodes=tuple(node for one in some for node in one.nodes)) if some[1:] else some[0]
+        for label, some in merged.items()
+    ]
+    return sorted(causes, key=lambda cause: -cause.time)
 
 
 def _has_python(explanation: Explanation, waits: Sequence[Cause]) -> bool:

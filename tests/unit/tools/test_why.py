@@ -367,6 +367,19 @@ def test_waits_of_python_without_its_functions_have_a_note(function: str, notes:
     assert lines.count("note: Python code waits; perfpy why --python names its functions and lines") == notes
 
 
+def test_waits_of_workers_for_locks_of_their_own_are_one_row():
+    """With -v each lock has its row, as a lock that two threads wait for always has."""
+    own = [(tid, 0, 90, reasons.FUTEX, "take", 1, "put", MUTEX + tid) for tid in (2, 3, 4)]
+    shared = [(tid, 0, 40, reasons.FUTEX, "take", 1, "put", MUTEX) for tid in (5, 6)]
+    explanation = explained(parts((1, 0, 100), *own, *shared), comms=dict.fromkeys(range(2, 7), "worker"))
+    rows = [line.strip() for line in why_lines(explanation) if "worker (" in line and " times" in line]
+    assert [row.partition(", ended")[0] for row in rows] == [
+        "2.700 s  worker (3 threads) waits for a futex in take(), 3 times",
+        "800.0 ms  worker (2 threads) waits for the futex 0x1000 in take(), 2 times",
+    ]
+    assert sum("0x100" in line for line in why_lines(explanation, stacks=True)) == 4
+
+
 def test_a_wait_of_the_main_thread_has_one_sentence():
     sentences = verdict(explained(parts((1, 0, 44, reasons.CPU), (1, 44, 100, reasons.SLEEP, "nap"), (2, 0, 44))))
     assert [sentence.partition(",")[0] for sentence in sentences] == [

@@ -860,8 +860,9 @@ def lane_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def test_the_headline_and_the_table_add_up_all_calls(lane_browser: Browser) -> None:
     assert lane_browser.text("#headline") == "11 system calls of 2 threads in 98.000 ms; most time in read, 80.000 ms"
-    rows = [row.split("\t")[:4] for row in lane_browser.texts("#calls tbody tr")]
-    assert rows == [["read", "10", "0", "80.000 ms"], ["openat", "1", "1", "20.000 ms"]]
+    rows = [row.split("\t")[:5] for row in lane_browser.texts("#calls tbody tr")]
+    # the threads are seen for 98 and 20 ms
+    assert rows == [["read", "10", "0", "80.000 ms", "67.80%"], ["openat", "1", "1", "20.000 ms", "16.95%"]]
     assert lane_browser.texts("#notes li") == ["a note"]
 
 

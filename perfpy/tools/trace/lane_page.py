@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.call_sums import CallTotals, Totals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
-    from perfpy.tools.trace.lanes import Lanes
+    from perfpy.tools.trace.lanes import Lanes, MergedCalls
     from perfpy.tools.trace.lines import LineOptions
     from perfpy.views.script.pieces import Flat
 
@@ -84,10 +84,23 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
         },
         "texts": [text.decode("utf-8", "surrogateescape").rstrip("\n") for text in texts],
         "table": [_row(call) for call in table],
-        "wall": max(totals.last_time - totals.first_time, 1),
+        "thread_time": _thread_time(calls, merged),
         "notes": [*notes, *_notes(int(merged.calls.sum()), int((calls.text < 0).sum()))],
     }
     return assemble("lanes.html", _SCRIPTS, data)
+
+
+def _thread_time(calls: LaneCalls, merged: MergedCalls) -> int:
+    """Return the nanoseconds from the first call of each thread to the end of its last one, of all threads."""
+    lane, begin, end = map(
+        np.concatenate, zip((calls.lane, calls.begin, calls.begin + calls.took), (merged.lane, merged.begin, merged.end), strict=True)
+    )
+    if not len(lane):
+        return 1
+    order = np.argsort(lane, kind="stable")
+    first = rows_where(np.diff(lane[order], prepend=-1) != 0)
+    lengths = np.maximum.reduceat(end[order], first) - np.minimum.reduceat(begin[order], first)
+    return max(int(lengths.sum()), 1)
 
 
 def _group(name: str) -> int:

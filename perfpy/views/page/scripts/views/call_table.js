@@ -4,7 +4,7 @@ import { callText } from "../model/call_lanes.js";
 import { duration, percent, whole } from "../model/words.js";
 import { button, el } from "./elements.js";
 
-const TITLES = ["Calls", "Errors", "Total", "Of the time", "p50", "p99", "Longest"];
+const TITLES = ["Calls", "Errors", "Total", "Of the threads' time", "p50", "p99", "Longest"];
 
 export class CallTable {
   /* told: {choose(name index)} */
@@ -17,7 +17,7 @@ export class CallTable {
 
   row([calls, errors, total, ...times], i) {
     const name = button(this.trace.names[i][0], () => this.told.choose(i), { title: "Show only this call", "aria-pressed": "false" });
-    const numbers = [whole(calls), whole(errors), duration(total), percent(total / this.trace.wall), ...times.map(duration)];
+    const numbers = [whole(calls), whole(errors), duration(total), percent(total / this.trace.thread_time), ...times.map(duration)];
     return el("tr", {}, el("td.name", {}, name), ...numbers.map(text => el("td.number", { textContent: text })));
   }
 

@@ -127,6 +127,14 @@ class KernelRefusedError(PerfError):
         super().__init__(line)
 
 
+class GroupIsFullError(KernelRefusedError):
+    """The kernel opens an event alone, but not in its group."""
+
+    def __init__(self, refusal: KernelRefusedError, remedy: str) -> None:
+        cause = "its group has more events than the PMU can count at once"
+        super().__init__(refusal.call, refusal.errno, event=refusal.event, cause=cause, remedy=remedy)
+
+
 class NothingCountedError(PerfError):
     """No event counts on the requested CPUs."""
 

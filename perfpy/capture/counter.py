@@ -24,7 +24,7 @@ from perfpy.abi.attr import (
 )
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import FLAG_FD_CLOEXEC, PerfType, ReadFormat, SampleType, SoftwareId
-from perfpy.errors import KernelRefusedError, NotScheduledError, UsageError
+from perfpy.errors import GroupIsFullError, KernelRefusedError, NotScheduledError, UsageError
 from perfpy.kernel import this_kernel
 from perfpy.kernel.syscalls import CLOSED, is_perf_event
 
@@ -499,6 +499,22 @@ def open_with_less(
         raise
 
 
+_SPLIT_GROUP: Final = "split the group, or end it with :W, so that it may break up"
+
+
+def refusal_by_group(
+    refusal: KernelRefusedError, attr: EventAttr, pid: int, cpu: int, remedy: str, *, kernel: Kernel | None
+) -> KernelRefusedError:
+    """Return the refusal of a group's member: GroupIsFullError if the kernel opens the event alone."""
+    if refusal.errno != errno.EINVAL:
+        return refusal
+    try:
+        open_with_less(attr.copy(disabled=1), pid, cpu, event=refusal.event, kernel=kernel).close()
+    except KernelRefusedError:
+        return refusal
+    return GroupIsFullError(refusal, remedy)
+
+
 def _ebb_here(attr: EventAttr) -> bool:
     from perfpy.events import ebb as particular_pmus  # rarely needed
 
@@ -628,7 +644,7 @@ class Opener:
                     continue
                 first = not counters
                 opened.close(but=earlier)
-                again = self._may_try_again(opened, refusal, first=first)
+                again = self._may_try_again(opened, refusal, pid, cpu, first=first)
 
     def _begin(self, opened: OpenEvent) -> None:
         """Omit features that earlier events have found missing."""
@@ -639,7 +655,7 @@ class Opener:
         first = first_attempt(opened.attr, self._missing, leads=opened.is_leader, chooses_guests=opened.event.host_or_guest)
         opened.attr, opened.flags = first.attr, first.flags
 
-    def _may_try_again(self, opened: OpenEvent, refusal: KernelRefusedError, *, first: bool) -> bool:
+    def _may_try_again(self, opened: OpenEvent, refusal: KernelRefusedError, pid: int, cpu: int, *, first: bool) -> bool:
         """Handle a refusal: True to retry, False to go on without the event; otherwise raise it."""
         if refusal.errno == errno.EMFILE and self._more_files():
             return True
@@ -650,6 +666,8 @@ class Opener:
             again = self._refusals.member_refused(opened, refusal)
             if again is not None:
                 return again
+        if not opened.is_leader:
+            refusal = refusal_by_group(refusal, opened.attr, pid, cpu, _SPLIT_GROUP, kernel=self._kernel)
         if self._refusals.cannot_count(opened, refusal):
             return False
         if self._refusals.may_replace(opened, refusal) and self._replace(opened, refusal):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, overload
 
 from perfpy.abi.attr import Reading, decode_read
 from perfpy.abi.flags import ReadFormat
-from perfpy.capture.counter import open_with_less
+from perfpy.capture.counter import open_with_less, refusal_by_group
 from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.kernel import this_kernel
 
@@ -102,20 +101,15 @@ class CounterGroup:
                 member = attr.copy(read_format=_READ_FORMAT, disabled=int(leader is None))
                 try:
                     self.counters.append(open_with_less(member, pid, cpu, leader, event=event, kernel=kernel))
-                except KernelRefusedError as refused:
-                    if leader is not None and refused.errno == errno.EINVAL and _opens_alone(member, pid, cpu, event, kernel):
-                        raise self._too_many(refused) from None
-                    raise
+                except KernelRefusedError as refusal:
+                    if leader is None:
+                        raise
+                    fitting = len(self.counters)
+                    remedy = f"use groups of at most {fitting} of these {len(self._events)} events, or separate groups"
+                    raise refusal_by_group(refusal, member, pid, cpu, remedy, kernel=kernel) from None
         except BaseException:
             self.close()
             raise
-
-    def _too_many(self, refused: KernelRefusedError) -> KernelRefusedError:
-        """Return the error for a valid event that does not fit beside the earlier ones: a group must fit on the PMU."""
-        open_ones = len(self.counters)
-        cause = f"it does not fit on the PMU with the {open_ones} before it; all events of a group count at once"
-        remedy = f"use groups of at most {open_ones} of these {len(self._events)} events, or separate groups"
-        return KernelRefusedError(refused.call, refused.errno, event=refused.event, cause=cause, remedy=remedy)
 
     @classmethod
     def open(cls, events: Sequence[str], pid: int = 0, cpu: int = -1, *, ebb: int = 0, **attr_fields: int) -> CounterGroup:
@@ -177,14 +171,6 @@ class CounterGroup:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _opens_alone(attr: EventAttr, pid: int, cpu: int, event: str, kernel: Kernel | None) -> bool:
-    try:
-        open_with_less(attr.copy(disabled=1), pid, cpu, event=event, kernel=kernel).close()
-    except KernelRefusedError:
-        return False
-    return True
 
 
 # perfpy.enable_all and perfpy.disable_all: switch all counters that the calling thread has opened (prctl(2)).

@@ -23,7 +23,7 @@ from perfpy.events.event import TOOL, change_events
 from perfpy.events.machine import EVENT_FILES_VARIABLE, Machine, nearest, this_machine
 from perfpy.events.vendor_tables import MetricDefinition as Definition
 from perfpy.events.vendor_tables import scale_and_unit
-from perfpy.kernel.sysfs import read_text
+from perfpy.kernel.sysfs import has_nmi_watchdog, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from perfpy.events.event import Event
 
 
-_NMI_WATCHDOG: Final = "/proc/sys/kernel/nmi_watchdog"
 _HYBRID_UNITS: Final = ("cpu_atom", "cpu_core")
 #: groups that may share the CPU's counters with nothing else, so that the metrics of Intel's top-down method are not grouped in them
 _TOPDOWN: Final = ("TopdownL1", "TopdownL2")
@@ -214,7 +213,7 @@ class _Chooser:
         if sought in (group.lower() for group in definition.ungrouped_in):
             return False
         when = definition.constraint
-        if when == "nmi" and read_text(_NMI_WATCHDOG) == "1":
+        if when == "nmi" and has_nmi_watchdog():
             self._watchdog_forbids_groups = True
             self._warnings.append(f"the events of {definition.name} are not grouped: the NMI watchdog uses a counter")
             return False

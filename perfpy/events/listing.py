@@ -458,8 +458,11 @@ class Selector:
             return matcher(info.name) or (info.alias and matcher(info.alias)) or (info.topic and topical(info.topic.lower()))
 
         infos = [info for section in sections for info in self._section(section) if fits(info)]
-        all_metrics = metrics(self._machine, described=self._described)
-        matching = [metric for metric in all_metrics if matcher(metric.name) or any(map(matcher, metric.groups))]
+        matching = []
+        for metric in metrics(self._machine, described=self._described):
+            groups = metric.groups if matcher(metric.name) else tuple(filter(matcher, metric.groups))
+            if groups or matcher(metric.name):
+                matching.append(metric._replace(groups=groups))
         return ListFilter(infos, matching)
 
 

@@ -82,6 +82,11 @@ def read_text(path: str) -> str | None:
         return None
 
 
+def has_nmi_watchdog() -> bool:
+    """Whether the kernel's watchdog for hung CPUs uses a counter of each CPU."""
+    return read_text("/proc/sys/kernel/nmi_watchdog") == "1"
+
+
 def module_text(name: str, root: str = "/sys") -> int:
     """Return the load address of a kernel module's .text; 0 if the kernel hides it."""
     try:

@@ -6,7 +6,9 @@ Column widths and number formats are those of perf 6.12.
 from __future__ import annotations
 
 import math
+from itertools import chain
 
+from perfpy.abi.flags import PerfType
 from perfpy.counts.aggregation import (
     AGGREGATE_COLUMNS,
     AggregateId,
@@ -17,6 +19,7 @@ from perfpy.counts.aggregation import (
     relative_error,
     standard_error,
 )
+from perfpy.errors import GroupIsFullError
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -36,6 +39,13 @@ _METRIC_ONLY_WIDTH: Final = 20
 _GROUP_WIDTH: Final = 49
 _INTERVALS_A_HEADER: Final = 26
 _NS: Final = 1e9
+_NEVER_CROWDED: Final = (PerfType.SOFTWARE, PerfType.TRACEPOINT, PerfType.BREAKPOINT)
+_WATCHDOG: Final = """\
+Some events weren't counted. Try disabling the NMI watchdog:
+\techo 0 > /proc/sys/kernel/nmi_watchdog
+\tperf stat ...
+\techo 1 > /proc/sys/kernel/nmi_watchdog
+"""
 
 
 class TextView:
@@ -46,13 +56,17 @@ class TextView:
         separators: group digits of large numbers, as in the locale
         repeat_table: list the time of each run
         metric_only: print ratios only, on a line for each aggregate
+        has_watchdog: the NMI watchdog uses a counter of each CPU
     """
 
-    def __init__(self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False) -> None:
+    def __init__(
+        self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False, has_watchdog: bool = False
+    ) -> None:
         self._title = title
         self._separators = separators
         self._repeat_table = repeat_table
         self._metric_only = metric_only
+        self._has_watchdog = has_watchdog
         self._printed = 0
         self._last_group = ""
 
@@ -67,6 +81,7 @@ class TextView:
             yield from self._count_lines(tally)
         if tally.timestamp is None:
             yield from self._footer(tally)
+            yield from self._hints(tally)
 
     # -- headings --------------------------------------------------------------
 
@@ -174,6 +189,22 @@ class TextView:
         if self._repeat_table:
             yield from _table(seconds, mean, digits)
         yield f" {mean:17.{digits}f} +- {error:.{digits}f} seconds time elapsed{noise_column(relative_error(error, mean))}"
+
+    def _hints(self, tally: Tally) -> Iterator[str]:
+        """Yield the reasons why members of groups, or events that the machine has, have no count."""
+        for event in tally.events:
+            refusal = tally.rows[event][0].state.why_not
+            if isinstance(refusal, GroupIsFullError):
+                yield one_line(f"{event.name} is not counted: {refusal.cause}; {refusal.remedy}") + "\n"
+        if self._has_watchdog and not self._metric_only and any(map(_is_crowded_out, chain.from_iterable(tally.rows.values()))):
+            yield _WATCHDOG
+
+
+def _is_crowded_out(row: CountRow) -> bool:
+    """Whether an event of a PMU that all CPUs have was never on it."""
+    event = row.event
+    is_everywhere = event.cpus is None and event.attr.type not in _NEVER_CROWDED and not event.tool
+    return is_everywhere and row.state.supported and bool(row.cells) and not row.was_counted
 
 
 def timestamp(tally: Tally) -> str:

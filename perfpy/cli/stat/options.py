@@ -522,6 +522,7 @@ class StatOutput:
             return CsvView(separator, metric_only=form.metric_only, mark_summary=form.mark_summary)
         if self._for_a_person and not form.metric_only:
             return self._screen()
+        from perfpy.kernel.sysfs import has_nmi_watchdog
         from perfpy.views.stat_text import TextView
 
         return TextView(
@@ -529,6 +530,7 @@ class StatOutput:
             separators=self._separators(),
             repeat_table=form.repeat_table,
             metric_only=form.metric_only,
+            has_watchdog=has_nmi_watchdog(),
         )
 
     def __enter__(self) -> StatOutput:

@@ -12,7 +12,7 @@ from perfpy.abi.flags import FLAG_FD_CLOEXEC, FLAG_PID_CGROUP, HardwareId, PerfT
 from perfpy.capture.counter import Opener, OpenEvent, events_to_open
 from perfpy.capture.counters import Counting, CountingOptions, Differences
 from perfpy.counts.aggregation import CounterCell
-from perfpy.errors import KernelRefusedError
+from perfpy.errors import GroupIsFullError, KernelRefusedError
 from perfpy.events.event import Event
 from tests.builders.fake_kernel import FakeCounter, FakeKernel
 
@@ -332,6 +332,25 @@ def test_a_weak_group_falls_apart() -> None:
         attr.read_format & ReadFormat.GROUP for attr in [*(counter.attr for counter in alive), *(event.attr for event in events)]
     )
     assert [event.leader for event in events] == events
+
+
+@pytest.mark.parametrize(("opens_alone", "expected"), [(True, GroupIsFullError), (False, KernelRefusedError)])
+def test_a_member_that_opens_alone_has_its_group_as_the_reason(opens_alone: bool, expected: type[Exception]) -> None:
+    """Only then; the other members count."""
+
+    class SmallPmu(FakeKernel):
+        def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
+            if event == "faults" and (group_fd != -1 or not opens_alone):
+                raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
+            return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
+
+    kernel = SmallPmu()
+    pair = group(software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS))
+    cs, faults = Counting(pair, cpus=(0,), kernel=kernel).open().events
+    assert cs.state.supported
+    assert not faults.state.supported
+    assert type(faults.state.why_not) is expected
+    assert [counter.event for counter in kernel.counters if not counter.closed] == ["cs"]
 
 
 def test_topdown_events_stay_grouped_when_a_weak_group_falls_apart() -> None:

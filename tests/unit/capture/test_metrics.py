@@ -137,7 +137,7 @@ def test_counters_that_others_use_forbid_a_group(
     """The NMI watchdog has one of the CPU's counters, and two threads of a core share them."""
     here = machine(tmp_path, [metric("m", "instructions / cycles", MetricConstraint=constraint)])
     monkeypatch.setattr("perfpy.capture.measurement.machine_values", lambda names, **_: dict.fromkeys(names, 1))
-    monkeypatch.setattr("perfpy.capture.metrics.read_text", lambda _path: watchdog)
+    monkeypatch.setattr("perfpy.capture.metrics.has_nmi_watchdog", lambda: watchdog == "1")
     chosen = choose("m", machine=here)
     assert sorted(map(len, groups(chosen))) == sizes
     assert bool(chosen.warnings) == (constraint.endswith("NMI") and watchdog == "1")

@@ -125,6 +125,14 @@ def test_a_search_looks_into_descriptions(tmp_path: Path) -> None:
     assert "mem_load_retired.l3_miss" in [info.name for info in forgiving("loads missed l3", infos)]
 
 
+def test_a_word_selects_metrics_by_name_in_all_groups_and_by_group_in_that_group(tmp_path: Path) -> None:
+    selector = Selector(skylake_server(tmp_path), "")
+    groups = {metric.name: metric.groups for metric in selector.select("miss").metrics}
+    assert groups["tma_mite"] == ("DSBmiss",)
+    assert {"FetchLat", "TopdownL3"} < set(groups["tma_icache_misses"])
+    assert "tma_backend_bound" not in groups
+
+
 def test_the_long_list_has_each_pmu_and_tells_its_cpus_and_counters(tmp_path: Path) -> None:
     """The kernel refuses a group of more events than counters; events of tables are listed once for a family."""
     machine = skylake_server(tmp_path)

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from perfpy.abi.attr import CountState
+from perfpy.abi.attr import COUNTED, CountedEvent, CountState
 from perfpy.abi.flags import HardwareId
 from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, one_cell_a_package
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.counts.tally import Tally
-from perfpy.errors import KernelRefusedError
+from perfpy.errors import GroupIsFullError, KernelRefusedError
 from perfpy.views import stat_screen as stat_compare
 from perfpy.views.stat_fields import CsvView, JsonView
 from perfpy.views.stat_screen import ScreenView
@@ -32,6 +32,25 @@ def test_text_with_hardware_ratios_and_multiplexing() -> None:
     assert lines[6] == "                                                  #    0.05  stalled cycles per insn     (50.00%)"
     assert lines[8] == "                25      branch-misses                    #    2.50% of all branches           "
     assert lines[9] == "         600000000      stalled-cycles-frontend          #   20.00% frontend cycles idle      "
+
+
+def test_text_has_a_hint_if_the_watchdog_or_a_group_kept_events_from_counting() -> None:
+    """perf's hint on the watchdog only for events that a free counter would help."""
+
+    def text(event: CountedEvent, state: CountState, *, has_watchdog: bool) -> str:
+        counts = tally({event: (0, 9, 0)}, {event: state})
+        return "".join(TextView("'cmd'", has_watchdog=has_watchdog).render(counts))
+
+    cycles, on_some_cpus = hardware("cycles", HardwareId.CPU_CYCLES), hardware("cpu_atom/cycles/", HardwareId.CPU_CYCLES)
+    on_some_cpus.cpus = (4, 5)
+    assert "Try disabling the NMI watchdog:\n\techo 0 >" in text(cycles, COUNTED, has_watchdog=True)
+    assert "watchdog" not in text(cycles, COUNTED, has_watchdog=False)
+    assert "watchdog" not in text(on_some_cpus, COUNTED, has_watchdog=True)
+    assert "watchdog" not in text(clock(), COUNTED, has_watchdog=True)
+    full = CountState(supported=False, why_not=GroupIsFullError(KernelRefusedError("perf_event_open", errno.EINVAL), "split it"))
+    assert "cycles is not counted: its group has more events than the PMU can count at once; split it\n" in text(
+        cycles, full, has_watchdog=True
+    )
 
 
 def test_thousands_are_grouped_where_the_locale_does() -> None:

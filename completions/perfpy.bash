@@ -161,7 +161,7 @@ _perfpy_value()
     "kmem -s" | "kmem --sort" | "kmem =--sort") _perfpy_offer "," frag hit bytes pingpong ptr callsite ;;
     "kmem -l" | "kmem --line" | "kmem =--line" | "kmem --time" | "kmem =--time") : ;;
     "timechart -i" | "timechart --input" | "timechart =--input") _perfpy_recordings ;;
-    "timechart -o" | "timechart --output" | "timechart =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "timechart -o" | "timechart --output" | "timechart =--output" | "timechart --html" | "timechart =--html") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "timechart -w" | "timechart --width" | "timechart =--width" | "timechart -n" | "timechart --proc-num" | "timechart =--proc-num" | "timechart -p" | "timechart --process" | "timechart =--process" | "timechart --highlight" | "timechart =--highlight" | "timechart --io-min-time" | "timechart =--io-min-time" | "timechart --io-merge-dist" | "timechart =--io-merge-dist") : ;;
     "why -i" | "why --input" | "why =--input") _perfpy_recordings ;;
     "why --symfs" | "why =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
@@ -284,7 +284,7 @@ _perfpy()
         actions="record stat"
         ;;
     timechart)
-        options="-P --power-only -T --tasks-only -i --input -f --force -v --verbose -o --output -w --width -n --proc-num -p --process -t --topology --highlight --io-skip-eagain --io-min-time --io-merge-dist -h --help -I --io-only -g --callchain"
+        options="-P --power-only -T --tasks-only -i --input -f --force -v --verbose -o --output --html -w --width -n --proc-num -p --process -t --topology --highlight --io-skip-eagain --io-min-time --io-merge-dist -h --help -I --io-only -g --callchain"
         actions="record"
         ;;
     why)

@@ -681,6 +681,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s i -l input -x -
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s f -l force -f -d 'skip the file ownership check'
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s v -l verbose -f -d 'print more details'
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s o -l output -r -F -d 'write this file'
+complete -c perfpy -n '__fish_seen_subcommand_from timechart' -l html -r -F -d 'write a page with a lane for each CPU and task instead'
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s w -l width -x -d 'width in pixels'
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s n -l proc-num -x -d 'show at least n tasks, the busiest'
 complete -c perfpy -n '__fish_seen_subcommand_from timechart' -s p -l process -x -d 'only this process  a number or a name'

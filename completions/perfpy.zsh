@@ -991,6 +991,7 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*-o+[write this file]:file:_files' \
                 '*--output=[write this file]:file:_files' \
+                '*--html=[write a page with a lane for each CPU and task instead]:file:_files' \
                 '*-w+[width in pixels]:value: ' \
                 '*--width=[width in pixels]:value: ' \
                 '*-n+[show at least n tasks, the busiest]:value: ' \

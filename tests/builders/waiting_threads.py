@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.scheduling.segments import BLOCKED, READY, Segments
+from perfpy.scheduling.segments import RUNNING as RUNS
 from perfpy.tools.why.activities import Activities, Meaning, RunningSamples
 from perfpy.tools.why.explanation import Explanation
-from perfpy.tools.why.segments import BLOCKED, READY, Segments
-from perfpy.tools.why.segments import RUNNING as RUNS
 from perfpy.tools.why.tasks import RUNNING, RecordedTasks
 
 if TYPE_CHECKING:

@@ -320,7 +320,7 @@ def lock(rng: random.Random, seed: str) -> Words:
 
 def timechart(rng: random.Random, seed: str) -> Words:
     """Of `timechart`: the chart on standard output."""
-    return ("-o", "-", *rng.choice(_sets("| -P | -T -n 2 | -p 100 --highlight=1us | -w 300 --io-merge-dist=1ms")))
+    return ("-o", "-", *rng.choice(_sets("| -P | -T -n 2 | -p 100 --highlight=1us | -w 300 --io-merge-dist=1ms | --html out.html")))
 
 
 def probe(rng: random.Random, seed: str) -> Words:

@@ -14,9 +14,9 @@ from perfpy.analysis.verdict.functions import KERNEL, LIBRARY, OWN
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing
 from perfpy.tools.trace.lane_page import lane_page
-from perfpy.tools.trace.lanes import LaneCalls, Lanes
 from perfpy.views.page import profile_data
 from perfpy.views.page import profile_data as sample_rows
+from perfpy.views.page.lanes import LaneCalls, Lanes
 from perfpy.views.page.marks import Mark, Marks, WaitLane
 from perfpy.views.page.page import HeadlineSentence, PageText, render
 from tests.builders.browser import Browser

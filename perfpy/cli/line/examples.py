@@ -48,7 +48,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     ),
     "timechart": (
         _example(
-            "record a build, and draw what CPUs and tasks did", "perfpy timechart record -- make -j8", "perfpy timechart -o build.svg"
+            "record a build, and draw what CPUs and tasks did", "perfpy timechart record -- make -j8", "perfpy timechart --html build.html"
         ),
         _example("draw the input and output of tasks", "perfpy timechart record -I -- make", "perfpy timechart --io-merge-dist=1ms"),
     ),

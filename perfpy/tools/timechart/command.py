@@ -54,6 +54,7 @@ class TimechartOptions(TimechartPartOptions, InputOptions, VerboseOptions, lacks
     """Options of `perfpy timechart`."""
 
     output: str = option("-o,--output", Value(default="output.svg"), "write this file (default: output.svg)", metavar="<file>")
+    html: str = option("--html", Value(default=""), "write a page with a lane for each CPU and task instead", metavar="<file>")
     width: int = option("-w,--width", Value(parse_unsigned, default=1000), "width in pixels (default: 1000)", metavar="<n>")
     tasks: int = option(
         "-n,--proc-num", Value(parse_unsigned, default=15), "show at least n tasks, the busiest (default: 15)", metavar="<n>"
@@ -105,6 +106,8 @@ def draw(options: TimechartOptions) -> int:
         from perfpy.cli.output.output_files import write_text
         from perfpy.tools.timechart.io_chart import has_io
 
+        if options.html:
+            return _write_page(recording, options)
         pieces, length = _io_chart(recording, options) if has_io(recording.data) else _task_chart(recording, options)
         write_text(options.output, pieces)
     if options.output != "-":
@@ -112,10 +115,25 @@ def draw(options: TimechartOptions) -> int:
     return 0
 
 
+def _write_page(recording: Recording, options: TimechartOptions) -> int:
+    """Write the page of --html."""
+    from perfpy.cli.output.output_files import write_bytes
+    from perfpy.tools.timechart.page import task_page
+
+    cpus = getattr(recording.header.get("nrcpus"), "online", 0)
+    page = task_page(recording.data, cpus, f"perfpy timechart {recording.path}", _choice(options))
+    if not page:
+        fail(
+            f"{recording.path}: --html draws switches of tasks, and the recording has none; record them: perfpy timechart record -- COMMAND"
+        )
+    write_bytes(options.html, page.encode(errors="replace"), quiet=False)
+    return 0
+
+
 command = CommandWithActions(
     TimechartOptions,
     {"record": ForwardingAction(TimechartRecordOptions, _record, "record", "record on all CPUs; also takes the options of record")},
-    "Draw what CPUs and tasks did over time, as an SVG file.",
+    "Draw what CPUs and tasks did over time, as an SVG file or a page.",
     without_action=Action(TimechartOptions, draw, "draw the chart of a recording"),
 )
 

@@ -32,7 +32,7 @@ BLOCKED: Final = 3
 BLOCKED_UNTIL_RUN: Final = 4  # the wakeup is missing
 SWITCH: Final = "sched:sched_switch"
 WAKEUP: Final = "sched:sched_wakeup"
-_UNINTERRUPTIBLE: Final = 2  # a bit of prev_state (include/linux/sched.h)
+UNINTERRUPTIBLE: Final = 2  # a bit of prev_state (include/linux/sched.h)
 _FIELDS: Final = {SWITCH: ("prev_pid", "next_pid", "prev_state"), WAKEUP: ("pid",)}
 TASK_RECORDS: Final = frozenset((RecordType.FORK, RecordType.COMM, RecordType.EXIT))
 
@@ -203,7 +203,7 @@ class ChartedTasks:
             self._add_interval(entered, cpu, time)
         entered.state, entered.since = RUNNING, time
         left.state, left.since = NONE, time
-        if state & _UNINTERRUPTIBLE:
+        if state & UNINTERRUPTIBLE:
             left.state = BLOCKED
         if state == 0:
             left.state = WAITING

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.system_calls import calls_of_group
+from perfpy.errors import plural
 from perfpy.tools.trace.call_sums import is_error
 from perfpy.tools.trace.calls import EXIT, NO_ROW
-from perfpy.tools.trace.lanes import LaneCalls
 from perfpy.tools.trace.lines import NO_LINES, KnownLines, LineKeys
-from perfpy.views.page.marks import packed
-from perfpy.views.page.page import assemble
+from perfpy.views.page.lanes import LaneCalls, LaneStory, LaneTable, limits, page_of_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,16 +22,17 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.call_sums import CallTotals, Totals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
-    from perfpy.tools.trace.lanes import Lanes, MergedCalls
     from perfpy.tools.trace.lines import LineOptions
+    from perfpy.views.page.lanes import Lanes, MergedCalls
     from perfpy.views.script.pieces import Flat
 
 
-_SCRIPTS: Final = (
-    *("model/words", "model/trees", "model/kinds", "model/unpack", "model/categories", "model/call_lanes"),
-    *("views/elements", "views/brush", "views/call_lanes_canvas", "views/call_table", "lanes"),
-)
 _GROUPS: Final = ("waiting", "network", "memory", "process", "signal", "file")  # the first that has the call
+_COLOURS: Final = ("waiting", "interpreter", "runtime", "kernel", "own", "library")
+_COLUMNS: Final = (
+    *(("Calls", "whole"), ("Errors", "whole"), ("Total", "duration"), ("Of the threads' time", "percent")),
+    *(("p50", "duration"), ("p99", "duration"), ("Longest", "duration")),
+)
 _WAITING: Final = frozenset(
     "futex futex_wait futex_waitv poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2 nanosleep clock_nanosleep wait4 waitid "
     "pause rt_sigtimedwait rt_sigsuspend io_getevents io_pgetevents semop semtimedop msgrcv mq_timedreceive flock".split()
@@ -52,42 +52,27 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
         title: the traced command or recording.
         notes: on losses and the like.
     """
-    calls, merged, texts = lanes.finish()
-    table = totals.of_all()
-    indexes = {call.number: index for index, call in enumerate(table)}
-    for number in np.unique(calls.number).tolist():
-        indexes.setdefault(number, len(indexes))
-    names = [name_of(number) for number in indexes]
-    first = int(min((column.min() for column in (calls.begin, merged.begin) if len(column)), default=0))
-    ends = (calls.begin + calls.took, merged.end)
-    last = int(max((column.max() for column in ends if len(column)), default=first))
-    data: dict[str, Any] = {
-        "title": title,
-        "span": last - first,
-        "lanes": [list(thread) for thread in lanes.threads],
-        "names": [[name, _group(name)] for name in names],
-        "groups": list(_GROUPS),
-        "calls": {
-            "begin": packed((calls.begin - first).astype(np.float64)),
-            "took": packed(calls.took),
-            "lane": packed(calls.lane),
-            "name": packed(np.array([indexes[number] for number in calls.number.tolist()], np.int64)),
-            "error": packed(calls.is_error.astype(np.int64)),
-            "text": packed(calls.text + 1),
-        },
-        "merged": {
-            "begin": packed((merged.begin - first).astype(np.float64)),
-            "took": packed(merged.end - merged.begin),
-            "lane": packed(merged.lane),
-            "count": packed(merged.calls),
-            "total": packed(merged.total),
-        },
-        "texts": [text.decode("utf-8", "surrogateescape").rstrip("\n") for text in texts],
-        "table": [_row(call) for call in table],
-        "thread_time": _thread_time(calls, merged),
-        "notes": [*notes, *_notes(int(merged.calls.sum()), int((calls.text < 0).sum()))],
-    }
-    return assemble("lanes.html", _SCRIPTS, data)
+    all_calls = totals.of_all()
+    indexes = {call.number: index for index, call in enumerate(all_calls)}
+
+    def tell(calls: LaneCalls, merged: MergedCalls) -> LaneStory:
+        for number in np.unique(calls.number).tolist():
+            indexes.setdefault(number, len(indexes))
+        names = [name_of(number) for number in indexes]
+        first, last = limits(calls, merged)
+        count, threads = sum(call.calls for call in all_calls), len(lanes.threads)
+        headline: list[str | int] = [
+            f"{count:,} system {plural(count, 'call')} of {threads:,} {plural(threads, 'thread')} in ",
+            last - first,
+        ]
+        headline += [f"; most time in {names[0]}, ", all_calls[0].total] if all_calls else []
+        thread_time = _thread_time(calls, merged)
+        table = LaneTable("Call", _COLUMNS, [_row(call, thread_time) for call in all_calls])
+        return LaneStory(
+            title, headline, "call", list(zip(_GROUPS, _COLOURS, strict=True)), [(name, _group(name)) for name in names], table, notes
+        )
+
+    return page_of_lanes(lanes, indexes.__getitem__, tell)
 
 
 def _thread_time(calls: LaneCalls, merged: MergedCalls) -> int:
@@ -111,19 +96,10 @@ def _group(name: str) -> int:
     return next((index for index, group in enumerate(_GROUPS) if name in groups.get(group, ())), len(_GROUPS))
 
 
-def _row(call: CallTotals) -> list[float]:
-    """Return calls, errors and times (ns) of a row of the table."""
+def _row(call: CallTotals, thread_time: int) -> list[float]:
+    """Return the values of a row of the table."""
     times = (call.percentile(0.5), call.percentile(0.99), call.most)
-    return [call.calls, call.errors, call.total, *(round(time) for time in times)]
-
-
-def _notes(merged: int, without_text: int) -> list[str]:
-    notes = []
-    if merged:
-        notes.append(f"{merged:,} short calls are merged: a pale bar is those of a thread in an interval; the table counts all calls")
-    if without_text:
-        notes.append(f"{without_text:,} calls have no arguments here: the page has room for those of the longest calls")
-    return notes
+    return [call.calls, call.errors, call.total, call.total / thread_time, *(round(time) for time in times)]
 
 
 _MILLISECOND = 1_000_000

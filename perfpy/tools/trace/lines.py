@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.call_sums import Totals
     from perfpy.tools.trace.call_text import CallTexts
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
-    from perfpy.tools.trace.lanes import Lanes
     from perfpy.tools.trace.stack_text import StackTexts
+    from perfpy.views.page.lanes import Lanes
 
     Texts = NDArray[np.object_]
 

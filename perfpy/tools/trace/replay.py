@@ -50,7 +50,7 @@ def line_options(options: TraceCommandOptions) -> LineOptions:
         fail("--html draws the calls instead of printing them; drop --json, --slowest, --max-events, --min-stack or --by")
     lanes = None
     if options.html:
-        from perfpy.tools.trace.lanes import Lanes  # rarely needed
+        from perfpy.views.page.lanes import Lanes  # rarely needed
 
         lanes = Lanes()
     return LineOptions(

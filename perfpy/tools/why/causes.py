@@ -15,9 +15,9 @@ import numpy as np
 
 from perfpy.abi.columns import slices_index
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.scheduling.segments import RUNNING as RUNS
+from perfpy.scheduling.segments import SegmentIndex
 from perfpy.tools.why.activities import NO_FUNCTION, follows_waker
-from perfpy.tools.why.segments import RUNNING as RUNS
-from perfpy.tools.why.segments import SegmentIndex
 from perfpy.tools.why.tasks import FOR_OTHERS, LOCKS, RUNNING, SPINNING
 
 if TYPE_CHECKING:

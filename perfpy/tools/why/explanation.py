@@ -12,10 +12,10 @@ from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
+from perfpy.scheduling.segments import BLOCKED, SegmentIndex
 from perfpy.symbols.variables import name_locks
 from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities
 from perfpy.tools.why.causes import CauseGroups, CauseTree
-from perfpy.tools.why.segments import BLOCKED, SegmentIndex
 from perfpy.tools.why.tasks import (
     COLUMNS,
     KINDS,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.perfdata.tracepoint_rows import TracepointRows
+    from perfpy.scheduling.segments import Segments
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.tools.why.segments import Segments
     from perfpy.tools.why.tasks import WhyEvents
 
     Int64 = NDArray[np.int64]

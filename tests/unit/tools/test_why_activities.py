@@ -17,11 +17,11 @@ from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
 from perfpy.kernel.procfs import ThreadState
+from perfpy.scheduling.segments import BLOCKED, READY, RUNNING, SegmentIndex, SwitchColumns, WakeupColumns, make_segments
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.tools.why import activities, watched_threads
 from perfpy.tools.why.activities import Meaning, PythonLines, StackMeanings, chains_of_locks
 from perfpy.tools.why.explanation import ThreadTimes, explain
-from perfpy.tools.why.segments import BLOCKED, READY, RUNNING, SegmentIndex, SwitchColumns, WakeupColumns, make_segments
 from perfpy.tools.why.tasks import PAGE_FAULT, StartedCommand
 from perfpy.tools.why.tasks import RUNNING as TASK_RUNNING
 from perfpy.tools.why.text import why_lines

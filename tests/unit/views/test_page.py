@@ -33,8 +33,7 @@ from perfpy.perfdata.records import stream
 from perfpy.perfdata.records.delivery import SideRecord
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.tools.trace import lane_page
-from perfpy.views.page import marks
+from perfpy.views.page import lanes, marks
 from perfpy.views.page import marks as marks_module
 from perfpy.views.page import page as module
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, task_of, wait_lane_data
@@ -128,7 +127,7 @@ def test_scripts_turn_no_text_into_markup_or_code() -> None:
 
 def test_scripts_are_short_and_all_in_a_page() -> None:
     result = list(FOLDER.rglob("*.js"))
-    assert {str(path.relative_to(FOLDER).with_suffix("")) for path in result} == {*SCRIPTS, *lane_page._SCRIPTS}
+    assert {str(path.relative_to(FOLDER).with_suffix("")) for path in result} == {*SCRIPTS, *lanes.SCRIPTS}
     for path in result:
         lines = path.read_text().splitlines()
         assert len(lines) <= LONGEST_SCRIPT, path.name

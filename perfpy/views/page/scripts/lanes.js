@@ -1,6 +1,6 @@
 /* The page of calls over time: joins lanes, table and details. */
 
-import { GROUP_COLOURS, matches, traceOf } from "./model/call_lanes.js";
+import { matches, traceOf } from "./model/call_lanes.js";
 import { token } from "./model/categories.js";
 import { counted, duration, patternOf } from "./model/words.js";
 import { CallLanesCanvas } from "./views/call_lanes_canvas.js";
@@ -29,22 +29,22 @@ class LanePage {
   theme() {
     const wanted = $("theme").value, dark = matchMedia("(prefers-color-scheme: dark)").matches;
     document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
-    const labels = [...this.trace.groups, "other"];
+    const { names, groups } = this.trace, labels = groups.map(([label]) => label);
+    if (names.some(([, group]) => group === groups.length)) labels.push("other");
     $("legend").replaceChildren(...labels.map((label, i) => el("span.entry", {}, this.sign(i), label)));
     this.lanes.draw();
   }
 
   sign(group) {
     const sign = el("span.sign");
-    sign.style.background = token(GROUP_COLOURS[group], this.isDark());
+    sign.style.background = token(this.trace.colours[group], this.isDark());
     return sign;
   }
 
   top() {
-    const { trace } = this, total = trace.table.reduce((sum, row) => sum + row[0], 0);
+    const { trace } = this;
     $("title").textContent = trace.title;
-    const longest = trace.table.length ? `; most time in ${trace.names[0][0]}, ${duration(trace.table[0][2])}` : "";
-    $("headline").textContent = `${counted(total, "system call")} of ${counted(trace.lanes.length, "thread")} in ${duration(trace.span)}${longest}`;
+    $("headline").textContent = trace.headline.map(part => typeof part === "number" ? duration(part) : part).join("");
     $("notes").replaceChildren(...trace.notes.map(text => el("li", { textContent: text })));
     $("notes").hidden = !trace.notes.length;
   }
@@ -63,14 +63,14 @@ class LanePage {
     });
   }
 
-  /* Stress the calls that the search finds; only: the index of a name, null for all. */
+  /* Stress the bars that the search finds; only: the index of a name, null for all. */
   find(only) {
     this.only = only;
     this.pattern = patternOf($("search").value);
     this.matching = matches(this.trace, this.pattern, only);
     let found = 0;
     if (this.matching) for (let row = 0; row < this.trace.calls.begin.length; row++) if (this.matching(row)) found++;
-    $("selected").textContent = this.matching ? `${counted(found, "call")} found` : "";
+    $("selected").textContent = this.matching ? `${counted(found, this.trace.thing)} found` : "";
     this.table.mark(only, this.pattern);
     this.lanes.draw();
   }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
@@ -11,6 +12,7 @@ from perfpy.cli import run
 from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _SWITCH, _WAKEUP, _IDLE, _FREQUENCY = "sched:sched_switch", "sched:sched_wakeup", "power:cpu_idle", "power:cpu_frequency"
@@ -19,12 +21,12 @@ _READ, _READ_END = "syscalls:sys_enter_read", "syscalls:sys_exit_read"
 _HOSTILE = "</text><script>alert(1)</script>\x1b]&"
 
 
-def switched() -> EventRecording:
+def switched(comms: Mapping[int, bytes] | None = None) -> EventRecording:
     """Return a recording of two tasks: 100 runs 2 ms and blocks on I/O for 3 ms, 101 wakes it and waits 1 ms for a CPU."""
     recording = EventRecording([_SWITCH, _WAKEUP, _IDLE, _FREQUENCY], comms={100: _HOSTILE, 101: "b"})
 
     def switch(time: int, before: int, after: int, state: int) -> None:
-        recording.event(_SWITCH, time * 10**6, b"", before, 120, state, b"", after, 120, tid=before)
+        recording.event(_SWITCH, time * 10**6, b"", before, 120, state, (comms or {}).get(after, b""), after, 120, tid=before)
 
     switch(1, 0, 100, 0)
     switch(3, 100, 101, 2)
@@ -156,3 +158,41 @@ def test_the_chart_begins_with_the_first_sample_of_any_event(tmp_path):
     recording.event(_WORK, 9 * 10**6, 0, 0, tid=100)
     names = [element for element in draw(tmp_path, recording, "-P") if element.get("font-size") == "0.25pt"]
     assert float(names[-1].attrib["x"]) == pytest.approx(1000 / 9)
+
+
+# The page of --html: its own intervals, which add up to the time of the CPUs.
+
+
+def page_data(tmp_path: Path, recording: EventRecording, *words: str) -> dict[str, Any]:
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    assert run(["timechart", "-i", str(tmp_path / "perf.data"), "--html", str(tmp_path / "out.html"), *words]) == 0
+    text = (tmp_path / "out.html").read_text()
+    data: dict[str, Any] = json.loads(text.partition('<script type="application/json" id="data">')[2].partition("</script>")[0])
+    return data
+
+
+def test_the_page_has_the_time_of_each_task(tmp_path):
+    """100 runs, is blocked and runs again; 101 runs, waits 1 ms for the CPU and runs again: one CPU is busy all the time."""
+    data, ms = page_data(tmp_path, switched({100: b"</script>\x1b]&"})), 10**6
+    assert data["names"] == [[":101", 0], ["</script>^[]&", 0], ["waits for a CPU", 1], ["is blocked", 2]]
+    assert data["table"]["rows"] == [[5 * ms, 5 / 16, 2, 3 * ms, ms, ms, 0], [3 * ms, 3 / 16, 2, 2 * ms, 0, 0, 3 * ms]]
+    assert data["headline"] == ["2 CPUs, 50% busy for ", 8 * ms, "; most time in :101, ", 5 * ms]
+    assert [lane[1:] for lane in data["lanes"]] == [[-2, "CPU 0"], [-3, "CPU 1"], [101, ":101"], [100, "</script>^[]&"]]
+    assert [lane[1:] for lane in page_data(tmp_path, switched(), "-p", "101")["lanes"]] == [[-2, "CPU 0"], [-3, "CPU 1"], [101, ":101"]]
+
+
+def test_a_task_that_left_without_an_event_ran_until_the_next_one_came(tmp_path):
+    """A process that forbids its events (PR_TASK_PERF_EVENTS_DISABLE) comes to the CPU, and is not seen to leave it."""
+    recording = EventRecording([_SWITCH], comms={})
+    for time, before, after in ((1, 0, 7), (3, 0, 8), (4, 8, 0)):
+        recording.event(_SWITCH, time * 10**6, b"", before, 120, 1, b"app" if after == 7 else b"other", after, 120, tid=before)
+    data = page_data(tmp_path, recording)
+    assert [name for name, _ in data["names"][:2]] == ["app", "other"]
+    assert [row[0] for row in data["table"]["rows"]] == [2 * 10**6, 10**6]
+
+
+def test_a_page_needs_switches(tmp_path, capsys):
+    (tmp_path / "perf.data").write_bytes(EventRecording([_IDLE], comms={}).event(_IDLE, 10**6, 3, 1, cpu=1).file())
+    assert run(["timechart", "-i", str(tmp_path / "perf.data"), "--html", str(tmp_path / "out.html")]) == 129
+    assert "--html draws switches of tasks, and the recording has none" in capsys.readouterr().err
+    assert not (tmp_path / "out.html").exists()

@@ -3,8 +3,7 @@
 import { INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, WAITING } from "./categories.js";
 import { unpacked } from "./unpack.js";
 
-/* the colour of each group, in the order of lane_page.py; the last: of no group */
-export const GROUP_COLOURS = [WAITING, INTERPRETER, RUNTIME, KERNEL, OWN, LIBRARY, UNKNOWN];
+const COLOURS = { interpreter: INTERPRETER, kernel: KERNEL, library: LIBRARY, own: OWN, runtime: RUNTIME, waiting: WAITING };
 
 async function columnsOf(columns) {
   const names = Object.keys(columns), values = await Promise.all(names.map(name => unpacked(columns[name])));
@@ -22,7 +21,7 @@ export function startsOf(lane, count) {
 export async function traceOf(data) {
   const [calls, merged] = await Promise.all([columnsOf(data.calls), columnsOf(data.merged)]);
   for (const one of [calls, merged]) one.starts = startsOf(one.lane, data.lanes.length);
-  return { ...data, calls, merged };
+  return { ...data, calls, merged, colours: [...data.groups.map(([, category]) => COLOURS[category]), UNKNOWN] };
 }
 
 /* The rows of a lane that overlap a range: [first, end). Calls of a thread follow each other. */
@@ -63,7 +62,7 @@ export function zoomed([from, to], moment, factor, whole) {
 /* The name of a call with its arguments and result, as far as the page has them. */
 export function callText(trace, row) {
   const text = trace.calls.text[row];
-  return text ? trace.texts[text - 1] : `${trace.names[trace.calls.name[row]][0]}()`;
+  return text ? trace.texts[text - 1] : `${trace.names[trace.calls.name[row]][0]}${trace.thing === "call" ? "()" : ""}`;
 }
 
 /* Whether each name matches a pattern, and which calls match: by name, or by text. */

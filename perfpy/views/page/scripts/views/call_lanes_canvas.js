@@ -1,6 +1,6 @@
 /* A lane for each thread, and its calls as bars: only the lanes that are scrolled into view are drawn. */
 
-import { GROUP_COLOURS, callText, rowAt, rowsIn, zoomed } from "../model/call_lanes.js";
+import { callText, rowAt, rowsIn, zoomed } from "../model/call_lanes.js";
 import { INK, token } from "../model/categories.js";
 import { atRuler, duration, stepOf, whole } from "../model/words.js";
 import { ordered } from "./brush.js";
@@ -107,7 +107,7 @@ export class CallLanesCanvas {
   describe(columns, row) {
     const at = `${this.thread(columns.lane[row])}, at ${duration(columns.begin[row])}: `;
     if (columns === this.trace.calls) return `${at}${callText(this.trace, row)}, ${duration(columns.took[row])}`;
-    return `${at}${whole(columns.count[row])} short calls, ${duration(columns.total[row])} in all`;
+    return `${at}${whole(columns.count[row])} short ${this.trace.thing}s, ${duration(columns.total[row])} in all`;
   }
 
   draw() {
@@ -141,7 +141,7 @@ export class CallLanesCanvas {
     pen.fillText(fitted(pen, this.thread(lane), left - 20, letter), 16, y + LANE / 2);
     const { merged, calls } = trace;
     pen.globalAlpha = 0.45;
-    pen.fillStyle = token(GROUP_COLOURS.at(-1), dark);
+    pen.fillStyle = token(trace.colours.at(-1), dark);
     for (let [row, end] = rowsIn(merged, lane, this.shown); row < end; row++) {
       const begin = x(merged.begin[row]);
       pen.fillRect(begin, y + 8, Math.max(1, x(merged.begin[row] + merged.took[row]) - begin), LANE - 16);
@@ -155,7 +155,7 @@ export class CallLanesCanvas {
       drawn = begin + Math.max(1, length);
       const group = trace.names[calls.name[row]][1];
       pen.globalAlpha = matching && !matching(row) ? 0.2 : 1;
-      pen.fillStyle = token(GROUP_COLOURS[group], dark);
+      pen.fillStyle = token(trace.colours[group], dark);
       pen.fillRect(begin, y + 3, Math.max(1, length - (length > 3 ? 1 : 0)), LANE - 7);
       if (calls.error[row]) { pen.fillStyle = ink("--mark"); pen.fillRect(begin, y + LANE - 6, Math.max(1, length), 3); }
       const text = fitted(pen, trace.names[calls.name[row]][0], length - 6, letter);

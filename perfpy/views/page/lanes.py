@@ -1,6 +1,6 @@
-"""The calls of each thread over time, for a picture of lanes: the longest calls one by one, the others merged by intervals.
+"""The page of lanes: the calls of threads, or the runs of tasks and CPUs, over time, and a table of their totals.
 
-Memory is bounded for traces of days: beyond a limit, the shorter calls of a thread in an interval become one row, and intervals grow.
+Memory is bounded for traces of days: beyond a limit, the shorter calls of a lane in an interval become one row, and intervals grow.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import rows_where
+from perfpy.views.page.marks import packed
+from perfpy.views.page.page import assemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -174,3 +176,95 @@ class Lanes:
         new_indexes[list(texts)] = list(texts.values())
         calls = calls._replace(text=new_indexes[calls.text])
         return calls.take(np.lexsort((calls.begin, calls.lane))), self._merged, [all_texts[index] for index in texts]
+
+
+SCRIPTS: Final = (
+    *("model/words", "model/trees", "model/kinds", "model/unpack", "model/categories", "model/call_lanes"),
+    *("views/elements", "views/brush", "views/call_lanes_canvas", "views/call_table", "lanes"),
+)
+
+
+class LaneTable(NamedTuple):
+    """The table below the lanes.
+
+    Attributes:
+        head: the header of the names.
+        columns: the header and the format of each column: "whole", "duration" (of nanoseconds) or "percent" (of a share of 1).
+        rows: the values; row i belongs to name i of the page.
+    """
+
+    head: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[float]]
+
+
+class LaneStory(NamedTuple):
+    """What a page of lanes says.
+
+    Attributes:
+        title: the traced command or recording.
+        headline: texts and durations (nanoseconds), in their order.
+        thing: what a bar is: "call".
+        groups: what the colours mean, each with the category of functions whose colour it has: "own", "kernel" and so on.
+        names: of bars, each with the index of its group; beyond the last: other.
+        table: of the first names.
+        notes: on losses and the like.
+    """
+
+    title: str
+    headline: Sequence[str | int]
+    thing: str
+    groups: Sequence[tuple[str, str]]
+    names: Sequence[tuple[str, int]]
+    table: LaneTable
+    notes: Sequence[str]
+
+
+def page_of_lanes(lanes: Lanes, name_of: Callable[[int], int], tell: Callable[[LaneCalls, MergedCalls], LaneStory]) -> str:
+    """Return the page.
+
+    Args:
+        lanes: filled; calls of one lane do not overlap.
+        name_of: returns the index of a number's name.
+        tell: returns the story of the calls.
+    """
+    calls, merged, texts = lanes.finish()
+    story = tell(calls, merged)
+    first, last = limits(calls, merged)
+    data: dict[str, Any] = {
+        **story._asdict(),
+        "table": story.table._asdict(),
+        "notes": [*story.notes, *_notes(story.thing, int(merged.calls.sum()), int((calls.text < 0).sum()))],
+        "span": last - first,
+        "lanes": [list(thread) for thread in lanes.threads],
+        "calls": {
+            "begin": packed((calls.begin - first).astype(np.float64)),
+            "took": packed(calls.took),
+            "lane": packed(calls.lane),
+            "name": packed(np.array([name_of(number) for number in calls.number.tolist()], np.int64)),
+            "error": packed(calls.is_error.astype(np.int64)),
+            "text": packed(calls.text + 1),
+        },
+        "merged": {
+            "begin": packed((merged.begin - first).astype(np.float64)),
+            "took": packed(merged.end - merged.begin),
+            "lane": packed(merged.lane),
+            "count": packed(merged.calls),
+            "total": packed(merged.total),
+        },
+        "texts": [text.decode("utf-8", "surrogateescape").rstrip("\n") for text in texts],
+    }
+    return assemble("lanes.html", SCRIPTS, data)
+
+
+def limits(calls: LaneCalls, merged: MergedCalls) -> tuple[int, int]:
+    """Return the times of the first begin and of the last end; zeros without calls."""
+    first = int(min((column.min() for column in (calls.begin, merged.begin) if len(column)), default=0))
+    return first, int(max((column.max() for column in (calls.begin + calls.took, merged.end) if len(column)), default=first))
+
+
+def _notes(thing: str, merged: int, without_text: int) -> Iterator[str]:
+    if merged:
+        yield f"{merged:,} short {thing}s are merged: a pale bar is those of a lane in an interval; the table counts all {thing}s"
+    if without_text:
+        yield f"{without_text:,} {thing}s have no details here: the page has room for those of the longest {thing}s"

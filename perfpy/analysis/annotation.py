@@ -59,14 +59,29 @@ class ShareOf(NamedTuple):
         return f"{'global' if self.whole else 'local'} {'hits' if self.hits else 'period'}"
 
 
+class CallAtLine(NamedTuple):
+    """A function that is inlined at an instruction, and the place of the call; an empty path if unknown."""
+
+    name: str
+    path: str
+    line: int
+
+
 class CodeRow(NamedTuple):
-    """An instruction; percent: its share of the function; source: path and line, if known."""
+    """An instruction.
+
+    Attributes:
+        percent: its share of the function.
+        source: path and line, if known.
+        calls: the functions that are inlined there, innermost first.
+    """
 
     address: int
     text: str
     percent: float
     samples: int
     source: tuple[str, int] | None
+    calls: tuple[CallAtLine, ...] = ()
 
 
 class AnnotatedFunction:
@@ -99,6 +114,7 @@ class AnnotatedFunction:
         self.samples = [samples for samples, _ in counted]
         self.period = [period for _, period in counted]
         self._infos = infos
+        self._shown = symbolizer.shown_name
 
     def shares(self, share_of: ShareOf) -> list[NDArray[np.float64]]:
         """Return the shares in percent, for each event of the group."""
@@ -111,12 +127,38 @@ class AnnotatedFunction:
             shares.append(100.0 * values / total if total else np.zeros(len(values)))
         return shares
 
-    def rows(self, share_of: ShareOf = ShareOf()) -> Iterator[CodeRow]:  # noqa: B008 - a value
-        """Yield the instructions, with the first event's samples."""
+    def rows(self, share_of: ShareOf = ShareOf(), *, with_calls: bool = False) -> Iterator[CodeRow]:  # noqa: B008 - a value
+        """Yield the instructions, with the first event's samples. with_calls: find inlined calls."""
         shares, samples = self.shares(share_of)[0].tolist(), self.samples[0].tolist()
         code = (line for line in self.lines if line.is_code)
-        for line, percent, count, source in zip(code, shares, samples, self.sources, strict=True):
-            yield CodeRow(self.start + line.offset, line.text.strip(), percent, count, source)
+        calls = self._calls() if with_calls else [()] * len(samples)
+        for line, percent, count, source, inlined in zip(code, shares, samples, self.sources, calls, strict=True):
+            yield CodeRow(self.start + line.offset, line.text.strip(), percent, count, source, inlined)
+
+    def _calls(self) -> list[tuple[CallAtLine, ...]]:
+        """Return the functions that are inlined at each instruction, innermost first."""
+        from perfpy.debuginfo.inlined_calls import InlineFinder  # few ask for calls
+
+        info = self._infos().of(self._dso_number)
+        if info is None:
+            return [()] * len(self.offsets)
+        finder = InlineFinder(info.units)
+        found = finder.find(info.addresses(self.offsets.astype(np.uint64) + np.uint64(self.recorded_start)))
+        rows = found.rows()
+        files = info.lines.files({(unit, file) for _, unit, file, *_ in rows})
+        calls: list[tuple[CallAtLine, ...]] = []
+        begin = 0
+        for count in found.counts.tolist():
+            inlined = rows[begin : begin + max(0, count - 1)]  # the outermost one is the function itself
+            begin += count
+            numbers = [(name, files[unit, file], line) for name, unit, file, line, *_ in inlined]
+            calls.append(
+                tuple(
+                    CallAtLine(self._shown(finder.names[name]), info.lines.paths[file] if file >= 0 else "", line)
+                    for name, file, line in numbers
+                )
+            )
+        return calls
 
     @cached_property
     def sources(self) -> list[tuple[str, int] | None]:

@@ -40,12 +40,13 @@ RAN = [
 WAITED = [At("app;main;nap", 8000 * MS, 2000 * MS, 7, 7, 0)]
 FAULTS = [At("app;main;grow", at * 100 * MS, 1, 7, 7, 0) for at in range(1, 11)]
 CODE = {"name": "hot", "module": "app", "event": "cpu-clock", "share": 0.5,
-        "instructions": [[3, 0.75, "1003", "add", "hot.c:2"], [9, 0.25, "1009", "ret", "hot.c:3"]],
+        "instructions": [[3, 0.75, "1003", "add %rax", "hot.c:2", 0, 2, 0], [9, 0.25, "1009", "ret", "hot.c:3", 0, 3, -1]],
+        "calls": [[["step", "hot.c:2"]]],
         "sources": [{"path": "/src/hot.c", "share": 1.0,
-                     "lines": [[1, 0, "int hot(void) {"], [2, 0.75, "  x++;"], [3, 0.25, "}"]]}],
+                     "lines": [[1, 0, "int hot(void) {", "t3.1f3.1t4"], [2, 0.75, "  x++;", ""], [3, 0.25, "}", ""]]}],
         "spots": [[3, 0, 2, 1], [9, 0, 3, 2]]}  # fmt: skip
 LINES = {"name": "/src/main.c", "event": "cpu-clock", "share": 0.5, "own": 0.2,
-         "lines": [[7, 0, "sum(all);", 0.3], [9, 0.2, "}", 0.2]], "calls": 0, "spots": [[7, 1, 0], [9, 2, 1]]}  # fmt: skip
+         "lines": [[7, 0, "sum(all);", 0.3, "f3"], [9, 0.2, "}", 0.2, ""]], "calls": 0, "spots": [[7, 1, 0], [9, 2, 1]]}  # fmt: skip
 MARKS = Marks(
     [Mark(1012 * MS, 7, 7, "page-faults", "grow"), Mark(2000 * MS, 7, 7, "fork", "process 8"), Mark(6000 * MS, 8, 9, "switch", "out")], 3
 )
@@ -183,7 +184,7 @@ def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     assert page.text("#details-name") == "hot"
     assert page.texts("#details .shares dd") == ["50.00%, 5.000 s", "50.00%, 5.000 s", "50.00%, 5.000 s"]
     assert page.texts("#details .neighbours button") == ["50.00%\nmain"]
-    assert page.texts("#details .snippet tr") == ["75.00%\t2\tx++;", "25.00%\t3\t}"]
+    assert page.texts("#details .snippet tr") == ["\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
 
 
 def test_a_click_on_the_headline_leads_to_the_row_with_its_share(page: Browser) -> None:
@@ -597,9 +598,13 @@ def test_code_of_a_range(page: Browser) -> None:
     page.choose("#code-function", "50.00% hot")
     select(page, 2.995, 4.995)
     assert page.text("#code-about").startswith("app, cpu-clock: 100.00% of the selected samples")
-    assert page.texts("#code-lines tbody tr")[2:] == ["50.00%\t2\t  x++;", "50.00%\t3\t}"]
+    page.choose("#code-kind", "source")
+    assert page.texts("#code-lines tbody tr")[2:] == ["50.00%\t2\t  x++;inlined: step at hot.c:2", "50.00%\t3\t}"]
     page.choose("#code-kind", "instructions")
-    assert page.texts("#code-lines tbody tr") == ["50.00%\t1003\tadd\thot.c:2", "\t\t⋮\t", "50.00%\t1009\tret\thot.c:3"]
+    assert [text for text in page.texts("#code-lines tbody tr") if "%\t" in text] == [
+        "50.00%\t1003\tadd %raxhot.c:2",
+        "50.00%\t1009\trethot.c:3",
+    ]
     page.choose("#code-function", "50.00% /src/main.c")
     assert page.texts("#code-lines tbody tr") == ["\t50.00%\t7\tsum(all);", "\t\t⋮\t", "50.00%\t50.00%\t9\t}"]
     page.choose("#event", "faults")  # the code is of another event
@@ -612,9 +617,55 @@ def test_code_of_a_range(page: Browser) -> None:
 def test_lines_and_instructions_of_a_hot_function(page: Browser) -> None:
     page.click("#tab-code")
     page.choose("#code-function", "50.00% hot")
-    assert page.texts("#code-lines tbody tr") == ["100.00%\t\t/src/hot.c", "\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
+    lines = ["100.00%\t\t/src/hot.c", "\t1\tint hot(void) {", "75.00%\t▾2\t  x++;inlined: step at hot.c:2", "75.00%\t1003\tadd %rax"]
+    assert page.texts("#code-lines tbody tr") == [*lines, "25.00%\t▸3\t}"]  # the hottest line is open
+    page.click("#code-lines tr:last-child .opener")
+    assert page.texts("#code-lines tbody tr") == [*lines, "25.00%\t▾3\t}", "25.00%\t1009\tret"]
     page.choose("#code-kind", "instructions")
-    assert page.texts("#code-lines tbody tr") == ["75.00%\t1003\tadd\thot.c:2", "\t\t⋮\t", "25.00%\t1009\tret\thot.c:3"]
+    inside = ["\t\tinlined: step at hot.c:2", "75.00%\t1003\tadd %raxhot.c:2", "\t⋮\t"]
+    assert page.texts("#code-lines tbody tr") == [*inside, "\t\tof hot itself", "25.00%\t1009\trethot.c:3"]
+    assert page.texts("#code-lines .word-k") == ["add", "ret"]
+    page.choose("#code-kind", "source")
+    assert page.texts("#code-lines .word-t") == ["int", "void"]
+
+
+def test_keys_go_to_the_hottest_line_and_from_one_hot_line_to_the_next(page: Browser) -> None:
+    here = "document.querySelector('#code-lines .here td.line').innerText"
+    page.click("#tab-code")
+    page.choose("#code-function", "50.00% hot")
+    page.choose("#code-kind", "source")
+    page.run("document.activeElement.blur()")
+    for key, line in (("h", "2"), ("n", "3"), ("n", "2"), ("p", "3"), ("p", "2")):
+        page.press(key)
+        assert page.run(here) == line
+    page.click("#code-after")
+    assert page.run(here) == "3"
+    pixels = (
+        "document.querySelector('#code-strip').getContext('2d').getImageData(7, 0, 1, document.querySelector('#code-strip').height).data"
+    )
+    assert page.run(f"{pixels}.some(one => one)")  # heat beside the scroll bar
+
+
+def test_gutters_stay_where_long_lines_are_scrolled(page: Browser) -> None:
+    page.click("#tab-code")
+    page.choose("#code-function", "50.00% hot")
+    page.run(
+        "document.querySelector('#code-lines td.text').textContent = 'x'.repeat(5000); document.querySelector('#code-box').scrollLeft = 900"
+    )
+    line, box = page.box("#code-lines tbody tr:nth-child(3) td.line"), page.box("#code-box")
+    assert page.run("document.querySelector('#code-box').scrollLeft") == 900
+    assert box[0] <= line[0] < box[0] + 100
+
+
+@pytest.mark.parametrize("width", [390, 1440, 3840])
+def test_the_hottest_lines_are_beside_a_function(page: Browser, width: int) -> None:
+    page.size(width, 900)
+    functions(page)
+    page.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'hot').click()")
+    assert page.texts(".snippet tr") == ["\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
+    box, text = page.box(".snippet-box"), page.box(".snippet tr:nth-child(2) td.text")
+    assert box[0] <= text[0] < text[0] + 60 < box[0] + box[2] <= width
+    page.size(1200, 900)
 
 
 def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
@@ -666,7 +717,8 @@ def test_dark_is_the_systems_wish_or_ones_own(page: Browser) -> None:
 
 CONTRAST = """[...document.querySelectorAll('body *')].filter(e => e.checkVisibility()
   && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && !e.disabled && !e.closest('option, select, .unseen')).map(e => {
-  const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number), over = (top, below) => {
+  const rgb = text => (text.match(/[\\d.]+/g) || []).map((v, i) => text.startsWith('color(srgb') && i < 3 ? 255 * v : Number(v));
+  const over = (top, below) => {
     const a = top.length > 3 ? top[3] : 1;
     return [0, 1, 2].map(i => top[i] * a + below[i] * (1 - a)); };
   const lum = c => c.map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
@@ -747,10 +799,11 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     """Everywhere that names are: a script of our own, put in before, would notice."""
     part = timed_stacks([At("x;f", MS), At("x;f", 2000 * MS)], MARKUP)
     part = dataclasses.replace(part, functions=[Function(MARKUP, MARKUP, False)], comms=[MARKUP])
-    code = {"name": MARKUP, "module": MARKUP, "event": MARKUP, "share": 1.0, "instructions": [[0, 1.0, "0", MARKUP, MARKUP]],
-            "sources": [{"path": MARKUP, "share": 1.0, "lines": [[1, 1.0, MARKUP]]}]}  # fmt: skip
+    code = {"name": MARKUP, "module": MARKUP, "event": MARKUP, "share": 1.0, "instructions": [[0, 1.0, "0", MARKUP, MARKUP, 0, 1, 0]],
+            "calls": [[[MARKUP, MARKUP]]],
+            "spots": [], "sources": [{"path": MARKUP, "share": 1.0, "lines": [[1, 1.0, MARKUP, "k5s900"]]}]}  # fmt: skip
     file = tmp_path / "hostile.html"
-    lines = {"name": MARKUP, "event": MARKUP, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, MARKUP, 1.0]]}
+    lines = {"name": MARKUP, "event": MARKUP, "share": 1.0, "own": 1.0, "lines": [[1, 1.0, MARKUP, 1.0, "c9"]], "spots": []}
     second = dataclasses.replace(part, event="b")
     text = PageText(MARKUP, [MARKUP], [MARKUP], [HeadlineSentence(MARKUP, [(MARKUP, MARKUP)]), HeadlineSentence(f"more {MARKUP}")])
     marks = Marks([Mark(3 * MS, 1, 1, MARKUP, MARKUP)], 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from functools import cache
 from itertools import islice
@@ -32,6 +33,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.quality_notes import note
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.page import page_json
+from perfpy.untrusted.text import visible
 from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.marks import make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
@@ -61,8 +63,11 @@ SCRIPTS: Final = (
         for name in ("words", "trees", "kinds", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells")
     ),
     *(f"model/{name}" for name in ("loading", "task_tree", "marks", "stack_order", "permalink", "wait_lanes")),
-    *(f"views/{name}" for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table")),
-    *(f"views/{name}" for name in ("code", "details", "toolbar", "headline", "controls")),
+    *(
+        f"views/{name}"
+        for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table", "code")
+    ),
+    *(f"views/{name}" for name in ("details", "toolbar", "headline", "controls")),
     "main",
 )
 _IMPORT: Final = re.compile(r'^import \{ (.*) \} from "(?:\.\.?/)*(?:\w+/)?(\w+)\.js";\n', re.MULTILINE)
@@ -369,19 +374,21 @@ def changes_page(
 # For each of the hottest functions of each event a dict:
 #
 #     name, module, event; share: of the event, 0 to 1
-#     instructions  [number, share of the function, address, text, "file:line"] ...
-#     sources    {path, share, lines: [number, share, text] ...} ...
+#     instructions  [number, share of the function, address, text, "file:line", index into sources or -1, line, index into calls or -1] ...
+#     sources    {path, share, lines: [number, share, text, kinds of its words] ...} ...
+#     calls  [[name, "file:line" of the call], outermost first] ...: functions that are inlined there
 #     spots  [instruction, index into sources or -1, line, site] ...
 #
 # and for each of the hottest source files:
 #
 #     name, event; share, own: of the event, with and without inlined code; calls: whether inlined code includes calls
-#     lines  [number, own share of the event, text, share with inlined code] ...
+#     lines  [number, own share of the event, text, share with inlined code, kinds of its words] ...
 #     spots  [line, site, whether the line is the site's own] ...
 #
 # Sites are numbers that samples have (page_sites): the scripts add up the selected samples of each. Functions and files include code with
 # samples and some lines around it; gaps in the numbers are skipped lines. Source files are read if they exist here and have names of
-# source files: pages are given to others, and untrusted debug information names the files.
+# source files: pages are given to others, and untrusted debug information names the files. An instruction whose own file cannot be read,
+# as of a library that was compiled elsewhere, counts for the line that called what is inlined there.
 
 
 _MOST_FUNCTIONS: Final = 10  # of an event
@@ -391,7 +398,8 @@ _MATTERS: Final = 1.0  # percent of the event
 _HOT: Final = 0.2  # percent of the function
 _HOT_LINE: Final = 0.1  # percent of the event
 _INSTRUCTIONS_AROUND: Final = 6
-_LINES_AROUND: Final = 3
+_LINES_AROUND: Final = 5
+_WHOLE_FUNCTION: Final = 120  # lines
 _MOST_ROWS: Final = 400
 _FILE_MOST: Final = 16 << 20
 _TABS: Final = 4
@@ -427,7 +435,7 @@ def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) ->
     return values
 
 
-def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:
+def _file(file: SourceFile, event: str, text: list[SourceText]) -> dict[str, Any]:
     line_of = {line.line: line for line in file.lines}
     hot = sorted(
         (line.line for line in file.lines if line.line and max(line.percent, line.with_inlined) >= _HOT_LINE),
@@ -435,28 +443,40 @@ def _file(file: SourceFile, event: str, text: list[str]) -> dict[str, Any]:
     )
     numbers = _near(hot, _LINES_AROUND, 1, len(text) + 1) if text else sorted(hot[:_MOST_ROWS])
     shares = {number: (line_of[number].percent, line_of[number].with_inlined) if number in line_of else (0.0, 0.0) for number in numbers}
-    lines = [[number, own / 100, text[number - 1] if number <= len(text) else "", whole / 100] for number, (own, whole) in shares.items()]
+    shown = {number: text[number - 1] if number <= len(text) else SourceText("") for number in numbers}
+    lines = [[number, own / 100, shown[number].text, whole / 100, shown[number].kinds] for number, (own, whole) in shares.items()]
     return {"name": file.path, "event": event, "share": file.with_inlined / 100, "own": file.percent / 100, "lines": lines}
 
 
 def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts, sites: PageSites | None) -> dict[str, Any]:
-    rows = list(one.rows())
-    sources = _sources(rows, texts)
+    rows = list(one.rows(with_calls=True))
+    positions = [_readable_position(row, texts) for row in rows]
+    sources = _sources(rows, positions, texts)
+    calls: dict[tuple[tuple[str, str], ...], int] = {}
     return {
         "name": one.name,
         "module": one.dso.short_name,
         "event": event,
         "share": one.hot.percent / 100,
-        "instructions": _instructions(rows),
+        "instructions": _instructions(rows, positions, sources, calls),
         "sources": sources,
-        "spots": [] if sites is None else _spots(rows, sources, sites.in_function(one.hot.symbol, one.bounds)),
+        "calls": list(calls),
+        "spots": [] if sites is None else _spots(positions, sources, sites.in_function(one.hot.symbol, one.bounds)),
     }
 
 
-def _spots(rows: list[CodeRow], sources: list[dict[str, Any]], sites: Iterable[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+def _readable_position(row: CodeRow, texts: _SourceTexts) -> tuple[str, int]:
+    """Return the innermost line of an instruction whose file can be read, "" and 0 for none."""
+    positions = [row.source or ("", 0), *((call.path, call.line) for call in row.calls)]
+    return next(((path, line) for path, line in positions if line and texts.of(path)), ("", 0))
+
+
+def _spots(
+    positions: list[tuple[str, int]], sources: list[dict[str, Any]], sites: Iterable[tuple[int, int]]
+) -> list[tuple[int, int, int, int]]:
     """Return the places of sites in a function. sites: instruction and number of each."""
     source_of = {source["path"]: index for index, source in enumerate(sources)}
-    lines = ((instruction, number, rows[instruction].source or ("", 0)) for instruction, number in sites)
+    lines = ((instruction, number, positions[instruction]) for instruction, number in sites)
     return [(instruction, source_of.get(path, -1), line, number) for instruction, number, (path, line) in lines]
 
 
@@ -470,48 +490,129 @@ def _near(hot: Iterable[int], around: int, first: int, end: int) -> list[int]:
     return sorted(numbers)
 
 
-def _instructions(rows: list[CodeRow]) -> list[list[Any]]:
+def _instructions(
+    rows: list[CodeRow], positions: list[tuple[str, int]], sources: list[dict[str, Any]], calls: dict[tuple[tuple[str, str], ...], int]
+) -> list[list[Any]]:
+    """Return the instructions with samples and those around them. calls: inlined ones, which get the next numbers."""
+    source_of = {source["path"]: index for index, source in enumerate(sources)}
     by_share = sorted((number for number, row in enumerate(rows) if row.percent >= _HOT), key=lambda number: -rows[number].percent)
-    return [
-        [number, row.percent / 100, f"{row.address:x}", row.text, _where(row)]
-        for number in _near(by_share, _INSTRUCTIONS_AROUND, 0, len(rows))
-        for row in (rows[number],)
-    ]
+    instructions = []
+    for number in _near(by_share, _INSTRUCTIONS_AROUND, 0, len(rows)):
+        row, (path, line) = rows[number], positions[number]
+        inlined = tuple((call.name, _where((call.path, call.line))) for call in reversed(row.calls))
+        call = calls.setdefault(inlined, len(calls)) if inlined else -1
+        shown = row.percent / 100, f"{row.address:x}", row.text, _where(row.source or ("", 0))
+        instructions.append([number, *shown, source_of.get(path, -1), line, call])
+    return instructions
 
 
-def _where(row: CodeRow) -> str:
-    return f"{row.source[0].rpartition('/')[2]}:{row.source[1]}" if row.source else ""
+def _where(position: tuple[str, int]) -> str:
+    return f"{position[0].rpartition('/')[2]}:{position[1]}" if position[0] else ""
 
 
-def _sources(rows: list[CodeRow], texts: _SourceTexts) -> list[dict[str, Any]]:
-    """Return the files with their lines, sorted by share; only files that can be read."""
+def _sources(rows: list[CodeRow], positions: list[tuple[str, int]], texts: _SourceTexts) -> list[dict[str, Any]]:
+    """Return the files with their lines, sorted by share. positions: the line of each instruction in a file that can be read."""
     shares: dict[str, dict[int, float]] = {}
-    for row in rows:
-        if row.source and row.percent:
-            lines = shares.setdefault(row.source[0], {})
-            lines[row.source[1]] = lines.get(row.source[1], 0.0) + row.percent / 100
+    for row, (path, line) in zip(rows, positions, strict=True):
+        if path and row.percent:
+            lines = shares.setdefault(path, {})
+            lines[line] = lines.get(line, 0.0) + row.percent / 100
     sources = []
     for path, lines in sorted(shares.items(), key=lambda pair: -sum(pair[1].values())):
         text = texts.of(path)
-        if text:
-            hot = sorted((line for line in lines if line), key=lambda line: -lines[line])
-            lines_of_file = [[number, lines.get(number, 0.0), text[number - 1]] for number in _near(hot, _LINES_AROUND, 1, len(text) + 1)]
-            sources.append({"path": path, "share": sum(lines.values()), "lines": lines_of_file})
+        hot = sorted(lines, key=lambda line: -lines[line])
+        all_lines = [line for of, line in positions if of == path]
+        first, last = max(1, min(all_lines) - 1), min(len(text), max(all_lines) + 1)
+        numbers = _near(hot, _LINES_AROUND, 1, len(text) + 1)
+        if last - first < _WHOLE_FUNCTION:
+            numbers = sorted({*numbers, *range(first, last + 1)})
+        shown = [(number, text[number - 1]) for number in numbers if number <= len(text)]
+        lines_of_file = [[number, lines.get(number, 0.0), line.text, line.kinds] for number, line in shown]
+        sources.append({"path": path, "share": sum(lines.values()), "lines": lines_of_file})
     return sources
+
+
+class SourceText(NamedTuple):
+    """A line of a source file, as it is shown: without tabs and control characters.
+
+    Attributes:
+        letters: the kind of each character: k keyword, t type, f function, s string, c comment, n number, p preprocessor or annotation,
+            "." for others; empty where all are others.
+    """
+
+    text: str
+    letters: str = ""
+
+    @property
+    def kinds(self) -> str:
+        """The kinds as letters with numbers of characters, such as k3.1f4."""
+        return "".join(f"{run[1]}{len(run[0])}" for run in _RUN.finditer(self.letters)) if self.letters.strip(".") else ""
 
 
 class _SourceTexts:
     """The lines of source files, each file read once; empty for missing files."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[str]] = {}
+        self._lines: dict[str, list[SourceText]] = {}
 
-    def of(self, path: str) -> list[str]:
+    def of(self, path: str) -> list[SourceText]:
         """Return the lines of a file."""
         if path not in self._lines:
+            match = _SOURCE.fullmatch(path)
             try:
-                text = read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace") if _SOURCE.fullmatch(path) else ""
+                text = read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace") if match else ""
             except (OSError, ValueError):
                 text = ""
-            self._lines[path] = [line.expandtabs(_TABS) for line in text.splitlines()]
+            lines = [visible(line.expandtabs(_TABS)) for line in text.splitlines()]
+            self._lines[path] = source_texts(lines, match[1].lower() if match else "")
         return self._lines[path]
+
+
+# Syntax colours. A language is a set of regular expressions without ambiguous repetitions, so that hostile files take linear time.
+
+
+_WORD: Final = r"(?P<n>\d[\w.]*)|(?P<word>[^\W\d]\w*)"
+_COLOURED_MOST: Final = 1 << 20  # characters
+_RUN: Final = re.compile(r"(.)\1*")
+
+
+class _Language(NamedTuple):
+    """How words of a language are told apart: a pattern whose groups are kinds of words, and the kinds of its names."""
+
+    pattern: re.Pattern[str]
+    kinds: Mapping[str, str]
+
+
+@cache
+def _languages() -> Mapping[str, Mapping[str, Any]]:
+    """Return the languages of languages.json by suffix."""
+    languages = json.loads((_FOLDER / "languages.json").read_text(encoding="utf-8"))
+    return {suffix: language for language in languages.values() for suffix in language["suffixes"].split()}
+
+
+@cache
+def _language(suffix: str) -> _Language | None:
+    language = _languages().get(suffix)
+    if language is None:
+        return None
+    rules = [f"(?P<{kind}>{rule})" for kind, rule in language["rules"].items()]
+    kinds = {word: kind for key, kind in (("types", "t"), ("keywords", "k")) for word in language[key].split()}
+    return _Language(re.compile("|".join([*rules, _WORD]), re.MULTILINE), kinds)
+
+
+def source_texts(lines: Sequence[str], suffix: str) -> list[SourceText]:
+    """Return lines with the kinds of their words. suffix: of the file's name, in lower case; other languages have none."""
+    language, text = _language(suffix), "\n".join(lines)
+    if language is None or len(text) > _COLOURED_MOST:
+        return [SourceText(line) for line in lines]
+    letters = bytearray(b"." * len(text))
+    for match in language.pattern.finditer(text):
+        kind, (start, end) = match.lastgroup or "", match.span()
+        if kind == "word":
+            kind = language.kinds.get(match[0]) or ("f" if text[end : end + 1] == "(" else ".")
+        letters[start:end] = kind.encode() * (end - start)
+    texts, begin = [], 0
+    for line in lines:
+        texts.append(SourceText(line, letters[begin : begin + len(line)].decode()))
+        begin += len(line) + 1
+    return texts

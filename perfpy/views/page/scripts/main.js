@@ -17,7 +17,7 @@ import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
-import { connect } from "./views/controls.js";
+import { connect, sayRange, theme } from "./views/controls.js";
 import { chunkOf, pause } from "./views/elements.js";
 import { copy, nothing, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
@@ -61,13 +61,17 @@ class Page {
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f] });
     this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose });
-    this.code = new CodeView({ choice: $("code-function"), kind: $("code-kind"), about: $("code-about"), table: $("code-lines") }, profile.code, profile.files);
+    const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip",
+      hottest: "code-hottest", before: "code-before", after: "code-after" };
+    this.code = new CodeView(Object.fromEntries(Object.entries(codeParts).map(([key, id]) => [key, $(id)])), profile.code, profile.files,
+      { changed: part => { Object.assign(this.state, part); this.keepAddress(); } });
     this.heat = new HeatMap($("heat"), { ...time, say: text => { $("heat-about").textContent = text; } });
     this.marks = new MarksTable({ table: $("marks"), kinds: $("kinds"), more: $("more-marks") }, {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
       at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
     this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), inSeconds: () => this.inSeconds(), dark,
-      code: f => this.code.hottest(...profile.names[f]), showCode: f => { this.code.show(...profile.names[f]); this.change({ tab: "code" }); } });
+      code: f => this.code.snippet(...profile.names[f]),
+      showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
     this.tracks = new Tracks({ all: $("activity"), list: $("tracks"), legend: $("legend") }, { ...time, dark, pattern,
@@ -140,7 +144,7 @@ class Page {
       this.toolbar.show(this.state, this.profile.tick);
       this.details.show(this.functions(), this.state.chosen);
       this.showForm();
-      this.sayRange();
+      sayRange(this);
       this.changeLegend();
     }
     if (lanes) this.loadTimes(); else this.tracks.draw();
@@ -248,32 +252,19 @@ class Page {
     this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh({ lanes: false, moving: true }); });
   }
 
-  sayRange() {
-    const seconds = tick => +(tick * this.profile.tick / 1e9).toFixed(6), [from, to] = this.state.range || [0, this.profile.last + 1];
-    if (document.activeElement !== $("from")) $("from").value = seconds(from);
-    if (document.activeElement !== $("to")) $("to").value = seconds(to);
-    $("zoom").disabled = !this.state.range && !this.state.shown;
-    $("zoom").textContent = this.state.range ? "Zoom in" : this.state.shown ? "Zoom out" : "Zoom in";
-    $("whole").disabled = $("zoom").disabled;
-  }
-
-  typedRange() {
-    const [from, to] = [$("from"), $("to")].map(input => input.value === "" ? NaN : Number(input.value) * 1e9 / this.profile.tick);
-    if (from >= 0 && to > from) this.select([from, to], false);
-  }
-
-  zoomTime() {
-    if (this.state.range) this.change({ shown: this.state.range, range: null });
-    else if (this.state.shown) this.change({ shown: null });
-  }
-
   choose(f) {
     this.state.chosen = f;
     this.keepAddress();
     if (f !== null) this.weighCode();
     this.details.show(this.functions(), f);
     for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
-    if (f !== null) this.code.show(...this.profile.names[f]);
+    if (f !== null) this.showCode(f);
+  }
+
+  showCode(f) {
+    this.code.show(...this.profile.names[f]);
+    Object.assign(this.state, { code: this.code.choice.value });
+    this.keepAddress();
   }
 
   sandwich(f) {
@@ -328,13 +319,9 @@ class Page {
     this.pattern = patternOf(this.state.find);
     this.hits = this.toolbar.hits(this.pattern);
     this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
+    if (!this.code.isEmpty) this.code.restore(this.state);
     if (this.profile.events.length) this.refresh({ lanes: false, keep: false });
     if (this.state.chosen !== null && this.profile.events.length) this.choose(this.state.chosen);
-  }
-
-  theme() {
-    const wanted = $("theme").value, dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
   }
 
   redraw() {
@@ -359,7 +346,7 @@ class Page {
     $("tab-code").hidden = this.code.isEmpty;
     for (const one of document.querySelectorAll(".tasks")) one.hidden = !tasks;
     $("lanes").parentElement.hidden = !this.hasCpus;
-    this.theme();
+    theme();
     this.readAddress();
     if (!profile.events.length) {
       $("empty").hidden = false;

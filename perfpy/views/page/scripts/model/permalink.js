@@ -6,7 +6,7 @@ export const FIELDS = {
   tab: ["flame", TABS], event: [null, "text"], commands: [null, "text"], process: [null, "number"], group: [null, "text"], thread: [null, "number"], cpu: [null, "number"],
   module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"],
   form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["flame", ["flame", "icicle"]],
-  lanes: ["thread", ["thread", "cpu"]],
+  lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 
 function readValue(text, kind, fallback) {

@@ -1,14 +1,52 @@
-/* The code of hot files and functions: lines of source and instructions, with the shares of the selected samples. */
+/* The code of hot files and functions: lines of source with their instructions, and the shares of the selected samples. */
 
 import { percent } from "../model/words.js";
-import { el } from "./elements.js";
+import { button, el, inks, prepared } from "./elements.js";
+
+/* of the hottest line: what is called hot, and where a step forward or back stops */
+const HOT = 0.05, STRIP = 14, AROUND = 2, LINES = 4;
+/* mnemonic, register, number, name, comment */
+const WORDS = /^\s*([a-z][\w.]*)|(%\w+)|([$#]?-?\b0x[\da-f]+\b|[$#]-?\d+)|(<[^>]*>)|((?:\/\/|#\s).*)/g, KINDS = ["k", "t", "n", "f", "c"];
+
+/* The words of a line with their kinds, such as "k3.1f4": [[text, kind, "" for none]]. */
+export function wordsOf(text, kinds) {
+  const words = [];
+  let place = 0;
+  for (const [, kind, length] of kinds.matchAll(/([a-z.])(\d+)/g)) {
+    words.push([text.slice(place, place + Number(length)), kind === "." ? "" : kind]);
+    place += Number(length);
+  }
+  if (place < text.length) words.push([text.slice(place), ""]);
+  return words;
+}
+
+/* The words of an instruction, in the same form. */
+export function wordsOfInstruction(text) {
+  const words = [];
+  let place = 0;
+  for (const match of text.matchAll(WORDS)) {
+    if (match.index > place) words.push([text.slice(place, match.index), ""]);
+    words.push([match[0], KINDS[match.slice(1).findIndex(one => one !== undefined)]]);
+    place = match.index + match[0].length;
+  }
+  if (place < text.length) words.push([text.slice(place), ""]);
+  return words;
+}
+
+/* Words as they are shown, without characters at the beginning. */
+export function tinted(words, without = 0) {
+  let rest = without;
+  return words.map(([text, kind]) => {
+    const kept = text.slice(rest);
+    rest = Math.max(0, rest - text.length);
+    return kind ? el(`span.word-${kind}`, { textContent: kept }) : kept;
+  });
+}
 
 const cell = (text, kind) => el(`td.${kind}`, { textContent: text });
 const row = (...cells) => el("tr", {}, ...cells);
-
-function head(table, titles) {
-  table.tHead.replaceChildren(row(...titles.map(([title, kind]) => el(`th.${kind}`, { scope: "col", textContent: title }))));
-}
+const shown = share => share ? percent(share) : "";
+const code = (words, ...more) => el("td.text", {}, ...tinted(words), ...more);
 
 /* The shares of a function's instructions, lines and files among weights by site: {byNumber, byLine(source, line), of source}. */
 export function sharesOf(one, weights) {
@@ -36,29 +74,52 @@ export function fileShares(one, weights, all) {
   return { own, inlined, share, ownShare };
 }
 
+/* The places of hot rows, from the shares of all rows: those that matter beside the hottest one. */
+export function hotPlaces(shares) {
+  const most = shares.reduce((a, b) => Math.max(a, b), 0);
+  return shares.flatMap((share, place) => most && share >= HOT * most ? [place] : []);
+}
+
 export class CodeView {
-  constructor(parts, code, files) {
-    Object.assign(this, parts, { code, files, weights: null, whole: 0, event: "" });
-    this.isEmpty = !code.length && !files.length;
+  /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)} */
+  constructor(parts, functions, files, told) {
+    Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", rows: [], open: new Set() });
+    this.isEmpty = !functions.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
-    const events = new Set([...files, ...code].map(one => one.event));
+    const events = new Set([...files, ...functions].map(one => one.event));
     const option = (one, value) => new Option(`${percent(one.share)} ${one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
+    group("Functions", functions.map((one, i) => option(one, `function ${i}`)));
     group("Source files", files.map((one, i) => option(one, `file ${i}`)));
-    group("Functions", code.map((one, i) => option(one, `function ${i}`)));
-    if (code.length && code[0].sources.length) this.choice.value = "function 0";
-    this.choice.onchange = this.kind.onchange = () => this.draw();
+    if (!functions.some(one => one.sources.length) && files.length) this.choice.value = "file 0";
+    this.first = this.choice.value;
+    this.choice.onchange = this.kind.onchange = () => { this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
     this.choice.disabled = this.isEmpty;
+    this.hottest.onclick = () => this.go(0);
+    this.before.onclick = () => this.go(-1);
+    this.after.onclick = () => this.go(1);
+    this.box.onscroll = () => this.drawStrip();
+    new ResizeObserver(() => { if (!this.isPlaced) this.go(0, false); this.drawStrip(); }).observe(this.box);
+    this.strip.onclick = event => { this.box.scrollTop = event.offsetY / this.strip.clientHeight * this.box.scrollHeight - this.box.clientHeight / 2; };
   }
 
-  numberOf(name, module) { return this.code.findIndex(one => one.name === name && one.module === module); }
+  /* The number of a function, or of the hottest one that it is inlined into; -1 for none. */
+  numberOf(name, module) {
+    const own = this.code.findIndex(one => one.name === name && one.module === module);
+    return own >= 0 ? own : this.code.findIndex(one => one.module === module && one.calls.some(chain => chain.some(([inlined]) => inlined === name)));
+  }
 
-  /* The hottest lines of a function, [line, share, text], or null if its code is not here. */
-  hottest(name, module) {
+  /* The hottest lines of a function, or of one that it is inlined into, with those around them: {of: name of the latter,
+     lines: [line, share, text, kinds], or null for a gap}; null if its code is not here. */
+  snippet(name, module) {
     const one = this.code[this.numberOf(name, module)];
     if (!one || !one.sources.length) return null;
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null;
-    const lines = one.sources.flatMap((source, i) => source.lines.map(([line, share, text]) => [line, shares ? shares.byLine.get(`${i} ${line}`) || 0 : share, text]));
-    return lines.filter(([, share]) => share).sort((a, b) => b[1] - a[1]);
+    const share = (source, [line, whole]) => shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
+    const most = one.sources.map((source, i) => Math.max(0, ...source.lines.map(line => share(i, line)))), place = most.indexOf(Math.max(...most));
+    const lines = one.sources[place].lines.map(line => [line[0], share(place, line), line[2], line[3]]);
+    const hot = lines.map(([, part], i) => [part, i]).filter(([part]) => part).sort((a, b) => b[0] - a[0]).slice(0, LINES).map(([, i]) => i);
+    const near = lines.flatMap((line, i) => hot.some(at => at === i || at === hot[0] && Math.abs(at - i) <= AROUND) ? [line] : []);
+    return { of: one.name === name ? "" : one.name, lines: near.flatMap((line, i) => i && line[0] > near[i - 1][0] + 1 ? [null, line] : [line]) };
   }
 
   /* Show the code of a function, if it is here. */
@@ -66,8 +127,14 @@ export class CodeView {
     const i = this.numberOf(name, module);
     if (i < 0) return;
     this.choice.value = `function ${i}`;
-    this.kind.value = this.code[i].sources.length ? "source" : "instructions";
+    this.isPlaced = false;
     this.draw();
+  }
+
+  /* Show what a state names, as far as it exists. */
+  restore({ code: choice, codeKind }) {
+    this.kind.value = codeKind;
+    this.choice.value = [...this.choice.options].some(option => option.value === choice) ? choice : this.first;
   }
 
   /* weights: of the selected samples of an event by site, null for those of the whole recording; whole: of all of them. */
@@ -82,81 +149,149 @@ export class CodeView {
   draw() {
     if (this.isEmpty) {
       this.about.textContent = "The page has no code: it was made with --no-source, or no function has lines or instructions here.";
-      this.kind.parentElement.hidden = this.choice.parentElement.hidden = true;
+      for (const one of [this.kind, this.choice]) one.parentElement.hidden = true;
+      for (const one of [this.hottest, this.before, this.after]) one.hidden = true;
       return;
     }
     const [kind, number] = this.choice.value.split(" ");
     this.kind.parentElement.hidden = kind === "file";
-    if (kind === "file") this.drawFile(this.files[number]); else this.drawFunction(this.code[number]);
+    const { titles, rows } = kind === "file" ? this.ofFile(this.files[number]) : this.ofFunction(this.code[number]);
+    if (this.drawn !== this.choice.value) { this.open.clear(); this.cursor = -1; this.isPlaced = false; }
+    this.drawn = this.choice.value;
+    this.table.tHead.replaceChildren(row(...titles.map(([title, style]) => el(`th.${style}`, { scope: "col", textContent: title }))));
+    this.table.tBodies[0].replaceChildren(...rows.map(([line]) => line));
+    this.rows = rows;
+    this.hot = hotPlaces(rows.map(([, share]) => share));
+    this.hottest.disabled = this.before.disabled = this.after.disabled = !this.hot.length;
+    if (!this.isPlaced) this.go(0, false);
+    this.mark();
+    this.drawStrip();
   }
 
-  drawFile(one) {
+  /* Rows are [element, share, 0 where the row is not to be jumped to]. */
+  ofFile(one) {
     const found = this.follows(one) ? fileShares(one, this.weights, this.whole) : null, of = found ? "the selected samples" : "the whole recording";
     /* calls are in whole stacks, not in sites */
     const calls = one.calls && !found;
     this.about.textContent = `${one.event}: ${percent(found ? found.share : one.share)} of ${of}, ${percent(found ? found.ownShare : one.own)} without `
       + (calls ? "calls" : "inlined code")
       + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are");
-    head(this.table, [[calls ? "Self" : "Own", "number"], [calls ? "Total" : "+ inlined", "number"], ["Line", "number"], ["Source", "text"]]);
+    const rows = [];
     let before = null;
-    const rows = [], shown = share => share ? percent(share) : "";
-    for (const [number, ownOfAll, text, wholeOfAll] of one.lines) {
+    for (const [number, ownOfAll, text, wholeOfAll, kinds] of one.lines) {
       if (before !== null && number > before + 1) rows.push(this.gap(4));
       before = number;
       const own = found ? found.own.get(number) || 0 : ownOfAll, whole = found ? found.inlined.get(number) || 0 : wholeOfAll;
-      rows.push(this.heated(whole, row(cell(shown(own), "number"), cell(shown(whole), "number"), cell(number, "number"), cell(text, "text"))));
+      rows.push([this.heated(whole, row(cell(shown(own), "share"), cell(shown(whole), "share"), cell(number, "line"), code(wordsOf(text, kinds)))), own || whole / 100]);
     }
-    this.table.tBodies[0].replaceChildren(...rows);
+    return { titles: [[calls ? "Self" : "Own", "share"], [calls ? "Total" : "+ inlined", "share"], ["Line", "line"], ["Source", "text"]], rows };
   }
 
-  drawFunction(one) {
-    const lines = this.kind.value === "source", shares = this.follows(one) ? sharesOf(one, this.weights) : null;
+  ofFunction(one) {
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = one.sources.length ? this.kind.value : "instructions";
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
     this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function`
-      + (lines && !one.sources.length ? ". No lines of source are known: the file has no debug information, or its source is not here" : "");
-    this.table.tBodies[0].replaceChildren(...(lines ? this.sourceRows(one, shares) : this.instructionRows(one, shares)));
-    if (lines) head(this.table, [["Share", "number"], ["Line", "number"], ["Source", "text"]]);
-    else head(this.table, [["Share", "number"], ["Address", "number"], ["Instruction", "text"], ["Source", "text"]]);
+      + (one.sources.length ? "" : ". No lines of source are known: the file has no debug information, or its source is not here");
+    return { titles: [["Share", "share"], [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
+      rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both") };
   }
 
-  sourceRows(one, shares) {
-    const rows = [];
+  /* Lines; those with instructions open, the hottest one is open at first. */
+  sourceRows(one, shares, withInstructions) {
+    const rows = [], share = (i, [number, whole]) => shares ? shares.byLine.get(`${i} ${number}`) || 0 : whole;
+    const most = Math.max(0, ...one.sources.flatMap((source, i) => source.lines.map(line => share(i, line))));
     one.sources.forEach((source, i) => {
-      const file = row(cell(percent(shares ? shares.bySource.get(i) || 0 : source.share), "number"), cell("", "number"), cell(source.path, "text"));
+      const file = row(cell(percent(shares ? shares.bySource.get(i) || 0 : source.share), "share"), cell("", "line"), cell(source.path, "text"));
       file.className = "gap";
-      rows.push(file);
+      rows.push([file, 0]);
       let before = null;
-      for (const [number, whole, text] of source.lines) {
-        const share = shares ? shares.byLine.get(`${i} ${number}`) || 0 : whole;
+      for (const line of source.lines) {
+        const [number, , text, kinds] = line, part = share(i, line);
+        const below = withInstructions && part ? one.instructions.filter(([, , , , , of, at]) => of === i && at === number) : [];
         if (before !== null && number > before + 1) rows.push(this.gap(3));
         before = number;
-        rows.push(this.heated(share, row(cell(share ? percent(share) : "", "number"), cell(number, "number"), cell(text, "text"))));
+        const key = `${i} ${number}`, isOpen = below.length > 0 && (part === most) !== this.open.has(key), name = this.inlinedAt(one, i, number);
+        const opener = below.length ? [button(isOpen ? "\u25be" : "\u25b8", () => { if (!this.open.delete(key)) this.open.add(key); this.draw(); },
+          { className: "opener", "aria-label": `instructions of line ${number}`, "aria-expanded": isOpen })] : [];
+        const tags = name ? [el("span.inlined", { textContent: name })] : [];
+        rows.push([this.heated(part, row(cell(shown(part), "share"), el("td.line", {}, ...opener, String(number)), code(wordsOf(text, kinds), ...tags))), part]);
+        if (isOpen) rows.push(...this.instructionRows(one, below, shares, false).map(([element]) => [element, 0]));
       }
     });
     return rows;
   }
 
-  instructionRows(one, shares) {
-    let before = null;
+  /* What is inlined at a line of the function: the names of the calls that lead there, if all its instructions have the same ones. */
+  inlinedAt(one, source, line) {
+    const calls = new Set(one.instructions.filter(([, , , , , of, at]) => of === source && at === line).map(instruction => instruction[7]));
+    const [call] = calls;
+    return calls.size === 1 && call >= 0 ? this.chain(one, call) : "";
+  }
+
+  chain(one, call) { return `inlined: ${one.calls[call].map(([name, where]) => `${name}${where ? ` at ${where}` : ""}`).join(" \u203a ")}`; }
+
+  instructionRows(one, instructions, shares, alone) {
     const rows = [];
-    for (const [number, whole, address, text, source] of one.instructions) {
+    let before = null, inside = -1;
+    for (const [number, whole, address, text, where, , , call] of instructions) {
       const share = shares ? shares.byNumber.get(number) || 0 : whole;
-      if (before !== null && number > before + 1) rows.push(this.gap(4));
+      if (before !== null && number > before + 1) rows.push(this.gap(3));
       before = number;
-      rows.push(this.heated(share, row(cell(share ? percent(share) : "", "number"), cell(address, "number"), cell(text, "text"), cell(source, "text"))));
+      if (call !== inside && alone) {
+        inside = call;
+        const line = row(cell("", "share"), cell("", "line"), cell(call >= 0 ? this.chain(one, call) : `of ${one.name} itself`, "text"));
+        line.className = "gap";
+        rows.push([line, 0]);
+      }
+      const from = where && alone ? [el("span.inlined", { textContent: where })] : [];
+      const line = row(cell(shown(share), "share"), cell(address, "line"), code(wordsOfInstruction(text), ...from));
+      if (!alone) line.className = "instruction";
+      rows.push([this.heated(share, line), share]);
     }
     return rows;
   }
 
   gap(columns) {
-    const found = row(...Array.from({ length: columns }, (_, i) => cell(i === columns - 2 ? "\u22ee" : "", "number")));
-    found.className = "gap";
-    return found;
+    const line = row(...Array.from({ length: columns }, (_, i) => cell(i === columns - 2 ? "\u22ee" : "", i === columns - 1 ? "text" : i === columns - 2 ? "line" : "share")));
+    line.className = "gap";
+    return [line, 0];
   }
 
   heated(share, line) {
-    if (share) line.style.backgroundColor = `rgb(var(--heat) / ${Math.min(0.4, 0.06 + share / 2)})`;
+    if (share) line.style.setProperty("--hot", `${Math.round(100 * Math.min(1, 0.12 + 1.1 * share))}%`);
     return line;
+  }
+
+  /* Go to the hottest row (0), or to the next or the previous hot one. */
+  go(way, focuses = true) {
+    if (!this.hot || !this.hot.length || !this.box.clientHeight) return;
+    this.isPlaced = true;
+    const hottest = this.hot.reduce((best, place) => this.rows[place][1] > this.rows[best][1] ? place : best, this.hot[0]);
+    const next = way > 0 ? this.hot.find(place => place > this.cursor) ?? this.hot[0] : this.hot.findLast(place => place < this.cursor) ?? this.hot.at(-1);
+    this.cursor = way ? next : hottest;
+    const line = this.rows[this.cursor][0];
+    this.box.scrollTop = line.offsetTop - this.box.clientHeight / 2;
+    this.mark();
+    if (focuses) this.box.focus({ preventScroll: true });
+  }
+
+  mark() {
+    this.rows.forEach(([line], place) => line.classList.toggle("here", place === this.cursor));
+    this.after.title = this.before.title = `${this.hot.length} hot lines`;
+  }
+
+  /* Heat beside the scroll bar: where the hot rows are in the whole, and which part of it is in view. */
+  drawStrip() {
+    const height = this.box.clientHeight, whole = this.box.scrollHeight || 1;
+    if (!height || !this.rows.length) return;
+    const [pen] = prepared(this.strip, height, STRIP), ink = inks(), most = this.rows.reduce((a, [, share]) => Math.max(a, share), 0);
+    pen.fillStyle = ink("--line");
+    if (whole > height) pen.fillRect(0, this.box.scrollTop / whole * height, STRIP, height * height / whole);
+    for (const [line, share] of this.rows) {
+      if (!share || share < most / 200) continue;
+      pen.fillStyle = `rgb(${ink("--heat")} / ${0.3 + 0.7 * share / most})`;
+      pen.fillRect(2, line.offsetTop / whole * height, STRIP - 4, Math.max(3, line.offsetHeight / whole * height));
+    }
   }
 
   text() { return [...this.table.rows].map(line => [...line.cells].map(one => one.textContent).join("\t")).join("\n") + "\n"; }

@@ -8,12 +8,12 @@ export function connect(page) {
   const toggled = (button, box) => () => { $(box).hidden = !$(box).hidden; $(button).setAttribute("aria-expanded", String(!$(box).hidden)); };
   $("filter").onclick = toggled("filter", "filter-box");
   $("clear").onclick = $("clear-empty").onclick = () => page.clear();
-  $("theme").onchange = () => { page.theme(); page.redraw(); };
-  matchMedia("(prefers-color-scheme: dark)").onchange = () => { page.theme(); page.redraw(); };
+  $("theme").onchange = () => { theme(); page.redraw(); };
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => { theme(); page.redraw(); };
   $("lanes").onchange = () => page.change({ lanes: $("lanes").value });
   $("column").onchange = $("chart-thread").onchange = () => page.showView();
-  $("from").onchange = $("to").onchange = () => page.typedRange();
-  $("zoom").onclick = () => page.zoomTime();
+  $("from").onchange = $("to").onchange = () => typedRange(page);
+  $("zoom").onclick = () => zoomTime(page);
   $("whole").onclick = () => page.change({ shown: null, range: null });
   $("layout").onchange = () => page.change({ layout: $("layout").value });
   $("root").onchange = () => page.showFlame(false);
@@ -47,9 +47,10 @@ function key(page, event) {
   else if (event.key === "/") $("search").focus();
   else if (event.key === "m") page.change({ form: state.form === "own" ? "folded" : "own" });
   else if (event.key === "f") page.change({ form: state.form === "all" ? "folded" : "all" });
-  else if (event.key === "z") page.zoomTime();
+  else if (event.key === "z") zoomTime(page);
   else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
   else if (event.key === "c") page.copyView();
+  else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
   else if (event.key === "?") $("dialog").showModal();
   else if (event.key >= "1" && event.key <= "9") { const tab = [...$("tabs").children].filter(one => !one.hidden)[event.key - 1]; if (tab) tab.click(); }
   else return;
@@ -64,5 +65,29 @@ function undo(page) {
   else if (page.graph.zoom && page.state.tab === "flame") page.graph.zoomTo(0);
   else if (page.state.chosen !== null) { page.choose(null); if (page.state.tab === "sandwich") page.showSandwich(); }
   else if (page.state.range) page.change({ range: null });
+  else if (page.state.shown) page.change({ shown: null });
+}
+
+export function theme() {
+  const wanted = $("theme").value, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
+}
+
+export function sayRange(page) {
+  const seconds = tick => +(tick * page.profile.tick / 1e9).toFixed(6), [from, to] = page.state.range || [0, page.profile.last + 1];
+  if (document.activeElement !== $("from")) $("from").value = seconds(from);
+  if (document.activeElement !== $("to")) $("to").value = seconds(to);
+  $("zoom").disabled = !page.state.range && !page.state.shown;
+  $("zoom").textContent = page.state.range ? "Zoom in" : page.state.shown ? "Zoom out" : "Zoom in";
+  $("whole").disabled = $("zoom").disabled;
+}
+
+function typedRange(page) {
+  const [from, to] = [$("from"), $("to")].map(input => input.value === "" ? NaN : Number(input.value) * 1e9 / page.profile.tick);
+  if (from >= 0 && to > from) page.select([from, to], false);
+}
+
+function zoomTime(page) {
+  if (page.state.range) page.change({ shown: page.state.range, range: null });
   else if (page.state.shown) page.change({ shown: null });
 }

@@ -3,9 +3,10 @@
 import { CATEGORIES, COMMAND, token } from "../model/categories.js";
 import { byFunction, outermost } from "../model/trees.js";
 import { amount, percent, signed } from "../model/words.js";
+import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
-const MOST = 6, LINES = 5;
+const MOST = 6;
 
 /* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. */
 export function neighbours(tree, name, columns = tree.sum) {
@@ -18,7 +19,7 @@ export function neighbours(tree, name, columns = tree.sum) {
 }
 
 export class Details {
-  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> rows [line, share, text] or null, showCode(f), inSeconds(), dark()} */
+  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), inSeconds(), dark()} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -96,12 +97,20 @@ export class Details {
     }));
   }
 
+  /* The hottest lines, without the indentation that all have. */
   source(f) {
-    const lines = this.told.code(f);
-    if (!lines) return [];
-    const rows = lines.slice(0, LINES).map(([line, share, text]) => (
-      el("tr", {}, el("td.number", { textContent: percent(share) }), el("td.number", { textContent: line }), el("td.text", { textContent: text.trim() }))));
-    const table = el("table.snippet", { "aria-label": "Hottest lines" }, el("tbody", {}, ...rows));
-    return [el("h3", { textContent: "Hottest lines" }), table, button("Show code", () => this.told.showCode(f))];
+    const found = this.told.code(f);
+    if (!found) return [];
+    const { of, lines } = found, texts = lines.filter(line => line && line[2].trim());
+    const indent = Math.min(...texts.map(([, , text]) => text.length - text.trimStart().length));
+    const rows = lines.map(line => {
+      if (!line) return el("tr.gap", {}, el("td.share"), el("td.line", { textContent: "\u22ee" }), el("td.text"));
+      const [number, share, text, kinds] = line, row = el("tr", {}, el("td.share", { textContent: share ? percent(share) : "" }), el("td.line", { textContent: number }));
+      row.append(el("td.text", {}, ...tinted(wordsOf(text, kinds), indent)));
+      if (share) row.style.setProperty("--hot", `${Math.round(100 * Math.min(1, 0.12 + 1.1 * share))}%`);
+      return row;
+    });
+    const box = el("div.snippet-box", { tabIndex: 0, role: "region", "aria-label": "Hottest lines" }, el("table.snippet", {}, el("tbody", {}, ...rows)));
+    return [el("h3", { textContent: of ? `Hottest lines of ${of}, which it is inlined into` : "Hottest lines" }), box, button("Show code", () => this.told.showCode(f))];
   }
 }

@@ -178,9 +178,20 @@ _perfpy_value()
     "c2c --symfs" | "c2c =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "c2c --kallsyms" | "c2c =--kallsyms" | "c2c --vmlinux" | "c2c =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "kvm -i" | "kvm --input" | "kvm =--input") _perfpy_recordings ;;
-    "kvm -o" | "kvm --output" | "kvm =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "kvm --event" | "kvm =--event" | "kvm --vcpu" | "kvm =--vcpu" | "kvm -k" | "kvm --key" | "kvm =--key") : ;;
+    "kvm --guestmount" | "kvm =--guestmount" | "kvm --event-files" | "kvm =--event-files") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "kvm --guestkallsyms" | "kvm =--guestkallsyms" | "kvm --guestmodules" | "kvm =--guestmodules" | "kvm --guestvmlinux" | "kvm =--guestvmlinux" | "kvm -o" | "kvm --output" | "kvm =--output" | "kvm --vmlinux" | "kvm =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "kvm -p" | "kvm --pid" | "kvm =--pid") _perfpy_ask "," pids ;;
+    "kvm -t" | "kvm --tid" | "kvm =--tid") _perfpy_ask "," tids ;;
+    "kvm -u" | "kvm --uid" | "kvm =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+    "kvm -C" | "kvm --cpu" | "kvm =--cpu" | "kvm -G" | "kvm --cgroup" | "kvm =--cgroup" | "kvm -D" | "kvm --delay" | "kvm =--delay" | "kvm --control" | "kvm =--control" | "kvm --filter" | "kvm =--filter" | "kvm =--snapshot" | "kvm =--aux-sample" | "kvm -c" | "kvm --count" | "kvm =--count" | "kvm --off-cpu-thresh" | "kvm =--off-cpu-thresh" | "kvm --off-cpu-limit" | "kvm =--off-cpu-limit" | "kvm =--intr-regs" | "kvm =--user-regs" | "kvm --num-thread-synthesize" | "kvm =--num-thread-synthesize" | "kvm --proc-map-timeout" | "kvm =--proc-map-timeout" | "kvm -m" | "kvm --mmap-pages" | "kvm =--mmap-pages" | "kvm --mmap-flush" | "kvm =--mmap-flush" | "kvm =--threads" | "kvm =--aio" | "kvm =--switch-output" | "kvm --switch-max-files" | "kvm =--switch-max-files" | "kvm --max-cpu" | "kvm =--max-cpu" | "kvm --max-size" | "kvm =--max-size" | "kvm =--compression-level" | "kvm -r" | "kvm --realtime" | "kvm =--realtime" | "kvm =--debuginfod" | "kvm --vcpu" | "kvm =--vcpu" | "kvm --key" | "kvm =--key") : ;;
+    "kvm -e" | "kvm --event" | "kvm =--event" | "kvm --switch-output-event" | "kvm =--switch-output-event") _perfpy_ask "," events ;;
+    "kvm -F" | "kvm --freq" | "kvm =--freq") _perfpy_offer "" max 99 997 ;;
+    "kvm --call-graph" | "kvm =--call-graph") _perfpy_offer "" dwarf fp lbr ;;
+    "kvm =--self-contained") _perfpy_offer "" names binaries ;;
+    "kvm -j" | "kvm --branch-filter" | "kvm =--branch-filter") _perfpy_offer "," u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter ;;
+    "kvm -k" | "kvm --clockid" | "kvm =--clockid") _perfpy_offer "" monotonic monotonic_raw realtime boottime tai mono raw real boot ;;
+    "kvm --synth" | "kvm =--synth") _perfpy_offer "," no all task mmap cgroup ;;
+    "kvm --affinity" | "kvm =--affinity") _perfpy_offer "" sys node cpu ;;
     "ftrace -p" | "ftrace --pid" | "ftrace =--pid") _perfpy_ask "," pids ;;
     "ftrace --tid" | "ftrace =--tid") _perfpy_ask "," tids ;;
     "ftrace -C" | "ftrace --cpu" | "ftrace =--cpu" | "ftrace -T" | "ftrace --trace-funcs" | "ftrace =--trace-funcs" | "ftrace -N" | "ftrace --notrace-funcs" | "ftrace =--notrace-funcs" | "ftrace -G" | "ftrace --graph-funcs" | "ftrace =--graph-funcs" | "ftrace -g" | "ftrace --nograph-funcs" | "ftrace =--nograph-funcs" | "ftrace -m" | "ftrace --buffer-size" | "ftrace =--buffer-size" | "ftrace -F" | "ftrace --funcs" | "ftrace =--funcs" | "ftrace -D" | "ftrace --delay" | "ftrace =--delay" | "ftrace --func-opts" | "ftrace =--func-opts" | "ftrace --graph-opts" | "ftrace =--graph-opts" | "ftrace -s" | "ftrace --sort" | "ftrace =--sort") : ;;
@@ -300,8 +311,8 @@ _perfpy()
         actions="record report"
         ;;
     kvm)
-        options="-i --input -f --force -v --verbose -o --output -h --help --stdio --event --vcpu -k --key -p --pid"
-        actions="stat"
+        options="-i --input -f --force -v --verbose --host --guest --guest-code --guestmount --guestkallsyms --guestmodules --guestvmlinux -o --output -h --help -p --pid -t --tid -u --uid -C --cpu -a --all-cpus -G --cgroup --per-thread --no-inherit --descendants -D --delay --control --exclude-perf -e --event --filter -S --snapshot --aux-sample --event-files -F --freq -c --count --strict-freq --all-kernel --all-user -n --no-samples --no-buffering -g --call-graph --unwind --keep-stacks --kernel-callchains --user-callchains --off-cpu --off-cpu-thresh --off-cpu-limit --latency --jit --python --self-contained -s --stat -R --raw-samples -d --data --data-mmap --sample-mem-info --phys-data --data-page-size --code-page-size -T --timestamp -P --period --sample-cpu --sample-identifier -W --weight --transaction -b --branch-any -j --branch-filter -I --intr-regs --user-regs --running-time -k --clockid --switch-events --namespaces --all-cgroups --no-bpf-event --buildid-mmap --synth --tail-synthesize --num-thread-synthesize --proc-map-timeout -m --mmap-pages --mmap-flush --affinity --threads --aio --overwrite --switch-output --switch-output-event --switch-max-files --max-cpu --max-size --timestamp-filename --timestamp-boundary -z --compression-level --kcore -N --no-buildid-cache -B --no-buildid --buildid-all -r --realtime --debuginfod --vmlinux --dry-run -q --quiet --brief --stdio --vcpu --key"
+        actions="record stat"
         ;;
     ftrace)
         options="-v --verbose -p --pid --tid -a --all-cpus -C --cpu -T --trace-funcs -N --notrace-funcs -G --graph-funcs -g --nograph-funcs -m --buffer-size -t --tracer -F --funcs -D --delay --inherit --func-opts --graph-opts -h --help -n --use-nsec -s --sort"

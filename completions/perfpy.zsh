@@ -1128,18 +1128,139 @@ _perfpy() {
                 '*--force[skip the file ownership check]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
+                '*--host[sample the host]' \
+                '*--guest[sample virtual machines]' \
+                '*--guest-code[ignored  only perf kvm report reads it]' \
+                '*--guestmount=[this folder has a folder PID/proc for each guest]:directory: _files -/' \
+                '*--guestkallsyms=[the guests /proc/kallsyms]:file:_files' \
+                '*--guestmodules=[the guests /proc/modules]:file:_files' \
+                '*--guestvmlinux=[ignored  only perf kvm report reads it]:file:_files' \
                 '*-o+[write the recording to this file]:file:_files' \
                 '*--output=[write the recording to this file]:file:_files' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
-                '*--event=[report these events  vmexit, mmio, ioport]:value: ' \
-                '*--vcpu=[only this virtual CPU]:value: ' \
-                '*-k+[sort by sample, time, max_t, min_t or mean_t]:value: ' \
-                '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
                 '*-p+[only these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[only these processes]:pids: _sequence _perfpy_ask pids -' \
-                '1:action:(stat)' \
+                '*-t+[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*--tid=[only these threads]:tids: _sequence _perfpy_ask tids -' \
+                '*-u+[only the threads of this user]:user:_users' \
+                '*--uid=[only the threads of this user]:user:_users' \
+                '*-C+[only these CPUs, such as 0-2,5]:value: ' \
+                '*--cpu=[only these CPUs, such as 0-2,5]:value: ' \
+                '*-a[record all CPUs]' \
+                '*--all-cpus[record all CPUs]' \
+                '*-G+[record only the tasks of these cgroups]:value: ' \
+                '*--cgroup=[record only the tasks of these cgroups]:value: ' \
+                '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
+                '*--no-inherit[do not record child tasks]' \
+                '*--descendants[with -p  also its running children]' \
+                '*-D+[start after n ms]:value: ' \
+                '*--delay=[start after n ms]:value: ' \
+                '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
+                '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
+                '*-e+[select events]:events: _sequence _perfpy_ask events -' \
+                '*--event=[select events]:events: _sequence _perfpy_ask events -' \
+                '*--filter=[filter the tracepoints or addresses of the last -e]:value: ' \
+                '*-S-[record a tracers last data on SIGUSR2]::value: ' \
+                '*--snapshot=-[record a tracers last data on SIGUSR2]::value: ' \
+                '*--aux-sample=-[add a tracers last data to samples of its group]::value: ' \
+                '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
+                '*-F+[samples per second]:value:(max 99 997)' \
+                '*--freq=[samples per second]:value:(max 99 997)' \
+                '*-c+[take one sample every n events]:value: ' \
+                '*--count=[take one sample every n events]:value: ' \
+                '*--strict-freq[fail if the kernel would lower the frequency]' \
+                '*--all-kernel[sample only kernel code]' \
+                '*--all-user[sample only code in user space]' \
+                '*-n[take no samples]' \
+                '*--no-samples[take no samples]' \
+                '*--no-buffering[wake up at every sample]' \
+                '*-g[record callchains by frame pointers]' \
+                '*--call-graph=[record callchains  fp(,frames)(,defer), dwarf(,bytes) or lbr]:value:(dwarf fp lbr)' \
+                '*--unwind[unwind DWARF stacks while recording]' \
+                '*--keep-stacks[with --unwind  also write the stacks to <output>.stacks]' \
+                '*--kernel-callchains[record only the kernel part of callchains]' \
+                '*--user-callchains[record only the user part of callchains]' \
+                '*--off-cpu[also record waits with their stacks]' \
+                '*--off-cpu-thresh=[with --off-cpu  sum up shorter waits]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu  stacks per second]:value: ' \
+                '*--latency[record context switches, for perfpy report --latency]' \
+                '*--jit[record the names of JIT-compiled and interpreted functions]' \
+                '*--python[record Python functions and lines, also of running programs]' \
+                '*--self-contained=-[store symbol names or binaries in the file]::value:(names binaries)' \
+                '*-s[record per-thread counts at thread exit]' \
+                '*--stat[record per-thread counts at thread exit]' \
+                '*-R[record raw data, such as tracepoint fields]' \
+                '*--raw-samples[record raw data, such as tracepoint fields]' \
+                '*-d[record data addresses]' \
+                '*--data[record data addresses]' \
+                '*--data-mmap[record data mappings, too]' \
+                '*--sample-mem-info[record data sources in the memory hierarchy]' \
+                '*--phys-data[record physical data addresses]' \
+                '*--data-page-size[record the page size of data addresses]' \
+                '*--code-page-size[record the page size of code addresses]' \
+                '*-T[record timestamps]' \
+                '*--timestamp[record timestamps]' \
+                '*-P[record periods]' \
+                '*--period[record periods]' \
+                '*--sample-cpu[record CPU numbers]' \
+                '*--sample-identifier[record ids at a fixed offset]' \
+                '*-W[record sample weights]' \
+                '*--weight[record sample weights]' \
+                '*--transaction[record transaction flags, if the CPU has them]' \
+                '*-b[record taken branches]' \
+                '*--branch-any[record taken branches]' \
+                '*-j+[record taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*--branch-filter=[record taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
+                '*-I-[record registers at the interrupt]::value: ' \
+                '*--intr-regs=-[record registers at the interrupt]::value: ' \
+                '*--user-regs=-[record user registers]::value: ' \
+                '*--running-time[record how long  S groups were enabled and running]' \
+                '*-k+[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--clockid=[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--switch-events[record context switches]' \
+                '*--namespaces[record namespaces of tasks]' \
+                '*--all-cgroups[record cgroups of tasks]' \
+                '*--no-bpf-event[do not record BPF programs]' \
+                '*--buildid-mmap[record build-ids in mappings instead of a table]' \
+                '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
+                '*--tail-synthesize[synthesize existing state at the end]' \
+                '*--num-thread-synthesize=[ignored  one thread is enough]:value: ' \
+                '*--proc-map-timeout=[ignored  reading maps never takes that long]:value: ' \
+                '*-m+[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
+                '*--mmap-flush=[write at least this many bytes at once]:value: ' \
+                '*--affinity=[read ring buffers on any CPU]:value:(sys node cpu)' \
+                '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
+                '*--aio=-[ignored  the kernel writes to the disk later anyway]::value: ' \
+                '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
+                '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
+                '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
+                '*--switch-max-files=[keep this many switched output files]:value: ' \
+                '*--max-cpu=[sample less if recording uses more of one CPU than this]:value: ' \
+                '*--max-size=[stop when the file reaches this size]:value: ' \
+                '*--timestamp-filename[append the time to the file name]' \
+                '*--timestamp-boundary[record the times of the first and last samples]' \
+                '*-z-[compress with zstd]::value: ' \
+                '*--compression-level=-[compress with zstd]::value: ' \
+                '*--kcore[copy the code of the kernel and its modules into a folder]' \
+                '*-N[do not copy recorded programs into the build-id cache]' \
+                '*--no-buildid-cache[do not copy recorded programs into the build-id cache]' \
+                '*-B[do not record build-ids]' \
+                '*--no-buildid[do not record build-ids]' \
+                '*--buildid-all[record build-ids of all files, sampled or not]' \
+                '*-r+[run with this SCHED_FIFO priority]:value: ' \
+                '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
+                '*--debuginfod=-[ignored  set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[ignored  only perfs BPF programs need it]:file:_files' \
+                '*--dry-run[parse the options, then exit]' \
+                '*-q[print no warnings or messages]' \
+                '*--quiet[print no warnings or messages]' \
+                '*--brief[print warnings only, no status lines]' \
+                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--vcpu=[only this virtual CPU]:value: ' \
+                '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
+                '1:action:(record stat)' \
                 '*:file:_files'
             ;;
         ftrace)

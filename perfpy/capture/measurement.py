@@ -556,12 +556,14 @@ def on_requested_cpus(events: Sequence[Event], target: Target, requested: str) -
     A core PMU of a hybrid machine counts on one kind of core, an uncore PMU on one CPU of a package. Members of a group that lost its
     leader count alone.
     """
+    from perfpy.events.machine import this_machine
+
     cpus, asked = online_cpus(), parse_cpus(requested)
     warnings, kept = [], []
     for event in events:
         counting = cpus if event.cpus is None or event.requires_cpu else event.cpus
         if not event.tool and not set(asked) <= set(counting):
-            pmu = event.pmu or ("software" if event.attr.type == PerfType.SOFTWARE else "cpu")
+            pmu = event.pmu or ("software" if event.attr.type == PerfType.SOFTWARE else this_machine().core_pmus[0].name)
             warnings.append(
                 f"WARNING: A requested CPU in '{requested}' is not supported by PMU '{pmu}' (CPUs {cpu_list_text(counting)}) "
                 f"for event '{event.text_name or event.name}'"

@@ -396,6 +396,21 @@ def _display_name(name: str, modifier: str, event: Event, machine: Machine) -> s
     return text
 
 
+_BUS_FREQUENCY: Final = 1e8  # Hz: what Intel's ratios multiply
+
+
+def _clock_frequency() -> float:
+    """Return the Hz of the CPU's clock by which the kernel converts its cycles to nanoseconds; 0 if the kernel publishes none."""
+    from perfpy.capture.counter import Counter
+
+    try:
+        with Counter.open("dummy:u", sample_period=1) as counter:
+            clock = counter.ring(pages=1).clock()
+    except PerfError:
+        return 0.0
+    return 1e9 * 2**clock.time_shift / clock.time_mult if clock.zero and clock.time_mult else 0.0
+
+
 class _MachineLiterals(Literals):
     """The facts that the formulas of this machine's metrics ask for."""
 
@@ -424,7 +439,10 @@ class _MachineLiterals(Literals):
             from perfpy.kernel.cpus import nominal_frequency
 
             frequency = nominal_frequency()
-            return 0.0 if math.isnan(frequency) else frequency
+            if math.isnan(frequency):
+                tracer = self._machine.sysfs.pmu("intel_pt")
+                frequency = _clock_frequency() or (tracer.number("max_nonturbo_ratio") or 0 if tracer else 0) * _BUS_FREQUENCY
+            return frequency
         if name == "#slots":
             text = read_text(f"{self._machine.core_pmus[0].path}/caps/slots") or ""
             return float(int(text, 16)) if text.startswith("0x") else math.nan

@@ -11,7 +11,7 @@ from perfpy.abi.flags import BranchSample
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import sampled_registers
 from perfpy.capture.targets import TargetOptions
-from perfpy.errors import UsageError
+from perfpy.errors import RefusedOptionsError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 DEFAULT_FREQ: Final = 4000
@@ -182,6 +182,22 @@ class TraceOptions(NamedTuple):
     aux_sample: str | None = None
 
 
+class GuestOptions(NamedTuple):
+    """The options of `perfpy kvm record` about virtual machines.
+
+    Attributes:
+        host, guest: whether to sample the host, and virtual machines
+        guestmount: a folder with a folder for each guest, which has the pid of its hypervisor and the guest's /proc
+        guestkallsyms, guestmodules: files with the /proc/kallsyms and /proc/modules of the only guest
+    """
+
+    host: bool = True
+    guest: bool = False
+    guestmount: str = ""
+    guestkallsyms: str = ""
+    guestmodules: str = ""
+
+
 class RecordOptions(NamedTuple):
     """The options of a recording; the defaults are perf's.
 
@@ -205,6 +221,7 @@ class RecordOptions(NamedTuple):
     output: OutputOptions = OutputOptions()
     off_cpu: OffCpuOptions = OffCpuOptions()
     trace: TraceOptions = TraceOptions()
+    guests: GuestOptions = GuestOptions()
     jit: bool = False
     python: bool = False
     delay: int | tuple[tuple[int, int], ...] = 0
@@ -221,13 +238,11 @@ class RecordOptions(NamedTuple):
     def check(self) -> None:
         """Raise UsageError for options that exclude each other."""
         if self.sampling.freq is not None and self.sampling.period is not None:
-            raise UsageError("cannot set frequency and period at the same time; give either -F or -c")
+            raise RefusedOptionsError("cannot set frequency and period at the same time; give either -F or -c")
         if self.sampling.freq == 0:
-            raise UsageError("frequency and count are zero, aborting; -F needs at least 1 Hz")
+            raise RefusedOptionsError("frequency and count are zero, aborting; -F needs at least 1 Hz")
         if self.sampling.all_user and self.sampling.all_kernel:
             raise UsageError("--all-user cannot be used with --all-kernel")
-        if self.target.per_thread and (self.target.all_cpus or self.target.cpu):
-            raise UsageError("--per-thread excludes -a and -C")
         if self.output.switch_output is not None and self.output.path == "-":
             raise UsageError("--switch-output excludes -o -")
         if self.target.cgroups and not self.target.all_cpus:
@@ -499,7 +514,10 @@ def parse_switch_output(text: str) -> SwitchOutput:
     match = re.fullmatch(r"(\d+)([smhd])", text)
     if match:  # a lower-case m means minutes, as in perf
         return SwitchOutput(seconds=int(match[1]) * _TIME_UNITS[match[2]])
-    return SwitchOutput(size=parse_size(text, "--switch-output"))
+    try:
+        return SwitchOutput(size=parse_size(text, "--switch-output"))
+    except UsageError as error:
+        raise RefusedOptionsError(*error.args) from None
 
 
 # The defaults of `record --python`: clock, callchains and sampling frequency. Python frames require callchains that are unwound during

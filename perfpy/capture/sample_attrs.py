@@ -328,7 +328,7 @@ class _Draft:
 
     def _apply_terms(self) -> None:
         draft, terms = self.draft, self.event.terms
-        if terms.period is not None:
+        if terms.period is not None and not (terms.proposes_period and self.options.sampling.period):
             draft.sample_period, draft.freq = terms.period, 0
             self.sample &= ~SampleType.PERIOD
         if terms.freq is not None:

@@ -107,7 +107,8 @@ class SampleCounters:
 
     def _open_event(self, event: OpenEvent) -> None:
         targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
-        self._opener.open(event, targets, flags=FLAG_PID_CGROUP if event.event in self._cgroups else 0)
+        is_cgroup = any(target.cgroup for target, _, _ in targets)
+        self._opener.open(event, targets, flags=FLAG_PID_CGROUP if is_cgroup else 0)
         event.set_filter()
 
     def warn_of_skipped(self, warn: Callable[[str], None]) -> None:

@@ -15,7 +15,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi import perf_records
-from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import (
+    MISC_FORK_EXEC,
+    MISC_GUEST_KERNEL,
+    MISC_KERNEL,
+    MISC_MMAP_BUILD_ID,
+    MISC_MMAP_DATA,
+    MISC_USER,
+    NATIVE_ENDIAN,
+    SampleType,
+)
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perf_records import (
     EVENT_UPDATE_CPUS,
@@ -46,7 +55,7 @@ from perfpy.abi.records import (
     encode,
 )
 from perfpy.capture.record_options import STANDARD_OUTPUT
-from perfpy.kernel.procfs import PROT_EXEC, PROT_READ
+from perfpy.kernel.procfs import PROT_EXEC, PROT_READ, Module
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.perfdata.bpf_programs import kernel_name, program_function_names
 from perfpy.perfdata.header import (
@@ -72,7 +81,7 @@ from perfpy.perfdata.header import (
 )
 from perfpy.symbols.dso import is_move_target, seen_by
 from perfpy.untrusted.destinations import own
-from perfpy.untrusted.files import read_regular, trusted_file_owners
+from perfpy.untrusted.files import below, read_named, read_regular, trusted_file_owners
 from perfpy.version import __version__
 
 if TYPE_CHECKING:
@@ -81,7 +90,7 @@ if TYPE_CHECKING:
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.framing import HeaderBuildId
     from perfpy.capture.counter import OpenEvent
-    from perfpy.capture.record_options import RecordOptions
+    from perfpy.capture.record_options import GuestOptions, RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
     from perfpy.kernel.loaded_bpf import BpfProgramInfo
     from perfpy.kernel.procfs import ProcFs, ProcMapping
@@ -155,6 +164,15 @@ class Synthesis:
             start = (self._module_text(module.name) if self._module_text else 0) or module.address
             path = paths.find(module.name)
             yield self._kernel_map(start, end - start, 0, path, path)
+
+    def guest_kernel(self, guest: GuestKernel) -> Iterator[bytes]:
+        """Yield the maps of the kernel of a virtual machine, and of its modules."""
+        for module in sorted(guest.modules, key=lambda module: module.address):
+            yield self._encode(Mmap(MISC_GUEST_KERNEL, guest.pid, 0, module.address, module.size, 0, f"[{module.name}]"))
+        if guest.extent:
+            symbol, start, end = guest.extent
+            name = f"[guest.kernel.kallsyms{f'.{guest.pid}' if guest.pid else ''}]{symbol}"
+            yield self._encode(Mmap(MISC_GUEST_KERNEL, guest.pid, 0, start, end - start, start, name))
 
     def _kernel_map(self, start: int, size: int, pgoff: int, name: str, path: str) -> bytes:
         build_id = self._build_id(path) if self._build_id else b""
@@ -313,6 +331,64 @@ def kernel_extent(procfs: ProcFs, cache: str | None = None) -> KernelExtent | No
         end = next((ends[name] for name in _END_SYMBOLS if name in ends), start)
         _write_cache(cache, key, end)
     return KernelExtent(symbol, start, end)
+
+
+_MOST_SYMBOLS: Final = 1 << 26  # bytes of a guest's kallsyms: four times those of a large kernel
+_KERNEL_SYMBOL: Final = rb"(?m)^([0-9a-f]{1,16}) \S (_text|_stext|_etext|_edata)$"
+_MODULE: Final = rb"(?m)^([^\s/]{1,64}) (\d{1,10}) .* 0x([0-9a-f]{1,16})( \(\w+\))?$"
+
+
+class GuestKernel(NamedTuple):
+    """The kernel of a virtual machine.
+
+    Attributes:
+        pid: its hypervisor's; 0 for the only guest
+        extent: None if it is unknown
+    """
+
+    pid: int
+    extent: KernelExtent | None
+    modules: list[Module]
+
+
+def guest_kernels(options: GuestOptions, tell: Callable[[str], None]) -> list[GuestKernel]:
+    """Return the kernels of the virtual machines whose files the options name. Report each that has no addresses to tell."""
+    sources = [(0, options.guestkallsyms, options.guestmodules)] if options.guestkallsyms or options.guestmodules else []
+    if options.guestmount:
+        try:
+            pids = sorted(int(name) for name in os.listdir(options.guestmount) if name.isascii() and name.isdecimal() and len(name) < 10)
+        except OSError as error:
+            tell(f"--guestmount {options.guestmount}: {error.strerror}; guest kernels are recorded without names")
+            pids = []
+        folders = [(pid, below(options.guestmount, f"{pid}/proc")) for pid in pids]
+        sources += [(pid, below(folder, "kallsyms"), below(folder, "modules")) for pid, folder in folders]
+    kernels = []
+    for pid, symbols, modules in sources:
+        guest = GuestKernel(pid, _guest_extent(_guest_file(symbols, pid)), _guest_modules(_guest_file(modules, pid)))
+        if guest.extent is None:
+            tell(f"guest {pid}: {symbols or '--guestkallsyms'} has no addresses of a kernel; its kernel is recorded without names")
+        kernels.append(guest)
+    return kernels
+
+
+def _guest_file(path: str, pid: int) -> bytes:
+    """Return a file; b"" if it cannot be read. A guest chooses what is in its folder: no FIFO or file of the host's kernel is read."""
+    try:
+        return (read_regular(path, limit=_MOST_SYMBOLS) if pid else read_named(path, limit=_MOST_SYMBOLS)) if path else b""
+    except OSError:
+        return b""
+
+
+def _guest_extent(kallsyms: bytes) -> KernelExtent | None:
+    addresses = {symbol.decode(): int(address, 16) for address, symbol in re.findall(_KERNEL_SYMBOL, kallsyms)}
+    symbol = next((name for name in _START_SYMBOLS if addresses.get(name)), "")
+    end = next((addresses[name] for name in _END_SYMBOLS if name in addresses), 0)
+    return KernelExtent(symbol, addresses[symbol], end) if symbol and end > addresses[symbol] else None
+
+
+def _guest_modules(modules: bytes) -> list[Module]:
+    found = [Module(name.decode(errors="replace"), int(size), int(address, 16)) for name, size, address, _ in re.findall(_MODULE, modules)]
+    return [module for module in found if 0 < module.address < (1 << 64) - module.size]
 
 
 def _read_cache(path: str, key: str) -> int | None:

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.capture.targets import OfflineCpuError
 from perfpy.counts.aggregation import Aggregation, part_numbers
-from perfpy.errors import UsageError
+from perfpy.errors import RefusedOptionsError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -60,9 +61,9 @@ def _parse_masks(text: str, recorded: Collection[int], online: Collection[int]) 
     for part in text.split(":"):
         rings, runs_on = _lists(part)
         if unknown := (rings | runs_on).difference(online):
-            raise UsageError(f"--threads {part}: CPU {min(unknown)} is not online")
+            raise OfflineCpuError(f"--threads {part}: CPU {min(unknown)} is not online")
         if again := ring_cpus & rings:
-            raise UsageError(f"--threads: two threads read the ring buffer of CPU {min(again)}")
+            raise RefusedOptionsError(f"--threads: two threads read the ring buffer of CPU {min(again)}")
         ring_cpus |= rings
         yield ThreadMask(rings.intersection(recorded), runs_on)
 
@@ -72,7 +73,7 @@ def _lists(part: str) -> tuple[frozenset[int], frozenset[int]]:
     try:
         cpus = frozenset(parse_cpu_list(rings)), frozenset(parse_cpu_list(runs_on))
     except ValueError as error:
-        raise UsageError(f"--threads {part}: {error}; expected {_FORMS}") from None
+        raise RefusedOptionsError(f"--threads {part}: {error}; expected {_FORMS}") from None
     if not (slash and all(cpus)):
-        raise UsageError(f"--threads: invalid text '{part}'; expected {_FORMS}")
+        raise RefusedOptionsError(f"--threads: invalid text '{part}'; expected {_FORMS}")
     return cpus

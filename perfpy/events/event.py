@@ -47,6 +47,7 @@ class EventTerms(NamedTuple):
 
     Attributes:
         period, freq: at most one is set
+        proposes_period: True if the named event has the period, not the user's text: -c precedes it
         time, inherit, overwrite: True or False
         call_graph: "fp", "dwarf", "lbr" or "no"
         stack_size: bytes
@@ -65,6 +66,7 @@ class EventTerms(NamedTuple):
 
     period: int | None = None
     freq: int | None = None
+    proposes_period: bool | None = None
     time: bool | None = None
     call_graph: str | None = None
     stack_size: int | None = None

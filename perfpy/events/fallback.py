@@ -291,6 +291,8 @@ def _term_texts(event: Event) -> list[str]:
     texts = []
     for field, value in event.terms.present_terms().items():
         name = {"branch_type": "branch_type", "max_events": "nr"}.get(field, field.replace("_", "-"))
+        if field == "proposes_period":
+            continue
         if field == "driver":
             texts += [f"@{setting}" for setting in value]
         elif field == "cpu":

@@ -71,6 +71,8 @@ def parse_events(
     *,
     counting: bool = False,
     adds_cores: bool = False,
+    host: bool = True,
+    guests: bool = False,
 ) -> EventList:
     """Return the events of one or several -e arguments.
 
@@ -79,6 +81,7 @@ def parse_events(
         machine: where to look up events (default: this machine)
         counting: whether nothing is sampled, so that terms about samples are errors
         adds_cores: whether the counts of several kinds of cores are added, so that one name means them all
+        host, guests: whether events without modifiers happen on the host, and in virtual machines
 
     Raises EventSyntaxError, UnknownEventError, KernelRefusedError, and UsageError for a filter without an event.
 
@@ -90,7 +93,7 @@ def parse_events(
     drafts: list[EventDraft] = []
     warnings: list[str] = []
     for number, text in enumerate([texts] if isinstance(texts, str) else texts):
-        text_drafts, notes = _Resolver(machine, text, counting).events()
+        text_drafts, notes = _Resolver(machine, text, counting, host=host, guests=guests).events()
         for draft in text_drafts:
             draft.option = number
         drafts += text_drafts
@@ -155,10 +158,12 @@ def _tell_cores_apart(events: list[EventDraft], machine: Machine) -> None:
 class _Resolver:
     """Resolves one -e text on one machine."""
 
-    def __init__(self, machine: Machine, text: str, counting: bool) -> None:
+    def __init__(self, machine: Machine, text: str, counting: bool, *, host: bool, guests: bool) -> None:
         self.machine = machine
         self.text = text
         self.context = TermContext(text, machine, counting)
+        self.host = host
+        self.guests = guests
         self.names_pmu_pattern = False
 
     def events(self) -> tuple[list[EventDraft], list[str]]:
@@ -172,7 +177,7 @@ class _Resolver:
         events = [event for spec in group.events for event in self.event(spec)]
         join_group(events, group.name)
         for event in events:
-            apply_modifiers(event, group.modifiers, self.text, of_group=True)
+            apply_modifiers(event, group.modifiers, self.text, of_group=True, guests=self.guests)
         return events
 
     def event(self, spec: EventSpec) -> list[EventDraft]:
@@ -186,7 +191,8 @@ class _Resolver:
         else:
             events = [self.breakpoint(target, spec)]
         for event in events:
-            apply_modifiers(event, spec.modifiers, self.text)
+            event.attr.exclude_host, event.attr.exclude_guest = int(not self.host), int(not self.guests)
+            apply_modifiers(event, spec.modifiers, self.text, guests=self.guests)
         return events
 
     def plain(self, name: str, spec: EventSpec, event_type: int, config: int) -> EventDraft:
@@ -333,14 +339,16 @@ def _on_core_pmu(event: EventDraft, pmu: Pmu) -> EventDraft:
 _MOST_PRECISE = 3
 
 
-def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False) -> None:
+def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_group: bool = False, guests: bool = False) -> None:
     """Apply modifiers. With `of_group` they follow a group, whose leader and members keep their own.
+
+    guests: whether user space means that of virtual machines, too.
 
     Raises EventSyntaxError if event and group together exceed ppp.
     """
     if not modifiers.text:
         return
-    _exclude(event, modifiers, of_group)
+    _exclude(event, modifiers, of_group, guests)
     attr = event.attr
     precise = attr.precise_ip + modifiers.count("p")
     if precise > _MOST_PRECISE:
@@ -358,14 +366,14 @@ def apply_modifiers(event: EventDraft, modifiers: Modifiers, text: str, *, of_gr
         event.tool, event.snapshot = RETIREMENT_LATENCY, True
 
 
-def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool) -> None:
+def _exclude(event: EventDraft, modifiers: Modifiers, of_group: bool, guests: bool) -> None:
     """Set the exclude bits of user, kernel and hypervisor, host and guest. The first letter of each set excludes all others."""
     attr = event.attr
     if not of_group:
         attr.exclude_host = attr.exclude_guest = 0
     chosen = attr.exclude_user or attr.exclude_kernel or attr.exclude_hv
     host_or_guest = of_group and event.host_or_guest
-    if "p" in modifiers or ("u" in modifiers and not host_or_guest):
+    if "p" in modifiers or ("u" in modifiers and not (host_or_guest or guests)):
         attr.exclude_guest = 1  # precise sampling and user space mean this machine, not its guests
     if any(letter in modifiers for letter in "ukh"):
         if not chosen:
@@ -781,6 +789,7 @@ def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext,
             reason = f"event '{alias.name}' needs a value for '{term.name}'"
             raise context.error(len(context.text), reason, f"'{term.name}=' and a number among the terms")
         # the user's term sets its bits later, in its own turn
+    event.terms = event.terms._replace(proposes_period=None if own_rate or event.terms.period is None else True)
 
 
 def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:

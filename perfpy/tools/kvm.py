@@ -1,4 +1,4 @@
-"""`perfpy kvm`: why virtual CPUs exit to the host. Options are perf kvm's (perf-kvm(1)).
+"""`perfpy kvm`: profiles of virtual machines, and why virtual CPUs exit to the host. Options are perf kvm's (perf-kvm(1)).
 
 An exit lasts from kvm:kvm_exit to kvm:kvm_entry of the same thread. A write to a port or to device memory lasts from its tracepoint to
 kvm_entry, a read of device memory from kvm_exit to its tracepoint. A thread's first kvm_entry names its virtual CPU; events before it
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import Value, fail, option, parse_unsigned
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.line.shared_options import InputOptions, StdioOptions, VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
+from perfpy.cli.record import RecordCommandOptions
+from perfpy.cli.record import run as run_recorder
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 
@@ -24,18 +26,34 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.sample_source import SampleSource
 
-_PROFILES: Final = "it is for profiles of guests, which perfpy does not have: perfpy record inside the guest"
-_LACKING: Final[Mapping[str, str]] = dict.fromkeys(
-    ("--host", "--guest", "--guest-code", "--guestmount", "--guestkallsyms", "--guestmodules", "--guestvmlinux"), _PROFILES
-)
 #: the file of perf kvm for guests
 DEFAULT_FILE: Final = "perf.data.guest"
+#: the files by whether they have the host and guests
+_FILES: Final = {(False, True): DEFAULT_FILE, (True, False): "perf.data.host", (True, True): "perf.data.kvm"}
 
 
-class KvmOptions(InputOptions, VerboseOptions, lacks=_LACKING):
+class MachineOptions(CommandOptions):
+    """Which machines to sample, and the files that have the addresses of their kernels."""
+
+    host: bool = option("--host", Flag(), "sample the host")
+    guest: bool = option("--guest", Flag(default=True), "sample virtual machines (default)")
+    guest_code: bool = option("--guest-code", Flag(), "ignored: only perf kvm report reads it")
+    guestmount: str = option("--guestmount", Value(default=""), "this folder has a folder PID/proc for each guest", metavar="<directory>")
+    guestkallsyms: str = option("--guestkallsyms", Value(default=""), "the guest's /proc/kallsyms", metavar="<file>")
+    guestmodules: str = option("--guestmodules", Value(default=""), "the guest's /proc/modules", metavar="<file>")
+    guestvmlinux: str = option("--guestvmlinux", Value(default=""), "ignored: only perf kvm report reads it", metavar="<file>")
+
+
+class KvmOptions(InputOptions, VerboseOptions, MachineOptions):
     """Options of all actions."""
 
     output: str = option("-o,--output", Value(default=""), f"write the recording to this file (default: {DEFAULT_FILE})", metavar="<file>")
+
+
+class KvmRecordOptions(MachineOptions, RecordCommandOptions):
+    """Options of `perfpy kvm record`: those of record, whose -i is --no-inherit."""
+
+    input: str = option("--input", Value(default=""), "ignored", hidden=True)
 
 
 class KvmReportOptions(KvmOptions, StdioOptions):
@@ -47,13 +65,21 @@ class KvmReportOptions(KvmOptions, StdioOptions):
     pid: str = option("-p,--pid", Value(default=""), "only these processes", metavar="<pid>")
 
 
-def _record(options: KvmOptions, arguments: list[str]) -> int:
+def _record(options: KvmRecordOptions) -> int:
+    """Record a profile of virtual machines, of the host, or of both."""
+    guest = options.guest or not options.host
+    return run_recorder(options.replace(guest=guest, output=options.output or _FILES[options.host, guest]))
+
+
+def _record_exits(options: KvmOptions, arguments: list[str]) -> int:
     events = present_events(RECORDINGS["kvm"].events["exits"].split())
     if EXIT not in events:
         raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
-    output = f"--output={options.output or DEFAULT_FILE}"
-    of_guests = [f"{event}/name='{event}'/G" for event in events]  # as perf kvm records, without another name
-    return run_record("kvm", arguments, events=of_guests, options=[output, *["-v"] * options.verbose])
+    guest = options.guest or not options.host
+    output = f"--output={options.output or _FILES[options.host, guest]}"
+    machines = "H" * options.host + "G" * guest
+    chosen = [f"{event}/name='{event}'/{machines}" for event in events]  # the name remains that of the tracepoint
+    return run_record("kvm", arguments, events=chosen, options=[output, *["-v"] * options.verbose])
 
 
 def report(options: KvmReportOptions) -> int:
@@ -79,18 +105,19 @@ def _live(_options: KvmOptions) -> int:
 command = CommandWithActions(
     KvmOptions,
     {
+        "record": Action(KvmRecordOptions, _record, "record a profile of guests, for perf kvm report; also takes the options of record"),
         "stat": CommandWithActions(
             KvmOptions,
             {
-                "record": ForwardingAction(KvmOptions, _record, "record", "record the exits; also takes the options of record"),
+                "record": ForwardingAction(KvmOptions, _record_exits, "record", "record the exits; also takes the options of record"),
                 "report": Action(KvmReportOptions, report, "the exits by reason, with their durations"),
                 "live": Action(KvmOptions, _live, "not available"),
             },
             "Show how often virtual CPUs exited to the host, why, and for how long.",
             "exits of virtual machines: stat record, stat report",
-        )
+        ),
     },
-    "Show why virtual CPUs exit to the host, and for how long.",
+    "Record virtual machines, or show why their CPUs exit to the host, and for how long.",
 )
 
 

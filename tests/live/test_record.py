@@ -698,3 +698,16 @@ def test_a_file_that_goes_on_elsewhere_is_refused(tmp_path, program):
             run_in_folder(tmp_path, "record", *line, "--self-contained", "--", program)
         assert failed.value.returncode == 129
         assert "--self-contained" in failed.value.stderr
+
+
+@pytest.mark.system_wide
+def test_a_cgroup_is_recorded_with_the_side_band_of_all_cpus(tmp_path):
+    record(tmp_path, "-a", "--cgroup", "/")
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        assert len(recording.samples["ip"]) > 10
+        assert [event.name for event in recording.events] == ["task-clock:u", "dummy:u"]
+
+
+@pytest.mark.system_wide
+def test_all_cpus_precede_per_thread(tmp_path):
+    assert "Warning:\n--per-thread is ignored" in record(tmp_path, "--per-thread", "-a").stderr

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from perfpy.capture.sample_counters import SampleCounters
     from perfpy.capture.session.inputs import Answers
     from perfpy.capture.session.moved_text_watch import MovedTextWatch
+    from perfpy.capture.synthesis import GuestKernel
     from perfpy.kernel.procfs import ProcFs
     from perfpy.kernel.ring import Ring
     from perfpy.perfdata.writer import Packer, RecordWriter, Slice
@@ -303,6 +304,7 @@ class DataFile:
         attrs: the events' attrs, as the file has them.
         hit_files: the files that samples hit, as far as their build-ids were looked for.
         lost: the number of lost samples.
+        guests: the kernels of virtual machines whose maps it has.
     """
 
     def __init__(
@@ -340,6 +342,7 @@ class DataFile:
         self.hint = ""
         self.hit_files: list[str] = []
         self.lost = 0
+        self.guests: Sequence[GuestKernel] = ()
 
     def begin(self, *, first: bool = True) -> None:
         """Write everything before the samples; first: the command has not started yet."""
@@ -387,6 +390,8 @@ class DataFile:
             yield counters.aux.info_record()
         if not all(event.attr.exclude_kernel for event in counters.events):
             yield from synthesis.kernel()
+        for guest in self.guests:
+            yield from synthesis.guest_kernel(guest)
         yield from metadata.event_updates(counters, pipe=self._output.is_pipe)
         yield metadata.thread_map(counters)
         yield metadata.cpu_map(counters)

@@ -22,6 +22,7 @@ from perfpy.capture.session import closing
 from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wakeups, names_only
 from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
+from perfpy.capture.synthesis import guest_kernels
 from perfpy.capture.targets import ANY, Target, Workload, resolve
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_EVENT: Final = "cycles:P"
+_GUEST_EVENT: Final = "cycles"  # as perf 7.3: guests have no precise samples
 _STATUS: Final = "[ perf record: "  # perf's status lines begin with it
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
 _NO_TASKS: Final = 244  # exit status of perf record for tasks that do not exist: -ENOMEM
@@ -182,6 +184,7 @@ class Recorder:
                 self._names.begin(stack.callback)
             workload = self._workload.pid if self._workload else 0
             self._file = open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
+            self._file.guests = guest_kernels(self.options.guests, self._tell)
             self._file.begin()
             self._output.start(self._attention.signal_fd)
             signals.add(signal.SIGCHLD)  # only now: programs that switch on names of functions are children, too, and end
@@ -249,6 +252,9 @@ class Recorder:
             if requested.pid or requested.tid:
                 error.exit_code = _NO_TASKS
             raise
+        if requested.per_thread and requested.is_given and not target.has_tasks:
+            warnings.append("--per-thread is ignored, because -a or -C is given")
+            self.options = options = options._replace(target=options.target._replace(per_thread=False))
         for text in warnings:
             self._tell(f"Warning:\n{text}")
         if target.kind == "tid" and options.target.inherit:
@@ -259,6 +265,8 @@ class Recorder:
         """Return perf's default event; for users who may not measure the kernel, that of user space."""
         if self.options.off_cpu.enabled:
             return _CLOCK
+        if self.options.guests.guest:
+            return _GUEST_EVENT
         if may_measure_kernel():
             return _DEFAULT_EVENT
         from perfpy.events.fallback import user_space_only  # loaded only if the kernel refuses
@@ -267,7 +275,9 @@ class Recorder:
         return _DEFAULT_EVENT + "u"
 
     def _parse(self) -> list[Event]:
-        events = parse_events(self._texts or (self._default_event(),), self._filters, self._machine)
+        guests = self.options.guests
+        texts = self._texts or (self._default_event(),)
+        events = parse_events(texts, self._filters, self._machine, host=guests.host, guests=guests.guest)
         for text in (*events.warnings, *dict.fromkeys(sampling_warnings(events, self.options))):
             self._tell(text)
         if self.options.target.exclude_perf and not any(event.tracepoint for event in events):

@@ -220,7 +220,6 @@ def test_unknown_words_are_reported_with_the_known_ones():
         {"freq": 1, "period": 1},
         {"freq": 0},
         {"all_user": True, "all_kernel": True},
-        {"per_thread": True, "all_cpus": True},
         {"cgroups": ("a",)},
         {"switch_output": values.SwitchOutput(), "output": "-"},
     ],

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfpy.abi.attr import CountedEvent, EventAttr
+from perfpy.capture import metrics
 from perfpy.capture.metrics import MetricEventsError, MetricOptions, UnknownMetricError, choose, default_metrics, topdown_group
 from perfpy.counts.aggregation import EVERYWHERE, CountRow, Neighbours
 from perfpy.counts.metrics import of_counterparts
@@ -197,3 +201,16 @@ def test_errors_name_the_metric_or_the_event(tmp_path: Path) -> None:
         choose("lost", machine=here)
     with pytest.raises(EventSyntaxError, match="part of its own formula"):
         choose("first", machine=here)
+
+
+def test_the_frequency_of_the_clock_is_the_kernels_where_the_cpus_name_has_none(monkeypatch):
+    monkeypatch.setattr("perfpy.kernel.cpus.nominal_frequency", lambda: math.nan)
+    clock = SimpleNamespace(zero=True, time_mult=1 << 30, time_shift=31)
+    ring = SimpleNamespace(clock=lambda: clock)
+    counter = SimpleNamespace(ring=lambda pages: ring)
+    monkeypatch.setattr("perfpy.capture.counter.Counter.open", lambda *_, **__: nullcontext(counter))
+    literals = metrics._MachineLiterals(Machine(Sysfs("/nosuch")), system_wide=False, cpus="")
+    assert literals.value("#SYSTEM_TSC_FREQ") == 2e9
+    clock.zero = False
+    literals = metrics._MachineLiterals(Machine(Sysfs("/nosuch")), system_wide=False, cpus="")
+    assert literals.value("#SYSTEM_TSC_FREQ") == 0

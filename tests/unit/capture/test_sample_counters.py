@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import BranchSample, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
+from perfpy.abi.flags import FLAG_PID_CGROUP, BranchSample, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.capture import sample_counters
 from perfpy.capture.record_options import Callchain, RecordOptions, parse_branch_filter
 from perfpy.capture.sample_attrs import configure_sampling, new_dummy, sampling_warnings
@@ -66,6 +66,15 @@ def test_a_cgroup_takes_the_place_of_the_tasks():
     one, other = event("a"), event("b")
     opened(kernel, one, other, tids=(ANY,), cgroup_fds={one: 33})
     assert places(kernel) == [("a", 33, 0), ("a", 33, 1), ("b", ANY, 0), ("b", ANY, 1)]
+
+
+def test_the_side_band_of_whole_cpus_has_no_cgroup(monkeypatch):
+    monkeypatch.setattr("perfpy.capture.sample_counters.online_cpus", lambda: (0, 1))
+    kernel = FakeKernel()
+    one, side_band = event("a"), event("dummy:u", system_wide=True)
+    opened(kernel, one, side_band, tids=(ANY,), cgroup_fds={one: 33, side_band: 33})
+    assert places(kernel) == [("a", 33, 0), ("a", 33, 1), ("dummy:u", ANY, 0), ("dummy:u", ANY, 1)]
+    assert [counter.flags & FLAG_PID_CGROUP for counter in kernel.counters] == [FLAG_PID_CGROUP] * 2 + [0] * 2
 
 
 def test_members_are_opened_in_their_leaders_group():
@@ -412,6 +421,12 @@ def test_a_tracepoint_is_sampled_at_each_hit_with_its_data():
 def test_terms_overrule_options(terms, field, value):
     (attr,) = configured(clock(**terms), freq=99)
     assert getattr(attr, field) == value
+
+
+@pytest.mark.parametrize(("options", "expected"), [({"period": 9}, (9, 0)), ({"freq": 99}, (5, 0)), ({}, (5, 0))])
+def test_only_a_period_of_the_options_precedes_the_one_that_a_named_event_proposes(options, expected):
+    (attr,) = configured(clock(period=5, proposes_period=True), **options)
+    assert (attr.sample_period, attr.freq) == expected
 
 
 def test_the_term_no_call_graph_overrules_the_option():

@@ -7,9 +7,19 @@ import struct
 
 import pytest
 
-from perfpy.abi.flags import MISC_FORK_EXEC, MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import (
+    MISC_FORK_EXEC,
+    MISC_GUEST_KERNEL,
+    MISC_KERNEL,
+    MISC_MMAP_BUILD_ID,
+    MISC_MMAP_DATA,
+    MISC_USER,
+    NATIVE_ENDIAN,
+    SampleType,
+)
 from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
-from perfpy.capture.synthesis import Environment, Synthesis, id_layout, kernel_extent
+from perfpy.capture.record_options import GuestOptions
+from perfpy.capture.synthesis import Environment, Synthesis, guest_kernels, id_layout, kernel_extent
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text
@@ -156,6 +166,66 @@ def test_the_kernels_end_is_kept_until_it_boots_again(proc, tmp_path):
     later = kernel_extent(proc, path)
     assert later is not None
     assert later.end == 0xFFFFFFFF81B00000
+
+
+def test_guest_kernels_are_named_by_their_hypervisors(proc, tmp_path):
+    for pid, modules in ((9, ""), (5, "b 100 0 - Live 0xffffffffc0020000 (OE)\na 4096 1 b, Live 0xffffffffc0000000\n")):
+        (tmp_path / f"guests/{pid}/proc").mkdir(parents=True)
+        (tmp_path / f"guests/{pid}/proc/kallsyms").write_text(KALLSYMS)
+        (tmp_path / f"guests/{pid}/proc/modules").write_text(modules)
+    (tmp_path / "guests/notes").mkdir()
+    told: list[str] = []
+    options = GuestOptions(guestmount=str(tmp_path / "guests"), guestkallsyms=str(tmp_path / "kallsyms"))
+    guests = guest_kernels(options, told.append)
+    maps = [record for guest in guests for record in records(Synthesis(proc, LAYOUT).guest_kernel(guest))]
+    assert {record.misc for record in maps} == {MISC_GUEST_KERNEL}
+    kernel = (0xFFFFFFFF81000000, 0xA00000, 0xFFFFFFFF81000000)
+    assert [(record.pid, record.addr, record.len, record.pgoff, record.filename) for record in maps] == [
+        (0, *kernel, "[guest.kernel.kallsyms]_text"),
+        (5, 0xFFFFFFFFC0000000, 4096, 0, "[a]"),
+        (5, 0xFFFFFFFFC0020000, 100, 0, "[b]"),
+        (5, *kernel, "[guest.kernel.kallsyms.5]_text"),
+        (9, *kernel, "[guest.kernel.kallsyms.9]_text"),
+    ]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "symbols",
+    [
+        b"",
+        b"0000000000000000 T _text\n0000000000000000 T _etext\n",
+        b"ffffffff81000000 T _text\nffffffff80000000 T _etext\n",
+        b"x T _text\n\xff\x00\n" + b"f" * 40 + b" T _text\n",
+    ],
+)
+def test_what_a_guest_writes_is_not_trusted(symbols, proc, tmp_path):
+    folder = tmp_path / "guests/5/proc"
+    folder.mkdir(parents=True)
+    (folder / "kallsyms").write_bytes(symbols)
+    (folder / "modules").write_bytes(
+        b"x y\n../x 1 0 - Live 0xff00\nm 99 0 - Live 0xffffffffffffffff\n\xff 1 0 - Live 0x10\n" + b"m" * 70000
+    )
+    told: list[str] = []
+    (guest,) = guest_kernels(GuestOptions(guestmount=str(tmp_path / "guests")), told.append)
+    assert guest.extent is None
+    assert [record.filename for record in records(Synthesis(proc, LAYOUT).guest_kernel(guest))] == ["[\ufffd]"]
+    assert ["guest 5" in text for text in told] == [True]
+
+
+def test_a_guests_folder_is_never_waited_for(tmp_path):
+    folder = tmp_path / "guests/5/proc"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "kallsyms")
+    os.symlink("/proc/kallsyms", folder / "modules")
+    (guest,) = guest_kernels(GuestOptions(guestmount=str(tmp_path / "guests")), lambda _: None)
+    assert (guest.extent, guest.modules) == (None, [])
+
+
+def test_a_missing_folder_of_guests_is_reported(tmp_path):
+    told: list[str] = []
+    assert guest_kernels(GuestOptions(guestmount=str(tmp_path / "none")), told.append) == []
+    assert "No such file" in told[0]
 
 
 def test_cgroups_are_named_below_their_mount(proc, tmp_path):

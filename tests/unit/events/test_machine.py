@@ -305,6 +305,13 @@ def test_events_of_json_files(
     (event,) = parse_events(text, machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
     assert numbers(event) == expected
     assert event.terms.period == period
+    assert event.terms.proposes_period is (True if period else None)
+
+
+@pytest.mark.parametrize("text", ["cpu/l1d.replacement,period=7/", "cpu/period=7,l1d.replacement/"])
+def test_the_users_period_is_no_proposal(text: str, tmp_path: Path, event_folder: Path) -> None:
+    (event,) = parse_events(text, machine=sysfs_tree.intel_skylake(tmp_path / "m").machine(event_folder))
+    assert event.terms.present_terms() == {"period": 7}
 
 
 @pytest.mark.parametrize("text", ["cpu/l1d.replacement,freq=99/", "cpu/freq=99,l1d.replacement/"])

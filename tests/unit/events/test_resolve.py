@@ -113,6 +113,25 @@ def test_modifiers_of_a_group_add_to_its_events_modifiers(text: str, left_out: l
     assert [excluded(event) for event in parse_events(text, machine=machine)] == left_out
 
 
+@pytest.mark.parametrize(
+    ("text", "left_out", "of_both"),
+    [
+        ("cs", "H", ""),
+        ("cs:P", "", ""),
+        ("cs:u", "kh", "kh"),
+        ("cs:p", "G", "G"),
+        ("cs:H", "G", "G"),
+        ("cs:G", "H", "H"),
+        ("{cs}:u", "khH", "kh"),
+    ],
+)
+def test_events_of_virtual_machines_exclude_the_host(text: str, left_out: str, of_both: str, machine: Machine) -> None:
+    (event,) = parse_events(text, machine=machine, host=False, guests=True)
+    assert excluded(event) == left_out
+    (event,) = parse_events(text, machine=machine, host=True, guests=True)
+    assert excluded(event) == of_both
+
+
 def test_only_a_leader_is_pinned_or_exclusive_by_its_group_and_each_event_by_itself(machine: Machine) -> None:
     by_group = parse_events("{cs,faults}:De", machine=machine)
     assert [(e.attr.pinned, e.attr.exclusive) for e in by_group] == [(1, 1), (0, 0)]

@@ -7,8 +7,10 @@ import pytest
 import perfpy
 from perfpy.cli import run
 from perfpy.cli.commands import load_command
+from perfpy.cli.line.perfconfig import Config
+from perfpy.cli.record import record_options
 from perfpy.errors import PerfError
-from perfpy.tools.kvm import guest_durations, sorted_durations
+from perfpy.tools.kvm import KvmRecordOptions, guest_durations, sorted_durations
 from tests.builders.guest_exits import AMD, ENTRY, EXIT, MMIO, PIO, ExitRecording, random_exits
 
 HLT, CPUID = 12, 10
@@ -113,9 +115,47 @@ def test_guests_are_recorded_by_perfs_tracepoints_under_their_own_names(monkeypa
     assert words[-3:] == ["--all-cpus", "sleep", "1"]
 
 
+@pytest.mark.parametrize(("machines", "letters"), [("--host", "HG"), ("--host --no-guest", "H"), ("--no-guest", "G"), ("--guest", "G")])
+def test_exits_are_those_of_the_chosen_machines(machines, letters, monkeypatch):
+    words: list[str] = []
+    monkeypatch.setattr("perfpy.tools.kvm.present_events", lambda texts: [text.strip("|") for text in texts])
+
+    def record(_name: str, args: list[str]) -> int:
+        words.extend(args)
+        return 0
+
+    monkeypatch.setattr(load_command("record"), "run", record)
+    assert run(["kvm", *machines.split(), "stat", "record", "true"]) == 0
+    assert {word.rpartition("/")[2] for word in words if word.startswith("kvm:")} == {letters}
+
+
 @pytest.mark.parametrize(
-    "line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "record", "--guest stat report"]
+    ("line", "host", "guest", "output"),
+    [
+        ("record true", False, True, "perf.data.guest"),
+        ("--host record -i true", True, True, "perf.data.kvm"),
+        ("--host --no-guest record true", True, False, "perf.data.host"),
+        ("--no-guest rec true", False, True, "perf.data.guest"),
+        ("-o x -i y --guestmount /g record -e cycles true", False, True, "x"),
+        ("record -o z true", False, True, "z"),
+    ],
 )
+def test_the_recorder_of_guests(line, host, guest, output, monkeypatch):
+    options: list[KvmRecordOptions] = []
+
+    def record(given: KvmRecordOptions) -> int:
+        options.append(given)
+        return 0
+
+    monkeypatch.setattr("perfpy.tools.kvm.run_recorder", record)
+    assert run(["kvm", *line.split()]) == 0
+    made = record_options(options[0], Config())
+    assert (made.guests.host, made.guests.guest, made.output.path) == (host, guest, output)
+    assert made.guests.guestmount == ("/g" if "/g" in line else "")
+    assert made.target.inherit != ("record -i" in line)
+
+
+@pytest.mark.parametrize("line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "report", "live"])
 def test_wrong_lines_are_refused(line, capsys):
     assert run(["kvm", *line.split()]) == 129
     assert capsys.readouterr().err.count("\n") == 1

@@ -11,6 +11,8 @@ import re
 from fnmatch import translate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.source_lines import ends_with
@@ -18,6 +20,7 @@ from perfpy.probing.definitions import KERNEL_GROUP, Definition, Planned, descri
 from perfpy.probing.grammar import glob_test, is_glob, parse_argument, without_parameters
 from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError, hint
 from perfpy.symbols.files.elf import DAMAGE
+from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.untrusted.files import UnsafeNameError, below, read_regular
 
 if TYPE_CHECKING:
@@ -64,7 +67,10 @@ class Resolver:
             self._program.symbols.flaw(damage_of(damage))
             raise ProbeError(f"the debug information of {self._program.path} is damaged: {damage}", errno.EINVAL) from None
         if not sites:
-            raise self._missing(point)
+            missing = self._missing(point)
+            # perf's status depends on what it would have needed the function for.
+            missing.exit_code = -errno.ENOENT & 0xFF if with_variables or point.is_return else missing.exit_code
+            raise missing
         return sites
 
     def _limited(self, sites: Iterable[Site], point: ProbePoint, with_variables: bool) -> list[Site]:
@@ -242,7 +248,7 @@ class Resolver:
     def names(self) -> Iterator[str]:
         """Yield the names of functions, for suggestions."""
         table = self._program.table
-        for row in range(len(table)):
+        for row in np.flatnonzero(table.symbols.type != STT_OBJECT).tolist():
             raw = table.raw_name(row)
             name = table.name(row) if raw.startswith((b"_Z", b"_R")) else raw.decode("utf-8", "surrogateescape")
             yield name.split("(", 1)[0].rsplit("::", 1)[-1]

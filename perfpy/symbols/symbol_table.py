@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -151,10 +152,20 @@ class SymbolTable:
             self._long_names += len(name)
         return name
 
+    def range_of(self, name: str) -> tuple[int, int] | None:
+        """Return the start and the end of the first symbol with a raw name, None without one."""
+        text = name.encode("utf-8", "surrogateescape")
+        named = np.zeros(len(self), bool)
+        for number, source in enumerate(self.symbols.sources):
+            offsets = [match.start() for match in re.finditer(re.escape(text) + rb"\0", source)]
+            named |= (self.symbols.source == number) & np.isin(self.symbols.name, offsets)
+        rows = np.flatnonzero(named)
+        return (int(self.symbols.start[rows[0]]), int(self.symbols.end[rows[0]])) if len(rows) else None
+
     def address_of(self, name: str) -> int | None:
-        """Return the start of the first symbol with a raw name. Visits every name."""
-        encoded_name = name.encode("utf-8", "surrogateescape")
-        return next((int(self.symbols.start[row]) for row in range(len(self)) if self.raw_name(row) == encoded_name), None)
+        """Return the start of the first symbol with a raw name, None without one."""
+        extent = self.range_of(name)
+        return extent[0] if extent else None
 
     def is_ifunc(self, row: int) -> bool:
         """Whether a symbol at the row's address is an IFUNC."""

@@ -22,7 +22,7 @@ from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols, ad
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -270,6 +270,12 @@ class Symbolizer:
         frames = self.resolve()
         symbol = int(frames.symbol[ids[0]])
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
+
+    def kernel_ranges(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Return the start and the end of symbols of the kernel, by name; those that it lacks are absent."""
+        kernel = self._timeline.kernel_dso
+        table = self._loader.table(kernel) if kernel >= 0 else None
+        return {name: extent for name in names if table is not None and (extent := table.range_of(name))}
 
     @property
     def kernel_code(self) -> str:

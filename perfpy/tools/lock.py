@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,7 +12,6 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
-from perfpy.untrusted.files import open_regular
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import one_line
 
@@ -150,13 +148,16 @@ def _rows(read: LockInput, options: LockReportOptions) -> tuple[list[LockRow], C
     waits = read.waits
     everything = np.ones(len(waits.tid), bool)
     if options.threads:
-        return make_rows(waits, waits.tid, everything), lambda row: read.comm(int(waits.tid[row.first]))
+        return in_order_of_keys(make_rows(waits, waits.tid, everything)), lambda row: read.comm(int(waits.tid[row.first]))
     names = read.lock_names(waits.lock.tolist())
     if not options.combine_locks:
-        return in_order_of_locks(make_rows(waits, waits.lock, everything)), lambda row: names[int(waits.lock[row.first])]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names[lock] for lock in waits.lock.tolist()))}
-    keys = np.array([numbers[names[lock]] for lock in waits.lock.tolist()], np.int64)
-    return make_rows(waits, keys, everything), lambda row: names[int(waits.lock[row.first])]
+        return in_order_of_keys(make_rows(waits, waits.lock, everything)), lambda row: names[int(waits.lock[row.first])]
+    first_row: dict[str, int] = {}  # a name -> the rank of the first of its locks
+    for row in in_order_of_keys(make_rows(waits, waits.lock, everything)):
+        first_row.setdefault(names[int(waits.lock[row.first])], len(first_row))
+    keys = np.array([first_row[names[lock]] for lock in waits.lock.tolist()], np.int64)
+    rows = sorted(make_rows(waits, keys, everything), key=lambda row: row.key)
+    return rows, lambda row: names[int(waits.lock[row.first])]
 
 
 class _ContentionTable:
@@ -194,14 +195,14 @@ class _ContentionTable:
         waits, options = self._waits, self._options
         chosen = self._chosen()
         if options.threads:
-            return make_rows(waits, waits.tid, chosen)
+            return in_order_of_keys(make_rows(waits, waits.tid, chosen))
         if options.lock_owner and waits.owner is not None:
             return make_rows(waits, waits.owner, chosen)
         if options.lock_addr:
-            return in_order_of_locks(make_rows(waits, waits.lock, chosen))
+            return in_order_of_keys(make_rows(waits, waits.lock, chosen))
         callers = self._callers
         keys = [] if callers is None else [callers.keys[which] for which in callers.which.tolist()]
-        return make_rows(waits, keys, chosen)
+        return in_order_of_keys(make_rows(waits, keys, chosen), _CALLER_KEY)
 
     def _chosen(self) -> NDArray[np.bool_]:
         """Return which waits the filters leave."""
@@ -297,9 +298,9 @@ def _debug_lines(total: int) -> Iterator[str]:
         yield from (f"{name:>11}: 0" for name in names)
 
 
-_MARKERS: Final = re.compile(rb"^([0-9a-fA-F]+) \w (__(?:sched|lock)_text_(?:start|end))$", re.MULTILINE)
-_LONGEST: Final = 1 << 26  # bytes of kallsyms
-_KALLSYMS: Final = "/proc/kallsyms"
+#: starts and ends of the kernel's text of mutexes and semaphores (with the scheduler's) and of spinlocks
+_SECTIONS: Final = ("__sched_text_start", "__sched_text_end", "__lock_text_start", "__lock_text_end")
+_TRACEPOINT_CODE: Final = ("__traceiter_contention_begin", "trace_contention_begin")
 
 
 class LockInput:
@@ -352,17 +353,14 @@ class LockInput:
         return dict(zip(distinct.tolist(), names, strict=True))
 
     def lock_text(self) -> LockText:
-        """Return the ranges of the kernel's lock functions."""
-        try:
-            with open_regular(self._options.kallsyms or _KALLSYMS, of_kernel=True) as file:
-                text = file.read(_LONGEST)
-        except OSError:
-            return LockText()
-        addresses_of = {name: int(address, 16) for address, name in _MARKERS.findall(text)}
+        """Return the ranges of the kernel's lock functions, of the scheduler and of the tracepoint, by the recording's symbols."""
+        extents = self.symbolizer.kernel_ranges((*_SECTIONS, *_TRACEPOINT_CODE))
         pairs = [
-            (addresses_of.get(b"__%s_text_start" % kind, 0), addresses_of.get(b"__%s_text_end" % kind, 0)) for kind in (b"sched", b"lock")
+            (extents[start][0], extents[end][0])
+            for start, end in zip(_SECTIONS[::2], _SECTIONS[1::2], strict=True)
+            if {start, end} <= extents.keys()
         ]
-        return LockText(tuple(pair for pair in pairs if pair[1] > pair[0]))
+        return LockText((*pairs, *(extents[name] for name in _TRACEPOINT_CODE if name in extents)))
 
 
 def chosen_fields(text: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
@@ -393,6 +391,7 @@ def print_table(lines: Iterable[str], options: LockOptions) -> None:
 
 _HASH: Final = 0x61C8864680B583EB  # hash_long of include/linux/hash.h
 _WORD: Final = (1 << 64) - 1
+_CALLER_KEY: Final = (1 << 32) - 1
 _BUCKET_SHIFT: Final = 52
 
 
@@ -464,9 +463,12 @@ def make_rows(waits: LockWaits, keys: Sequence[int] | NDArray[np.uint64] | NDArr
     return sorted(lock_rows, key=lambda row: row.first)
 
 
-def in_order_of_locks(rows: Iterable[LockRow]) -> list[LockRow]:
-    """Return rows by lock in perf's order of equal rows: that of its table of 4,096 buckets, new rows first in their bucket."""
-    return sorted(sorted(rows, key=lambda row: -row.first), key=lambda row: (row.key * _HASH & _WORD) >> _BUCKET_SHIFT)
+def in_order_of_keys(rows: Iterable[LockRow], mask: int = _WORD) -> list[LockRow]:
+    """Return rows in perf's order of equal rows: that of its table of 4,096 buckets, new rows first in their bucket.
+
+    mask: the bits of the keys that count; perf keeps 32 bits of those of callers.
+    """
+    return sorted(sorted(rows, key=lambda row: -row.first), key=lambda row: ((row.key & mask) * _HASH & _WORD) >> _BUCKET_SHIFT)
 
 
 def sorted_rows(rows: Iterable[LockRow], key: str) -> list[LockRow]:
@@ -478,7 +480,6 @@ def sorted_rows(rows: Iterable[LockRow], key: str) -> list[LockRow]:
 UNKNOWN: Final = "Unknown"
 _NONE: Final = -1
 _KERNEL_LEVEL: Final = ord("k")
-_MIX: Final = 0x61C8864680B583EB  # odd, so that different addresses stay different
 
 
 class LockText(NamedTuple):
@@ -554,7 +555,7 @@ def _caller(row: Sequence[int], symbolizer: Symbolizer, lock_text: LockText, ski
         frames.append((address, f"{function}+0x{offset:x}" if function else ""))
         if level < skip or (function and lock_text.has(address)):
             continue
-        key ^= address * _MIX & _WORD
+        key ^= address * _HASH & _WORD
         if not name and function and int(symbolizer.frames.level[frame]) == _KERNEL_LEVEL:
             name = f"{function}+0x{offset:x}"
     return name or UNKNOWN, key, frames

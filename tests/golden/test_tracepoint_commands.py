@@ -28,7 +28,6 @@ UNLIKE_PERF: Final = {
     r" timechart .*--highlight=1ms": "perf ignores the unit, so it highlights runs of a nanosecond and more",
     r"lock contention -o": "perf needs BPF for it",
     r"lock contention -v": "perf tells how it reads kallsyms",
-    r"lock contention -k contended": "perf orders equal callers by a hash",
     r"lock-many.* -Y rwsem:W": "perf counts filtered locks as bad ones",
     r"sched-rt\.data 7\.3 sched timehist --prio": "perf forgets switches that --prio leaves out, so the wait after them is unknown",
 }

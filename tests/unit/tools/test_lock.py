@@ -1,10 +1,11 @@
-"""Tests of `perfpy lock contention -o`."""
+"""Tests of `perfpy lock`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from perfpy.cli import run
+from perfpy.tools.lock import LockRow, in_order_of_keys
 from tests.builders.kernel_events import recording_of_locks
 from tests.builders.tracepoint_events import EventRecording
 
@@ -44,3 +45,36 @@ def test_a_recording_without_wakeups_names_the_line_that_records_them(tmp_path: 
 def test_one_kind_of_row_excludes_another(capsys: pytest.CaptureFixture[str]):
     assert run(["lock", "contention", "-o", "-t"]) == 129
     assert "-t, -l and -o exclude each other" in capsys.readouterr().err
+
+
+#: a kernel with a waiting function in the scheduler's text, between two that are no part of it
+_KALLSYMS = """\
+ffffffff81000000 T _text
+ffffffff81000010 t take_a_lock
+ffffffff81000100 T __sched_text_start
+ffffffff81000110 t wait_for_it
+ffffffff81000200 T __sched_text_end
+ffffffff81000210 T caller_of_wait
+ffffffff81000300 T __traceiter_contention_begin
+ffffffff81000400 T another
+"""
+
+
+def test_the_caller_is_outside_of_the_schedulers_text_of_the_recorded_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    recording = EventRecording(["lock:contention_begin", "lock:contention_end"], with_chains=True)
+    chain = tuple(0xFFFF_FFFF_8100_0000 + offset for offset in (0x310, 0x118, 0x218, 0x408))
+    recording.event("lock:contention_begin", 10**9, 5, 1, tid=100, chain=chain)
+    recording.event("lock:contention_end", 10**9 + 9, 5, 0, tid=100, chain=chain)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    (tmp_path / "kallsyms").write_text(_KALLSYMS)
+    line = ["lock", "contention", "--stack-skip", "0", "--kallsyms", str(tmp_path / "kallsyms"), "-i", str(tmp_path / "perf.data")]
+    assert run(line) == 0
+    assert capsys.readouterr().err.splitlines()[-1].endswith("spinlock   caller_of_wait+0x8")
+
+
+def test_equal_rows_have_the_order_of_perfs_buckets():
+    rows = [LockRow(key, first, 1, 1, 9, 9, 9) for first, key in enumerate((1, 2, 3, 2**40 | 1))]
+    # The keys times perf's constant begin with 0x61c, 0xc39, 0x255 and 0x174, of twelve bits.
+    assert [row.first for row in in_order_of_keys(rows)] == [3, 2, 0, 1]
+    # Callers are distinguished by 32 bits: the newer of two in one bucket comes first.
+    assert [row.first for row in in_order_of_keys(rows, 2**32 - 1)] == [2, 3, 0, 1]

@@ -108,7 +108,9 @@ class Control:
                 raise OSError(errno.EINVAL, "not a fifo")
         except OSError as error:
             self.close()
-            raise OutputFailedError(path, error.strerror or str(error), remedy="create the fifo first with mkfifo") from None
+            failure = OutputFailedError(path, error.strerror or str(error), remedy="create the fifo first with mkfifo")
+            failure.exit_code = UsageError.exit_code  # as perf's
+            raise failure from None
         return fd
 
     def fileno(self) -> int:

@@ -80,6 +80,12 @@ class Target(NamedTuple):
         return self.kind not in ("cpu", "system")
 
 
+class NoSuchThreadError(UsageError):
+    """A thread of --tid does not exist. perf notices when it opens the first event, and returns 255."""
+
+    exit_code = 255
+
+
 class OfflineCpuError(UsageError):
     """A requested CPU is offline. perf record returns -ENODEV as its status."""
 
@@ -234,7 +240,7 @@ def _existing(tids: Sequence[int], procfs: ProcFs | None) -> tuple[int, ...]:
     procfs = procfs or _procfs()
     for tid in tids:
         if procfs.status(tid) is None:
-            raise UsageError(f"--tid {tid}: no such thread")
+            raise NoSuchThreadError(f"--tid {tid}: no such thread")
     return tuple(tids)
 
 

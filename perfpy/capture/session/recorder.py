@@ -23,7 +23,7 @@ from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wak
 from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
 from perfpy.capture.synthesis import guest_kernels
-from perfpy.capture.targets import ANY, Target, Workload, resolve
+from perfpy.capture.targets import ANY, NoSuchThreadError, Target, Workload, resolve
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
@@ -249,7 +249,7 @@ class Recorder:
         try:
             target, warnings = resolve(requested, procfs=self._procfs)
         except UsageError as error:
-            if requested.pid or requested.tid:
+            if (requested.pid or requested.tid) and not isinstance(error, NoSuchThreadError):
                 error.exit_code = _NO_TASKS
             raise
         if requested.per_thread and requested.is_given and not target.has_tasks:

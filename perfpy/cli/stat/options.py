@@ -228,7 +228,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counters import CountingOptions
     from perfpy.capture.measurement import Plan, grouping_of
-    from perfpy.capture.targets import TargetOptions, resolve
+    from perfpy.capture.targets import NoSuchThreadError, TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
     mode = chosen_aggregation(options, no_aggr=options.no_aggr) or Aggregation.GLOBAL
@@ -236,6 +236,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
     every_thread = mode is Aggregation.THREAD and is_system_wide and not (options.pid or options.tid)
     try:
         target, warnings = resolve(options.fill(TargetOptions, all_cpus=is_system_wide), every_thread=every_thread, skip_offline=True)
+    except NoSuchThreadError:
+        raise
     except UsageError as error:
         _refuse(str(error))
     _print_warnings(options, warnings)
@@ -451,8 +453,10 @@ class StatOutput:
             file = open(self._name, mode, encoding="utf-8", errors="surrogateescape", opener=opener)  # noqa: SIM115  # closed by __exit__
             stream = _guard(file)
         except OSError as error:
-            where = self._name or f"descriptor {self.form.log_fd}"
-            raise OutputFailedError(where, error.strerror or str(error)) from None
+            failure = OutputFailedError(self._name or f"descriptor {self.form.log_fd}", error.strerror or str(error))
+            if self.form.log_fd:
+                failure.exit_code = RefusedOptionsError.exit_code
+            raise failure from None
         if not self.form.json:
             stream.write(f"# started on {time.ctime()}\n\n")
         return stream

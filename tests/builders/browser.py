@@ -193,6 +193,18 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left" if kind != "mouseMoved" else "none", buttons=buttons,
                   clickCount=1)  # fmt: skip
 
+    def difference(self, one: Path, other: Path) -> int:
+        """How many pixels of two pictures differ by more than the rounding of edges."""
+        self.call("Page.navigate", url="about:blank")
+        urls = [f"data:image/png;base64,{base64.b64encode(file.read_bytes()).decode()}" for file in (one, other)]
+        result: int = self.run(f"""Promise.all({json.dumps(urls)}.map(async url => {{
+          const image = await createImageBitmap(await (await fetch(url)).blob()), canvas = new OffscreenCanvas(image.width, image.height);
+          canvas.getContext('2d').drawImage(image, 0, 0);
+          return canvas.getContext('2d').getImageData(0, 0, image.width, image.height).data;
+        }})).then(([a, b]) => {{ let n = a.length === b.length ? 0 : 1e9;
+          for (let i = 0; i < a.length; i += 4) n += [0, 1, 2].some(k => Math.abs(a[i + k] - b[i + k]) > 24) ? 1 : 0; return n; }})""")
+        return result
+
     def picture(self, file: Path) -> None:
         """A screenshot."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))

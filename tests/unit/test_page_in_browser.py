@@ -209,7 +209,7 @@ def test_the_page_makes_no_requests(page: Browser) -> None:
         page.press(str(tab))
     page.press("1")
     page.focus("#graph")
-    page.press("ArrowUp")
+    page.press("ArrowDown")
     assert [url for url in page.requests if not url.startswith("file:")] == []
 
 
@@ -236,7 +236,7 @@ def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> Non
     assert page.text("#selected").startswith("30")  # of 3 s, as pixels go
     page.click("#tab-flame")
     page.focus("#graph")
-    page.press("ArrowUp")
+    page.press("ArrowDown")
     assert page.text("#about") == f"app: 100.00%, {page.text('#selected').split(' · ')[1]}"
     page.click("#whole")
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
@@ -384,7 +384,7 @@ def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:
     assert (rows["hot"], rows["nap"]) == (("50.00%", "0.00%"), ("0.00%", "100.00%"))
     page.click("#tab-flame")
     page.focus("#graph")
-    page.press("ArrowUp")
+    page.press("ArrowDown")
     assert page.text("#about") == "app: 50.00% of the CPU time, 5.000 s; 100.00% of the waits, 2.000 s"
 
 
@@ -397,24 +397,90 @@ def test_a_wait_counts_in_a_range_as_far_as_it_lies_in_it(page: Browser) -> None
 
 def test_layouts_keys_and_inverted_stacks(page: Browser) -> None:
     page.focus("#graph")
-    page.press("ArrowUp")
+    page.press("ArrowDown")
     assert page.text("#about") == "app: 50.00%, 5.000 s"
     page.press("ArrowRight")
     assert page.text("#about") == "db: 50.00%, 5.000 s"
-    page.press("ArrowUp")
+    page.press("ArrowDown")
     page.press("Enter")
     assert page.text("#about") == "serve (app): 50.00%, 5.000 s"
     page.press("Escape")
-    page.choose("#layout", "downwards")
+    page.choose("#layout", "upwards")
     page.focus("#graph")
-    page.press("ArrowDown")
+    page.press("ArrowUp")
     assert page.text("#about") == "app: 50.00%, 5.000 s"
     page.choose("#root", "innermost functions")
     page.focus("#graph")
-    page.press("ArrowDown")
+    page.press("ArrowUp")
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
-    page.press("ArrowDown")
+    page.press("ArrowUp")
     assert page.text("#about") == "main (app): 50.00%, 5.000 s"
+
+
+def drawn_rows(browser: Browser) -> int:
+    """The rows of the flame graph that have a colour at its left edge."""
+    script = """(() => { const c = document.querySelector('#graph'), p = c.getContext('2d').getImageData(2, 0, 1, c.height).data;
+      let rows = 0; for (let y = 1; y < c.height; y++) if (p[4 * y + 3] && !p[4 * y - 1]) rows++; return rows; })()"""
+    result: int = browser.run(script)
+    return result
+
+
+@pytest.mark.parametrize(("width", "height", "least"), [(3840, 2160, 27), (1440, 900, 27), (1024, 600, 18)])
+def test_rows_of_the_graph_are_as_high_as_fills_the_room(page: Browser, width: int, height: int, least: int) -> None:
+    page.size(width, height)
+    page.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    assert page.run("parseFloat(document.querySelector('#graph').parentElement.style.height)") >= 4 * least  # all, app, main, hot
+    box, graph = page.box("#graph-box"), page.box("#graph")
+    assert graph[1] - box[1] < 8  # at the top: downwards
+    assert drawn_rows(page) == 4
+    if height == 600:
+        assert box[3] > 200
+    page.size(1200, 900)
+
+
+def test_deep_stacks_need_no_larger_canvas_than_the_window(browser: Browser, tmp_path: Path) -> None:
+    """Browsers draw nothing on canvases of more than 16 to 64 thousand pixels."""
+    deep = ";".join(f"f{number}" for number in range(2000))
+    file = tmp_path / "deep.html"
+    file.write_text(render([timed_stacks([At(f"app;{deep}", at * MS, MS) for at in range(1, 9)])], PageText("deep")), encoding="utf-8")
+    browser.open(file)
+    for tab, canvas in (("flame", "graph"), ("chart", "chart")):
+        browser.click(f"#tab-{tab}")
+        element = f"document.querySelector('#{canvas}')"
+        assert browser.run(f"{element}.parentElement.clientHeight") > 36_000
+        assert browser.run(f"{element}.height") <= 900
+        before = browser.run(f"{element}.toDataURL()")
+        browser.run(f"{element}.closest('.box').scrollTop = 30000")
+        browser.until(f"{element}.toDataURL() !== {before!r}")
+    browser.click("#tab-flame")
+    browser.run("document.querySelector('#graph-box').scrollTop = 0")
+    browser.focus("#graph")
+    for _ in range(60):
+        browser.press("ArrowDown")
+    assert browser.text("#about").startswith("f58 (")
+    assert browser.run("document.querySelector('#graph-box').scrollTop") > 300
+    assert not browser.errors
+
+
+def test_recursion_is_merged_into_one_frame(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "recursion.html"
+    samples = [At("app;main;walk;walk;walk;leaf", 10 * MS, 10 * MS), At("app;main;walk;visit;walk;other", 20 * MS, 10 * MS)]
+    file.write_text(render([timed_stacks(samples)], PageText("recursion")), encoding="utf-8")
+    browser.open(file)
+    browser.click("#merged")
+    assert browser.run("document.querySelector('#merged').getAttribute('aria-pressed')") == "true"
+    browser.focus("#graph")
+    for name in ("app", "main", "walk"):
+        browser.press("ArrowDown")
+        assert browser.text("#about").startswith(f"{name}"), name
+    shown = set()
+    for key in ("ArrowDown", "ArrowLeft", "ArrowRight"):
+        browser.press(key)
+        shown.add(browser.text("#about"))
+    assert shown == {"leaf (app): 50.00%, 10.000 ms", "other (app): 50.00%, 10.000 ms"}  # visit only led back to walk
+    browser.click("#merged")
+    browser.click("#tab-tree")
+    assert len(tree_rows(browser)) > 4
 
 
 def test_callers_and_callees_of_a_function(page: Browser) -> None:
@@ -438,7 +504,7 @@ def test_callers_and_callees_of_a_function(page: Browser) -> None:
 
 def test_a_function_in_the_graph_is_opened_by_a_key(page: Browser) -> None:
     page.focus("#graph")
-    for key in ("ArrowUp", "ArrowUp", "ArrowUp", "s"):
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "s"):
         page.press(key)
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
     assert not is_hidden(page, "#view-sandwich")
@@ -544,6 +610,58 @@ def test_a_view_has_an_address(page: Browser, one: Path) -> None:
     page.run("location.hash = '#thread=99&process=12345&inside=100000&chosen=-4&tab=x&range=9-1&event=nope&category=77'")
     page.until("document.querySelectorAll('#chips .chip').length === 0")
     page.run("location.hash = ''")
+
+
+#: what a person does, and the parts of the address that it makes
+SCREENS = {
+    "flame": (
+        ["#graph ArrowDown ArrowDown Enter", "#root=innermost functions", "#graph ArrowDown Enter"],
+        ["root=inner", "zoom=", "chosen="],
+    ),
+    "upwards": (
+        ["#layout=upwards", "click #merged", "#theme=dark", "click #panel"],
+        ["layout=flame", "recursion=merged", "theme=dark", "panel="],
+    ),
+    "tree": (["click #tab-tree", "#call-tree tbody tr ArrowDown ArrowRight ArrowDown"], ["tab=tree", "open="]),
+    "functions": (["click #tab-functions", "click #functions th:nth-child(2) button", "find hot"], ["sort=charged", "find=hot"]),
+    "chart": (["click #tab-chart", "#chart-thread=db 8/9"], ["strand="]),
+    "heat": (["click #tab-heat", "#column=0.1 s"], ["column=0.1"]),
+    "code": (["click #tab-code", "#code-kind=instructions", "#code-function=50.00% /src/main.c"], ["code=file", "codeKind="]),
+    "range": (["drag", "click #zoom", "drag", "#category=libraries"], ["range=", "shown=", "category="]),
+}
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_link_shows_the_same_screen(page: Browser, one: Path, screen: str, tmp_path: Path) -> None:
+    steps, parts = SCREENS[screen]
+    for step in steps:
+        target, _, value = step.partition("=")
+        if step == "drag":
+            page.drag("#activity", (0.2, 0.5), (0.7, 0.5))
+        elif value:
+            page.choose(target, value)
+        elif step.startswith("click "):
+            page.run(f"document.querySelector('{step[6:]}').click()")
+        elif step.startswith("find "):
+            page.type("#search", step[5:])
+        else:
+            words = step.split()
+            keys = [word for word in words if word.startswith("Arrow") or word == "Enter"]
+            page.focus(" ".join(words[: -len(keys)]))
+            for key in keys:
+                page.press(key)
+    link = page.run("location.href")
+    assert all(part in link for part in parts), link
+    for name in ("shown", "reopened"):
+        page.mouse("mouseMoved", 5, 5, 0)
+        page.run("document.activeElement.blur(); for (const id of ['about', 'heat-about']) document.getElementById(id).textContent = ''")
+        page.run("new Promise(done => setTimeout(() => requestAnimationFrame(() => setTimeout(done, 50)), 250))")
+        page.picture(tmp_path / name)
+        page.call("Page.navigate", url="about:blank")
+        page.call("Page.navigate", url=link)
+        page.until("document.readyState === 'complete' && !!document.body && !!document.body.dataset.ready")
+    assert page.difference(tmp_path / "shown", tmp_path / "reopened") == 0
+    page.open(one)
 
 
 def test_views_are_copied_as_text(page: Browser) -> None:
@@ -783,7 +901,7 @@ def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> N
     browser.click("#tab-flame")
     assert browser.text("#change-legend").startswith("orange: more in the second recording")
     browser.focus("#graph")
-    browser.press("ArrowUp")
+    browser.press("ArrowDown")
     assert browser.text("#about") == "app: 100.00% before, 100.00% after, 0.00%"
     browser.choose("#lanes", "CPUs")
     assert browser.texts(".track-name") == ["before: CPU 0", "after: CPU 0"]
@@ -812,7 +930,7 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     browser.open(file)
     markup = "onerror=owned()"
     browser.focus("#graph")
-    for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
+    for key in ("ArrowDown", "ArrowDown", "Enter", "s"):
         browser.press(key)
     browser.run("document.querySelector('#search').value = 'onerror'; document.querySelector('#search').dispatchEvent(new Event('input'))")
     for tab in ("tree", "callers", "functions", "sandwich", "chart", "marks", "heat", "code"):

@@ -125,6 +125,13 @@ def test_own_code_only_includes_the_weight_of_callees() -> None:
     assert len(form("all")) == 14
 
 
+def test_merged_recursion_moves_weights_to_the_outermost_frame() -> None:
+    data = profile_data([[stacks("sh;main;f;f;g;f 5\nsh;main;f;g 2\nsh;main;g;h;g;h 3")]])
+    text = "merged(formOf(profile.tree, profile.names, 'all', endsOf(profile)), profile.names.length)"
+    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({text})"
+    assert sorted(node(lines(tree), data)) == [[1, "sh", 10], [2, "main", 10], [3, "f", 7], [3, "g", 3], [4, "g", 2], [4, "h", 3]]
+
+
 def test_a_call_tree_opens_inwards_and_outwards() -> None:
     data = profile_data([[stacks(FOLDED)]])
     rows = "rows => rows.map(row => [profile.names[row.name][0], row.sum[0]])"

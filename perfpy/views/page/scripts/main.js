@@ -2,10 +2,11 @@
 
 import { KERNEL } from "./model/categories.js";
 import { inWorker, loaded } from "./model/loading.js";
+import { merged } from "./model/forms.js";
 import { Detail } from "./model/detail.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
-import { fragmentOf, stateOf } from "./model/permalink.js";
+import { stateOf } from "./model/permalink.js";
 import { collect, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
@@ -17,7 +18,7 @@ import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
-import { connect, sayRange, theme } from "./views/controls.js";
+import { connect, keepAddress, readAddress, sayRange } from "./views/controls.js";
 import { chunkOf, pause } from "./views/elements.js";
 import { copy, nothing, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
@@ -28,6 +29,8 @@ import { Tracks } from "./views/tracks.js";
 
 const $ = id => document.getElementById(id);
 /* the state without filters, search and selection */
+/* what of the state does not change the time line */
+const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "column", "sort", "open", "code", "codeKind"];
 const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, shown: null, find: "", chosen: null };
 
 class Page {
@@ -50,21 +53,26 @@ class Page {
     const choose = f => this.choose(f), chosen = () => this.state.chosen, say = text => { $("about").textContent = text; };
     const look = () => ({ names: profile.names, dark: this.isDark(), hits: this.hits });
     const frames = { label: (tree, i) => this.label(tree, i), describe: (tree, i) => this.describe(tree, i), say,
-      focused: view => { const f = view.tree.name[view.focus]; if (f >= 0) this.choose(f); }, choose: f => this.sandwich(f) };
+      focused: view => {
+        if (view === this.graph) this.state.zoom = view.path.join(".");
+        const f = view.tree.name[view.focus];
+        if (f >= 0) this.choose(f); else keepAddress(this);
+      }, choose: f => this.sandwich(f) };
     const time = { shown: () => this.shown, selected: () => this.state.range, select: (range, moving) => this.select(range, moving) };
     this.graph = new FlameView($("graph"), $("graph-box"), frames, look);
     this.above = new FlameView($("above"), $("above-box"), frames, look);
     this.below = new FlameView($("below"), $("below-box"), frames, look);
     this.below.upwards = false;
     const rows = { short, choose, chosen, hits, pattern, dark };
-    this.tree = new CallTree($("call-tree"), rows, inwards);
+    this.tree = new CallTree($("call-tree"), { ...rows, opened: open => { this.state.open = open; keepAddress(this); } }, inwards);
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
-    this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f] });
+    this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
+      sorted: sort => { this.state.sort = sort; keepAddress(this); } });
     this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose });
     const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip",
       hottest: "code-hottest", before: "code-before", after: "code-after" };
     this.code = new CodeView(Object.fromEntries(Object.entries(codeParts).map(([key, id]) => [key, $(id)])), profile.code, profile.files,
-      { changed: part => { Object.assign(this.state, part); this.keepAddress(); } });
+      { changed: part => { Object.assign(this.state, part); keepAddress(this); } });
     this.heat = new HeatMap($("heat"), { ...time, say: text => { $("heat-about").textContent = text; } });
     this.marks = new MarksTable({ table: $("marks"), kinds: $("kinds"), more: $("more-marks") }, {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
@@ -80,7 +88,7 @@ class Page {
       pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
     const lengths = columnsFor(profile.last * profile.tick / 1e9);
     $("column").replaceChildren(...lengths.map(length => new Option(`${length} s`, length)));
-    $("column").value = String(lengths.includes(1) ? 1 : lengths[0]);
+    this.columns = lengths;
     $("chart-thread").replaceChildren(new Option("busiest", ""), ...profile.threads.map((thread, i) => new Option(taskName(thread), i)));
   }
 
@@ -125,11 +133,15 @@ class Page {
   /* Change the state, and all that follows from it. */
   change(part) {
     this.state = { ...this.state, ...part };
-    this.keepAddress();
-    this.refresh({ lanes: Object.keys(part).some(key => !["range", "tab", "form", "chosen", "layout"].includes(key)), keep: !("event" in part) });
+    keepAddress(this);
+    this.refresh({ lanes: Object.keys(part).some(key => !OF_VIEWS.includes(key)), keep: !("event" in part) });
   }
 
-  form(kind = this.state.form) { return this.forms.get(kind); }
+  form() {
+    const { form, recursion } = this.state, key = recursion === "merged" ? `${form} merged` : form;
+    if (!this.forms.has(key)) this.forms.set(key, merged(this.forms.get(form), this.profile.names.length));
+    return this.forms.get(key);
+  }
 
   /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
   refresh({ lanes = true, moving = false, keep = true } = {}) {
@@ -137,7 +149,7 @@ class Page {
     const { own, samples, all } = collect(this.profile, this.choice()), form = this.form();
     this.own = own;
     this.counted = { samples, all };
-    this.weighed = weighed(form, form.n === own[0].length && this.state.form === "all" ? own : regrouped(own, form.of, form.n), kindOf(this.profile, this.event));
+    this.weighed = weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), kindOf(this.profile, this.event));
     this.inner = this.ofFunctions = null;
     this.showView(keep);
     if (!moving) {
@@ -175,17 +187,25 @@ class Page {
       $(one.getAttribute("aria-controls")).hidden = !isOn;
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
-      functions: () => this.table.load(...this.functions()), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
-      code: () => this.weighCode(), heat: () => { if (this.profile.last) this.heat.load(this.profile, this.choice(null), Number($("column").value)); } };
+      functions: () => this.table.load(...this.functions(), this.state.sort), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
+      code: () => this.weighCode(), heat: () => this.showHeat() };
     draw[tab]();
   }
 
-  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.form("all"), kindOf(this.profile, this.event)); }
+  showHeat() {
+    const { columns } = this, column = columns.includes(this.state.column) ? this.state.column : columns.includes(1) ? 1 : columns[0];
+    $("column").value = String(column);
+    if (this.profile.last) this.heat.load(this.profile, this.choice(null), column);
+  }
+
+  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.forms.get("all"), kindOf(this.profile, this.event)); }
 
   showFlame(keep) {
     this.graph.upwards = this.state.layout === "flame";
-    $("layout").value = this.state.layout;
-    this.graph.show($("root").value === "inner" ? this.inner ||= inverted(this.weighed) : this.weighed, keep);
+    for (const key of ["layout", "root"]) $(key).value = this.state[key];
+    $("merged").setAttribute("aria-pressed", String(this.state.recursion === "merged"));
+    this.graph.show(this.state.root === "inner" ? this.inner ||= inverted(this.weighed) : this.weighed, keep);
+    if (!keep && this.state.zoom) this.graph.zoomToPath(this.state.zoom.split(".").map(Number));
   }
 
   showSandwich() {
@@ -201,8 +221,8 @@ class Page {
 
   showChart() {
     if (!this.profile.last || !this.profile.threads.length) return;
-    const wanted = $("chart-thread").value, choice = this.choice();
-    const thread = wanted !== "" ? Number(wanted) : this.state.thread ?? busiestThread(this.profile, { ...choice, range: null });
+    const { strand } = this.state, choice = this.choice(), thread = strand ?? this.state.thread ?? busiestThread(this.profile, { ...choice, range: null });
+    $("chart-thread").value = strand === null ? "" : String(strand);
     $("chart-thread").options[0].textContent = `busiest: ${taskName(this.profile.threads[thread])}`;
     this.chart.load(this.profile, choice, this.form(), thread);
   }
@@ -244,7 +264,7 @@ class Page {
     if (!moving) {
       cancelAnimationFrame(this.waiting);
       this.waiting = 0;
-      this.keepAddress();
+      keepAddress(this);
       this.refresh({ lanes: false });
       return;
     }
@@ -252,19 +272,19 @@ class Page {
     this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.refresh({ lanes: false, moving: true }); });
   }
 
-  choose(f) {
+  choose(f, showsCode = true) {
     this.state.chosen = f;
-    this.keepAddress();
+    keepAddress(this);
     if (f !== null) this.weighCode();
     this.details.show(this.functions(), f);
     for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
-    if (f !== null) this.showCode(f);
+    if (f !== null && showsCode) this.showCode(f);
   }
 
   showCode(f) {
     this.code.show(...this.profile.names[f]);
     Object.assign(this.state, { code: this.code.choice.value });
-    this.keepAddress();
+    keepAddress(this);
   }
 
   sandwich(f) {
@@ -272,12 +292,16 @@ class Page {
     this.change({ tab: "sandwich" });
   }
 
-  search(text) {
-    this.state.find = text;
+  find(text) {
     this.pattern = patternOf(text);
     this.hits = this.toolbar.hits(this.pattern);
     this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
-    this.keepAddress();
+  }
+
+  search(text) {
+    this.state.find = text;
+    this.find(text);
+    keepAddress(this);
     if (this.tracks.activity) this.tracks.search(this.hitNodes, this.markRows(null));
     this.drawView();
     this.saySelected();
@@ -301,29 +325,6 @@ class Page {
 
   async said(done, text) { $("about").textContent = await done ? `${text}.` : "The browser does not let the page use the clipboard."; }
 
-  /* ---- the address ---- */
-
-  keepAddress() {
-    const seconds = range => range && range.map(tick => tick * this.profile.tick / 1e9);
-    const fragment = fragmentOf({ ...this.state, range: seconds(this.state.range), shown: seconds(this.state.shown) });
-    if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
-  }
-
-  readAddress() {
-    const ticks = range => range && range.map(at => Math.min(this.all[1], at * 1e9 / this.profile.tick)), given = this.toolbar.checked(stateOf(location.hash));
-    this.state = { ...given, range: ticks(given.range), shown: ticks(given.shown) };
-    /* in a narrow window the page scrolls, and a graph is read from its top */
-    if (!location.hash.includes("layout=") && window.innerWidth < 800) this.state.layout = "icicle";
-    $("search").value = this.state.find;
-    $("lanes").value = this.lanes();
-    this.pattern = patternOf(this.state.find);
-    this.hits = this.toolbar.hits(this.pattern);
-    this.hitNodes = this.hits && nodesUnder(this.profile.tree, this.hits);
-    if (!this.code.isEmpty) this.code.restore(this.state);
-    if (this.profile.events.length) this.refresh({ lanes: false, keep: false });
-    if (this.state.chosen !== null && this.profile.events.length) this.choose(this.state.chosen);
-  }
-
   redraw() {
     if (!this.profile.events.length) return;
     this.tracks.legends && this.tracks.activity && this.tracks.legends();
@@ -346,8 +347,7 @@ class Page {
     $("tab-code").hidden = this.code.isEmpty;
     for (const one of document.querySelectorAll(".tasks")) one.hidden = !tasks;
     $("lanes").parentElement.hidden = !this.hasCpus;
-    theme();
-    this.readAddress();
+    readAddress(this);
     if (!profile.events.length) {
       $("empty").hidden = false;
       $("empty").querySelector("span").textContent = nothing(profile);

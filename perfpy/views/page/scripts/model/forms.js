@@ -68,6 +68,20 @@ export function formOf(tree, names, form, ends) {
   return { ...grown, of: to.map(node => grown.of[node]) };
 }
 
+/* A form in which a function that is on its own stack again is one with its outermost frame, as if it had not called itself, nor what lies between. */
+export function merged(form, names) {
+  const forest = new Forest(form.n), to = new Int32Array(form.n), outer = new Int32Array(names).fill(-1), open = [];
+  for (let i = 1; i < form.n; i++) {
+    const f = form.name[i];
+    while (open.length >= form.depth[i]) { const [closed, before] = open.pop(); outer[closed] = before; }
+    open.push([f, outer[f]]);
+    to[i] = outer[f] >= 0 ? outer[f] : forest.node(to[form.parent[i]], f);
+    outer[f] = to[i];
+  }
+  const grown = forest.finished();
+  return { ...grown, of: form.of.map(node => grown.of[to[node]]) };
+}
+
 /* The nodes at which samples of any event end: a byte each. */
 export function endsOf(profile) {
   const ends = new Uint8Array(profile.tree.n);

@@ -1,17 +1,20 @@
 /* What a view shows <-> the fragment of the page's address. Values from a fragment are only numbers, words of a list, and a text to search for. */
 
+const LONGEST = 4000; /* characters */
 /* key -> [default, kind]; a kind is a list of words, "number", "range" (two numbers) or "text" */
 const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"];
 export const FIELDS = {
   tab: ["flame", TABS], event: [null, "text"], commands: [null, "text"], process: [null, "number"], group: [null, "text"], thread: [null, "number"], cpu: [null, "number"],
   module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"],
-  form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["flame", ["flame", "icicle"]],
+  form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["icicle", ["icicle", "flame"]],
+  root: ["outer", ["outer", "inner"]], recursion: ["all", ["all", "merged"]], zoom: ["", "text"], theme: ["auto", ["auto", "light", "dark"]], panel: ["open", ["open", "closed"]],
+  strand: [null, "number"], column: [null, "number"], sort: [null, "text"], open: ["", "text"],
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 
 function readValue(text, kind, fallback) {
   if (Array.isArray(kind)) return kind.includes(text) ? text : fallback;
-  if (kind === "text") return text.slice(0, 1000);
+  if (kind === "text") return text.slice(0, LONGEST);
   const numbers = text.split("-").map(one => one === "" ? NaN : Number(one));
   if (kind === "number") return numbers.length === 1 && Number.isFinite(numbers[0]) ? numbers[0] : fallback;
   return numbers.length === 2 && numbers[0] >= 0 && numbers[1] > numbers[0] && Number.isFinite(numbers[1]) ? numbers : fallback;

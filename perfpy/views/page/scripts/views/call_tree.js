@@ -33,7 +33,7 @@ export function outwards(tree, row) {
 const ordered = rows => rows.sort((a, b) => b.size - a.size).filter(row => row.size >= LEAST).slice(0, MOST);
 
 export class CallTree {
-  /* told: {short(f), choose(f), chosen(), hits(), pattern(), dark()}; below: inwards or outwards */
+  /* told: {short(f), choose(f), chosen(), hits(), pattern(), dark(), opened(text)?}; below: inwards or outwards */
   constructor(table, told, below) {
     Object.assign(this, { table, told, below, tree: null, rows: [], open: new Set(), cursor: 0 });
     table.tBodies[0].addEventListener("keydown", event => this.key(event));
@@ -46,22 +46,31 @@ export class CallTree {
     for (let i = 0; i < this.rows.length && this.rows.length < 2000; i++) {
       const row = this.rows[i];
       if (row.isOpen) continue;
-      if (this.open.has(row.path) || (first && this.below === inwards && i === 0)) this.expand(i, first);
+      if (this.open.has(row.path) || (first && this.below === inwards && i === 0)) this.expand(i, first, !this.isRestored);
     }
+    this.isRestored = false;
     this.cursor = Math.min(this.cursor, Math.max(0, this.rows.length - 1));
     this.draw();
   }
 
   placed(row, level, path) { return { ...row, level, path: `${path}/${row.name}`, isOpen: false }; }
 
+  /* Open the rows that the text of an address names, in place of the hottest ones. */
+  restore(text) {
+    this.open = new Set(text.split(",").filter(Boolean));
+    this.isRestored = this.open.size > 0;
+  }
+
+  keep() { if (this.told.opened) this.told.opened([...this.open].join(",")); }
+
   /* Open a row, and what only passes through: rows with one child of nearly all its weight. */
-  expand(i, hottest = false) {
+  expand(i, hottest = false, passes = true) {
     const row = this.rows[i];
     row.isOpen = true;
     this.open.add(row.path);
     const children = this.below(this.tree, row).map(child => this.placed(child, row.level + 1, row.path));
     this.rows.splice(i + 1, 0, ...children);
-    if (children.length && children[0].size >= (hottest ? 0.5 : PASSES_THROUGH) * row.size && row.level < 60) this.expand(i + 1, hottest);
+    if (passes && children.length && children[0].size >= (hottest ? 0.5 : PASSES_THROUGH) * row.size && row.level < 60) this.expand(i + 1, hottest);
   }
 
   fold(i) {
@@ -78,6 +87,7 @@ export class CallTree {
   toggle(i) {
     if (this.rows[i].isOpen) this.fold(i); else if (this.hasRowsBelow(this.rows[i])) this.expand(i);
     this.cursor = i;
+    this.keep();
     this.draw();
   }
 
@@ -145,6 +155,7 @@ export class CallTree {
     else return;
     event.preventDefault();
     event.stopPropagation();
+    this.keep();
     this.told.choose(this.rows[this.cursor].name);
     this.draw();
     this.focus();

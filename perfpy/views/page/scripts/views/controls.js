@@ -1,5 +1,6 @@
 /* What buttons, fields and keys do. */
 
+import { fragmentOf, stateOf } from "../model/permalink.js";
 import { copy } from "./headline.js";
 
 const $ = id => document.getElementById(id);
@@ -8,19 +9,21 @@ export function connect(page) {
   const toggled = (button, box) => () => { $(box).hidden = !$(box).hidden; $(button).setAttribute("aria-expanded", String(!$(box).hidden)); };
   $("filter").onclick = toggled("filter", "filter-box");
   $("clear").onclick = $("clear-empty").onclick = () => page.clear();
-  $("theme").onchange = () => { theme(); page.redraw(); };
-  matchMedia("(prefers-color-scheme: dark)").onchange = () => { theme(); page.redraw(); };
+  $("theme").onchange = () => { page.state.theme = $("theme").value; keepAddress(page); theme(page); page.redraw(); };
+  matchMedia("(prefers-color-scheme: dark)").onchange = () => { theme(page); page.redraw(); };
   $("lanes").onchange = () => page.change({ lanes: $("lanes").value });
-  $("column").onchange = $("chart-thread").onchange = () => page.showView();
+  $("column").onchange = () => page.change({ column: Number($("column").value) });
+  $("chart-thread").onchange = () => page.change({ strand: $("chart-thread").value === "" ? null : Number($("chart-thread").value) });
   $("from").onchange = $("to").onchange = () => typedRange(page);
   $("zoom").onclick = () => zoomTime(page);
   $("whole").onclick = () => page.change({ shown: null, range: null });
   $("layout").onchange = () => page.change({ layout: $("layout").value });
-  $("root").onchange = () => page.showFlame(false);
+  $("root").onchange = () => { page.change({ root: $("root").value, zoom: "" }); page.showFlame(false); };
+  $("merged").onclick = () => page.change({ recursion: page.state.recursion === "merged" ? "all" : "merged" });
   $("reset").onclick = () => page.graph.tree && page.graph.zoomTo(0);
   $("copy").onclick = () => page.copyView();
   $("link").onclick = () => page.said(copy(location.href), "Copied the address of this view");
-  $("panel").onclick = () => { $("details").hidden = !$("details").hidden; $("panel").setAttribute("aria-pressed", String(!$("details").hidden)); page.redraw(); };
+  $("panel").onclick = () => { page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw(); };
   for (const one of $("tabs").children) one.onclick = () => page.change({ tab: one.id.slice(4) });
   for (const one of $("forms").children) one.onclick = () => page.change({ form: one.dataset.form });
   const step = (box, select) => event => {
@@ -34,7 +37,7 @@ export function connect(page) {
   $("tabs").onkeydown = step($("tabs"), one => one.click());
   $("forms").onkeydown = step($("forms"), one => one.click());
   document.onkeydown = event => key(page, event);
-  window.onhashchange = () => page.readAddress();
+  window.onhashchange = () => readAddress(page);
   let resized = 0;
   window.onresize = () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(() => { page.loadTimes(); page.redraw(); }); };
 }
@@ -68,9 +71,39 @@ function undo(page) {
   else if (page.state.shown) page.change({ shown: null });
 }
 
-export function theme() {
-  const wanted = $("theme").value, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+function showPanel(page) {
+  $("details").hidden = page.state.panel === "closed";
+  $("panel").setAttribute("aria-pressed", String(!$("details").hidden));
+}
+
+function theme(page) {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches, { theme: wanted } = page.state;
+  $("theme").value = wanted;
   document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
+}
+
+/* All of the state is in the address, so that a link shows the same screen. */
+export function keepAddress(page) {
+  const { state, profile } = page, seconds = range => range && range.map(tick => tick * profile.tick / 1e9);
+  const fragment = fragmentOf({ ...state, range: seconds(state.range), shown: seconds(state.shown) });
+  if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+}
+
+export function readAddress(page) {
+  const { profile, toolbar } = page, [, end] = page.all, ticks = range => range && range.map(at => Math.min(end, at * 1e9 / profile.tick));
+  const given = toolbar.checked(stateOf(location.hash));
+  page.state = { ...given, range: ticks(given.range), shown: ticks(given.shown) };
+  theme(page);
+  showPanel(page);
+  $("search").value = page.state.find;
+  $("lanes").value = page.lanes();
+  page.find(page.state.find);
+  page.tree.restore(page.state.open);
+  if (!page.code.isEmpty) page.code.restore(page.state);
+  if (!profile.events.length) return;
+  const { code } = page.state;
+  page.refresh({ lanes: false, keep: false });
+  if (page.state.chosen !== null) page.choose(page.state.chosen, code === null);
 }
 
 export function sayRange(page) {

@@ -24,6 +24,20 @@ export function prepared(canvas, height, width = canvas.clientWidth || 800) {
   return [pen, width];
 }
 
+/* How high a box can show its contents: as it is where the window holds all parts, else a share of the window, below which the page scrolls. */
+export function roomOf(box) {
+  const style = getComputedStyle(box), pads = parseFloat(style.paddingTop) + parseFloat(style.paddingBottom);
+  return matchMedia("(min-width: 800px) and (min-height: 560px)").matches ? box.clientHeight - pads : 0.7 * window.innerHeight;
+}
+
+/* A canvas no higher than its box, which stays in view while a picture of any height is scrolled: {pen, width, height, top: of what is in view}.
+   Browsers have no canvases of more than 16 to 64 thousand pixels. */
+export function windowed(canvas, box, whole) {
+  const height = Math.max(1, Math.min(whole, Math.ceil(roomOf(box)))), [pen, width] = prepared(canvas, height);
+  canvas.parentElement.style.height = `${whole}px`;
+  return { pen, width, height, top: Math.max(0, Math.min(box.scrollTop, whole - height)) };
+}
+
 /* The colours of the style sheet. */
 export function inks() {
   const style = getComputedStyle(document.documentElement);

@@ -1,15 +1,18 @@
 /* A tree of stacks drawn on a canvas, with keys and mouse. */
 
-import { INK, colour, waitingPart } from "../model/categories.js";
+import { INK, OWN, colour, waitingPart } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
-import { calm, fitted, inks, prepared } from "./elements.js";
+import { calm, fitted, inks, roomOf, windowed } from "./elements.js";
 
-const ROW = 20, SMALLEST = 0.4, ZOOM = 160; /* ms */
+/* rows are as high as fills the room, from LOW to HIGH pixels; MATTERS: the share of the width that a row fills to count for that */
+const LOW = 18, HIGH = 28, MATTERS = 0.01, SMALLEST = 0.4, ZOOM = 160; /* ms */
 
 export class FlameView {
   /* told: {describe(tree, node), label(tree, node), say(text), focused(view), choose(name)}; look: () => see model/categories.js */
   constructor(canvas, box, told, look) {
-    Object.assign(this, { canvas, box, told, look, boxes: [], tree: null, zoom: 0, focus: 0, upwards: true, view: [0, 1], hover: -1 });
+    Object.assign(this, { canvas, box, told, look, boxes: [], tree: null, zoom: 0, focus: 0, upwards: true, view: [0, 1], hover: -1, row: LOW, rows: 3 });
+    box.onscroll = () => this.draw();
+    new ResizeObserver(() => this.draw()).observe(box);
     canvas.onpointermove = event => this.pointed(event);
     canvas.onpointerleave = () => this.hovered(-1);
     canvas.onclick = event => { const i = this.nodeAt(event); if (i >= 0) this.zoomTo(i); };
@@ -51,26 +54,38 @@ export class FlameView {
     }
   }
 
+  /* Counts the rows, and makes those that matter as high as fills the room. */
+  measure(width) {
+    const filled = [];
+    this.shown(width, (i, x, w, row) => { filled[row] = (filled[row] || 0) + w; });
+    this.rows = Math.max(3, filled.length);
+    const matter = filled.reduce((count, w) => count + (w >= MATTERS * width ? 1 : 0), 0);
+    this.row = Math.max(LOW, Math.min(HIGH, Math.floor(roomOf(this.box) / Math.max(1, matter + 1))));
+  }
+
+  /* Where a row is in the whole graph, in pixels from its top. */
+  topOf(row) { return this.upwards ? (this.rows - row - 1) * this.row + 1 : row * this.row + 1; }
+
   draw() {
     if (!this.tree || !this.canvas.clientWidth) return;
     const width = this.canvas.clientWidth, look = this.look();
-    let rows = 0;
-    this.shown(width, (i, x, w, row) => { if (row >= rows) rows = row + 1; });
-    const height = Math.max(3, rows) * ROW + 2, [pen] = prepared(this.canvas, height);
-    pen.font = "12px ui-monospace, monospace";
+    this.measure(width);
+    const { pen, height, top } = windowed(this.canvas, this.box, this.rows * this.row + 2), size = Math.max(12, Math.min(width < 2000 ? 14 : 16, Math.round(this.row * 0.58)));
+    const font = `${size}px ui-monospace, monospace`;
+    pen.font = font;
     pen.textBaseline = "middle";
-    const letter = pen.measureText("m").width, ink = inks();
-    const style = { look, letter, edge: ink("--fg"), wait: ink("--wait-line") };
+    const letter = pen.measureText("m").width, ink = inks(), style = { look, letter, font, edge: ink("--fg"), wait: ink("--wait-line") };
     this.boxes = [];
     this.shown(width, (i, x, w, row) => {
-      const y = this.upwards ? height - (row + 1) * ROW - 1 : row * ROW + 1;
+      const y = this.topOf(row) - top;
+      if (y > height || y + this.row < 0) return;
       this.boxes.push([i, x, y, w]);
       this.frame(pen, i, x, y, w, style);
     });
   }
 
-  frame(pen, i, x, y, w, { look, letter, edge, wait }) {
-    const gap = w > 3 ? 1 : 0;
+  frame(pen, i, x, y, w, { look, letter, font, edge, wait }) {
+    const gap = w > 3 ? 1 : 0, { row: ROW } = this, f = this.tree.name[i];
     pen.fillStyle = colour(this.tree, i, look);
     pen.globalAlpha = look.hits && !this.isFound(i, look.hits) ? 0.35 : 1;
     pen.fillRect(x, y, Math.max(w - gap, 0.4), ROW - 1);
@@ -84,6 +99,7 @@ export class FlameView {
     }
     const text = fitted(pen, this.told.label(this.tree, i), w - 8, letter);
     if (!text) return;
+    pen.font = f >= 0 && look.names[f][2] === OWN ? `600 ${font}` : font;
     pen.fillStyle = look.hits && !this.isFound(i, look.hits) && look.dark ? "#e8e8e8" : INK;
     pen.fillText(text, x + 4, y + ROW / 2);
   }
@@ -92,7 +108,7 @@ export class FlameView {
 
   nodeAt(event) {
     const r = this.canvas.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
-    const found = this.boxes.findLast(([, bx, by, bw]) => x >= bx && x < bx + bw && y >= by && y < by + ROW);
+    const found = this.boxes.findLast(([, bx, by, bw]) => x >= bx && x < bx + bw && y >= by && y < by + this.row);
     return found ? found[0] : -1;
   }
 
@@ -115,6 +131,21 @@ export class FlameView {
     this.zoom = this.focus = i;
     this.glide(this.viewOf(this.tree, i));
     this.focused();
+  }
+
+  /* The zoomed frame as the names on its stack, outermost first. */
+  get path() {
+    const names = [];
+    for (let i = this.zoom; i > 0; i = this.tree.parent[i]) names.unshift(this.tree.name[i]);
+    return names;
+  }
+
+  /* Zoom into the frame of a path at once, as far as the tree has it. */
+  zoomToPath(names) {
+    let at = 0;
+    for (const name of names) at = childrenOf(this.tree, at).find(i => this.tree.name[i] === name) ?? at;
+    Object.assign(this, { zoom: at, focus: at, view: this.viewOf(this.tree, at) });
+    this.draw();
   }
 
   /* Move the view there: what grows and what leaves is seen. */
@@ -160,10 +191,9 @@ export class FlameView {
   }
 
   scrollTo(i) {
-    const box = this.boxes.find(([node]) => node === i), r = this.box.clientHeight;
-    if (!box) return;
-    if (box[2] < this.box.scrollTop) this.box.scrollTop = box[2];
-    else if (box[2] + ROW > this.box.scrollTop + r) this.box.scrollTop = box[2] + ROW - r;
+    const y = this.topOf(this.tree.depth[i]), room = this.canvas.clientHeight;
+    if (y < this.box.scrollTop) this.box.scrollTop = y;
+    else if (y + this.row > this.box.scrollTop + room) this.box.scrollTop = y + this.row - room;
   }
 
   widestChild(i) {

@@ -44,14 +44,15 @@ export function sortedRows(rows, by) {
 }
 
 export class FunctionTable {
-  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark()} */
+  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark(), sorted(column)} */
   constructor(table, more, told) {
     Object.assign(this, { table, more, told, rows: [], kind: "one", by: null });
     table.addEventListener("keydown", event => this.key(event));
   }
 
-  load(tree, names, charged = null) {
+  load(tree, names, charged = null, sort = null) {
     if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
+    if (COLUMNS[tree.kind].some(([key]) => key === sort)) this.by = sort;
     this.kind = tree.kind;
     this.names = names;
     this.rows = functionRows(tree, names, charged);
@@ -62,6 +63,7 @@ export class FunctionTable {
   sortBy(column) {
     this.by = COLUMNS[this.kind].some(([key]) => key === column) ? column : FIRST[this.kind];
     this.draw();
+    this.told.sorted(this.by);
   }
 
   /* Sort by a column, whose share a sentence has, and choose the function of a name with most there. */
@@ -89,11 +91,11 @@ export class FunctionTable {
   }
 
   head(columns) {
-    const head = el("tr");
+    const head = el("tr"), { told } = this;
     for (const [key, title] of columns) {
       const cell = el("th", { scope: "col", title: ABOUT[key] || "", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
       cell.className = TEXTS.includes(key) ? key : "number";
-      cell.append(button(title, () => { this.by = key; this.draw(); }));
+      cell.append(button(title, () => { this.by = key; this.draw(); told.sorted(key); }));
       head.append(cell);
     }
     return head;

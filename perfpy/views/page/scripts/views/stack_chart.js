@@ -4,14 +4,17 @@ import { INK, colour } from "../model/categories.js";
 import { columnsOf, runsOf } from "../model/stack_order.js";
 import { atRuler, duration, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
-import { fitted, inks, prepared } from "./elements.js";
+import { fitted, inks, windowed } from "./elements.js";
 
 const ROW = 18, RULER = 18;
 
 export class StackChart {
   /* told: {shown(), selected(), select(range, moving), label(f), look(), say(text), choose(f)} */
   constructor(canvas, told) {
-    Object.assign(this, { canvas, told, runs: [], columns: null, form: null });
+    Object.assign(this, { canvas, told, runs: [], columns: null, form: null, top: 0 });
+    this.box = canvas.closest(".box");
+    this.box.onscroll = () => this.draw();
+    new ResizeObserver(() => this.draw()).observe(this.box);
     brush(canvas, told);
     canvas.addEventListener("pointermove", event => {
       const run = this.runAt(event);
@@ -37,20 +40,22 @@ export class StackChart {
   }
 
   runAt(event) {
-    const r = this.canvas.getBoundingClientRect(), column = (event.clientX - r.left) / r.width * this.count, depth = Math.floor((event.clientY - r.top - RULER) / ROW);
+    const r = this.canvas.getBoundingClientRect(), column = (event.clientX - r.left) / r.width * this.count, depth = Math.floor((event.clientY - r.top - RULER + this.top) / ROW);
     return this.runs.find(run => run.depth === depth && column >= run.from && column < run.to);
   }
 
   draw() {
     if (!this.columns || !this.canvas.clientWidth) return;
-    const deepest = this.runs.reduce((most, run) => Math.max(most, run.depth + 1), 1), height = RULER + deepest * ROW + 4, [pen, width] = prepared(this.canvas, height);
+    const deepest = this.runs.reduce((most, run) => Math.max(most, run.depth + 1), 1), whole = RULER + deepest * ROW + 4;
+    const { pen, width, height, top } = windowed(this.canvas, this.box, whole);
+    this.top = top;
     const step = width / this.count, look = this.told.look(), ink = inks(), tree = { kind: "one", name: this.form.name };
-    this.ruler(pen, width, height, ink);
     pen.font = "12px ui-monospace, monospace";
     pen.textBaseline = "middle";
     const letter = pen.measureText("m").width;
     for (const run of this.runs) {
-      const x = run.from * step, w = (run.to - run.from) * step, y = RULER + run.depth * ROW, f = this.form.name[run.node];
+      const x = run.from * step, w = (run.to - run.from) * step, y = RULER + run.depth * ROW - top, f = this.form.name[run.node];
+      if (y < RULER - ROW || y > height) continue;
       pen.globalAlpha = look.hits && !look.hits[f] ? 0.35 : 1;
       pen.fillStyle = colour(tree, run.node, look);
       pen.fillRect(x, y, w - (w > 3 ? 1 : 0), ROW - 1);
@@ -58,6 +63,9 @@ export class StackChart {
       const text = fitted(pen, this.told.label(f), w - 6, letter);
       if (text) { pen.fillStyle = look.hits && !look.hits[f] && look.dark ? "#e8e8e8" : INK; pen.fillText(text, x + 3, y + ROW / 2); }
     }
+    pen.fillStyle = ink("--bg");
+    pen.fillRect(0, 0, width, RULER);
+    this.ruler(pen, width, height, ink);
     const selected = this.told.selected(), [from, to] = this.told.shown();
     if (!selected) return;
     const at = tick => (tick - from) / (to - from || 1) * width;

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from perfpy.counts.formulas import Node
     from perfpy.events.event import Event
+    from perfpy.kernel.sysfs import Pmu
 
 
 _HYBRID_UNITS: Final = ("cpu_atom", "cpu_core")
@@ -174,6 +175,7 @@ class _Chooser:
         self._machine = machine
         self._options = options
         self._definitions = definitions(machine)
+        self._cores = {pmu.name: pmu for pmu in machine.core_pmus} if machine.is_hybrid else {}
         self._by_unit: dict[str, dict[str, Definition]] = {}
         for definition in self._definitions:
             self._by_unit.setdefault(definition.pmu, {}).setdefault(definition.name.lower(), definition)
@@ -277,7 +279,8 @@ class _Chooser:
             if events is None and merged:
                 events = next((other.events for other in chosen[:number] if _has_events_of(other, metric)), None)
             if events is None:
-                events = metric.events = self._events(metric.names, metric.modifier, grouped=metric.grouped, tools=tools)
+                core = self._cores.get(metric.definition.pmu)
+                events = metric.events = self._events(metric.names, metric.modifier, grouped=metric.grouped, tools=tools, core=core)
             if not metric.names:
                 continue  # perf, too, shows no metric that is a constant here
             for event, computed in self._metrics(metric, events, is_default=is_default):
@@ -296,14 +299,18 @@ class _Chooser:
                     names.add(name)
         return self._events(names, "", grouped=False, tools=tools) if names else {}
 
-    def _events(self, names: NameTable, modifier: str, *, grouped: bool, tools: Sequence[str]) -> dict[Event, str]:
-        """Return the events of these names with the name of each. A metric that needs no event counts the time."""
+    def _events(self, names: NameTable, modifier: str, *, grouped: bool, tools: Sequence[str], core: Pmu | None = None) -> dict[Event, str]:
+        """Return the events of these names with the name of each. A metric that needs no event counts the time.
+
+        Names of a kind of core's events mean this kind only.
+        """
         for tool in tools:
             names.add(tool)
         if not names:
             names.add("duration_time")
         wanted = [name for name in names if name not in TOOL]
-        text = ",".join(_event_text(name, number, modifier) for number, name in enumerate(wanted))
+        pmus = [core.name if core and self._machine.alias(core, name.partition(":")[0]) else "" for name in wanted]
+        text = ",".join(_event_text(name, number, modifier, pmu) for number, (name, pmu) in enumerate(zip(wanted, pmus, strict=True)))
         if wanted and grouped:
             text = f"{{{text}}}:W"
         text = ",".join([*([text] if text else ()), *(tool for tool in TOOL if tool in names)])
@@ -324,7 +331,7 @@ class _Chooser:
         definition = metric.definition
         boxes: dict[str, list[Event]] = {}
         for event, name in counted.items():
-            is_other_core = definition.pmu in _HYBRID_UNITS and event.pmu in _HYBRID_UNITS and event.pmu != definition.pmu
+            is_other_core = definition.pmu in self._cores and event.pmu in self._cores and event.pmu != definition.pmu
             if name in metric.names and not is_other_core:
                 boxes.setdefault(name, []).append(event)
         if missing := [name for name in metric.names if name not in boxes]:
@@ -375,14 +382,14 @@ def _default_group(definition: Definition) -> str:
     return definition.default_group or next((group for group in _TOPDOWN if group in definition.groups), "")
 
 
-def _event_text(name: str, number: int, modifier: str) -> str:
-    """Return an event of a formula as a text of -e, with a number by which it is known again."""
+def _event_text(name: str, number: int, modifier: str, pmu: str = "") -> str:
+    """Return an event of a formula as a text of -e, of a PMU or ("") any, with a number by which it is known again."""
     if "@" in name:
         pmu, _, rest = name.partition("@")
         terms, _, letters = rest.rpartition("@")
         return f"{pmu}/{terms},metric-id={number}/{letters}{modifier}"
     base, _, letters = name.partition(":")
-    return f"{base}/metric-id={number}/{letters}{modifier}"
+    return f"{pmu}/{base},metric-id={number}/{letters}{modifier}" if pmu else f"{base}/metric-id={number}/{letters}{modifier}"
 
 
 def _display_name(name: str, modifier: str, event: Event, machine: Machine) -> str:

@@ -392,7 +392,7 @@ def shares_of_cores(rows: Iterable[CountRow]) -> dict[str, float]:
     """
     times: dict[str, float] = {}
     for row in rows:
-        if row.enabled and kind(row.event) not in ("", "clock"):
+        if row.enabled and row.event.cpus is not None and row.event.pmu:
             times[row.event.pmu] = max(times.get(row.event.pmu, 0.0), row.running / row.enabled)
     total = sum(times.values())
     return {pmu: share / total for pmu, share in times.items()} if len(times) > 1 and total else {}

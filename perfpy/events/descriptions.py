@@ -71,7 +71,9 @@ class Descriptions:
 
     def _phrase(self, words: str) -> str:
         meaning = self._words.get
-        return " ".join([text for word in words.split("_") if (text := meaning(word, word))])
+        texts = [text for word in words.split("_") if (text := meaning(word, word))]
+        pairs = zip(["", *texts], texts, strict=False)
+        return " ".join([text for before, text in pairs if not before.endswith(f" {text}")])  # l1d_cache: "L1 data cache", "cache"
 
 
 _read: list[Descriptions] = []

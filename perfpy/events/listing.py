@@ -288,16 +288,15 @@ def _term_pattern(name: str, width: int) -> str:
 
 
 def metrics(machine: Machine, *, described: bool = True) -> list[MetricDefinition]:
-    """Return the metrics by name, with descriptions. Of a hybrid CPU's metrics of one name, a group has that of the large cores."""
-    of_large_cores = {metric.name: metric.groups for metric in machine.metrics if metric.pmu == _LARGE_CORES}
-    listed = []
-    for metric in sorted(machine.metrics, key=lambda metric: metric.name):
-        if metric.name in of_large_cores and metric.pmu != _LARGE_CORES:
-            groups = tuple(group for group in metric.groups if group not in of_large_cores[metric.name])
-            if not groups:
-                continue
-            metric = metric._replace(groups=groups)  # noqa: PLW2901  # the same metric in fewer groups
-        listed.append(metric)
+    """Return the metrics by name, with descriptions. Of a hybrid CPU's metrics of one name, a group has one: that of the large cores."""
+    listed: list[MetricDefinition] = []
+    groups_of: dict[str, set[str]] = {}
+    for metric in sorted(machine.metrics, key=lambda metric: (metric.name, metric.pmu != _LARGE_CORES)):
+        known = groups_of.setdefault(metric.name, set())
+        groups = tuple(group for group in metric.groups if group not in known)
+        if groups or not known:
+            listed.append(metric if len(groups) == len(metric.groups) else metric._replace(groups=groups))
+        known.update(groups)
     if described and listed:
         from perfpy.events.descriptions import descriptions
 

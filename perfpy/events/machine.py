@@ -32,6 +32,7 @@ class Machine:
         event_files: named events from JSON files, or None
         can_open: tests whether (type, config) can be opened here; None assumes that it can
         identity: returns the CPU's identity for its vendor's table; "" for no table
+        core_identity: returns the identity of the first online CPU of some, where kinds of cores have their own; None if all have one
         cores: the PMU of the kind of core that generic events mean; "" for all kinds
         only: the PMU to use if an event matches several
 
@@ -45,6 +46,7 @@ class Machine:
         event_files: EventFiles | None = None,
         can_open: Callable[[int, int], bool] | None = None,
         identity: Callable[[], str] = str,
+        core_identity: Callable[[Iterable[int]], str] | None = None,
         cores: str = "",
         only: str = "",
     ) -> None:
@@ -54,6 +56,7 @@ class Machine:
         self.event_files = event_files
         self._can_open = can_open
         self._identity = identity
+        self._core_identity = core_identity
         self._cores = cores
         self._only = only
         if only and not any(_is_meant(pmu.name, only) for pmu in self.pmus):
@@ -89,27 +92,31 @@ class Machine:
     @cached_property
     def named_events(self) -> tuple[EventFiles | VendorTable, ...]:
         """The sources of events besides the kernel: the user's files, then the vendor's table if the CPU has a PMU."""
-        table = None
-        if self.sysfs.core_pmus and self.identity:
-            from perfpy.events.vendor_tables import table_of  # only for events that the kernel does not name
+        tables = self._tables() if self.sysfs.core_pmus and self.identity else ()
+        return tuple(source for source in (self.event_files, *tables) if source is not None)
 
-            table = table_of(self.identity)
-        return tuple(source for source in (self.event_files, table) if source is not None)
+    def _tables(self) -> list[VendorTable | None]:
+        """Return the vendor's table, or one for each kind of core if they have identities of their own, as Arm's."""
+        from perfpy.events.vendor_tables import table_of  # only for events that the kernel does not name
+
+        identities: dict[str, str] = {}
+        if self.is_hybrid and self._core_identity:
+            identities = {pmu.name: self._core_identity(pmu.cpus or (0,)) for pmu in self.core_pmus}
+        if len(set(identities.values())) < 2:
+            return [table_of(self.identity)]
+        return [table_of(identity, pmu) for pmu, identity in identities.items()]
 
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics by name, the user's before the vendor's. A name may have one formula for each kind of core."""
         by_name: dict[str, list[MetricDefinition]] = {}
         for source in self.named_events:
-            known_names = set(by_name)
+            known = {(name, metric.pmu) for name, metrics in by_name.items() for metric in metrics}
             for metric in source.metrics:
-                if metric.name.lower() not in known_names:
-                    by_name.setdefault(metric.name.lower(), []).append(metric)
+                name = metric.name.lower()
+                if known.isdisjoint(((name, ""), (name, metric.pmu))):
+                    by_name.setdefault(name, []).append(metric)
         return [metric for name in sorted(by_name) for metric in by_name[name]]
-
-    def metrics_named(self, name: str) -> list[MetricDefinition]:
-        """Return the metrics of a name in any case, one for each kind of core, without reading the others."""
-        return next(filter(None, (source.metrics_named(name) for source in self.named_events)), [])
 
     @property
     def is_hybrid(self) -> bool:
@@ -211,14 +218,14 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
         from perfpy.events.vendor import EventFiles  # only for users with event files
 
         files = EventFiles(folder)
-    return Machine(event_files=files, can_open=_can_open, identity=this_identity, cores=cores, only=only)
+    return Machine(event_files=files, can_open=_can_open, identity=this_identity, core_identity=this_identity, cores=cores, only=only)
 
 
-def this_identity() -> str:
-    """Return the identity of the CPU whose event tables are used."""
+def this_identity(cpus: Iterable[int] = (0,)) -> str:
+    """Return the identity of the CPU whose event tables are used: of the first of these that is online."""
     from perfpy.kernel.cpus import event_tables_identity  # only for named events
 
-    return event_tables_identity()
+    return event_tables_identity(cpus)
 
 
 def _can_open(event_type: int, config: int) -> bool:

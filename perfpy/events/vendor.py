@@ -107,10 +107,6 @@ class EventFiles:
         """Return the names of the PMU's events."""
         return [alias.name for alias in self.aliases(pmu)]
 
-    def metrics_named(self, name: str) -> list[MetricDefinition]:
-        """Return the metrics of this name in any case."""
-        return [metric for metric in self.metrics if metric.name.lower() == name.lower()]
-
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics, by name."""

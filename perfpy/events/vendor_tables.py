@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
 _MAKERS: Final = ("intel", "amd", "arm", "power", "riscv")
 _LARGEST: Final = 32 << 20  # bytes of a table's text
+_APPLE: Final = "apple_"  # drivers/perf/apple_m1_cpu_pmu.c
 _EVENT_FIELDS: Final = 7
 _METRIC_FIELDS: Final = 11
 
@@ -92,34 +93,43 @@ class MetricDefinition(NamedTuple):
 
 
 class VendorTable:
-    """The events and metrics of one CPU. `folder` is the origin of the table."""
+    """The events and metrics of one CPU.
 
-    def __init__(self, text: str, folder: str) -> None:
+    Args:
+        folder: the origin of the table
+        core: the PMU of its kind of core, if each kind has its own table; "" for all core PMUs
+    """
+
+    def __init__(self, text: str, folder: str, core: str = "") -> None:
         self.folder = folder
+        self._core = core
         self._rows = text.removesuffix("\n").split("\n")
         self._aliases_by_units: dict[tuple[str, ...], list[Alias]] = {}
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's event of this name in any case; None if there is none."""
         for row in self._rows_from(f"E\t{name.lower()}\t"):
-            if has_unit(pmu, row.split("\t", 3)[2]):
+            if self._has_unit(pmu, row.split("\t", 3)[2]):
                 return _alias(row)
         if name.isalnum() and not name.islower() and not name.isupper():  # as AMD's manuals have it: ExRetInstr is ex_ret_instr
             for row in self._rows_from("E\t"):
                 _, own, unit, _ = row.split("\t", 3)
-                if own.replace("_", "") == name.lower() and has_unit(pmu, unit):
+                if own.replace("_", "") == name.lower() and self._has_unit(pmu, unit):
                     return _alias(row)
         return None
 
     def aliases(self, pmu: Pmu) -> list[Alias]:
         """Return all events of the PMU, by name. PMUs with the same units have the same list."""
-        units = tuple(unit for unit in self._rows_by_unit if has_unit(pmu, unit))
+        units = tuple(unit for unit in self._rows_by_unit if self._has_unit(pmu, unit))
         aliases = self._aliases_by_units.get(units)
         if aliases is None:
             aliases = [_alias(row) for unit in units for row in self._rows_by_unit[unit]]
             aliases.sort(key=lambda alias: alias.name)
             self._aliases_by_units[units] = aliases
         return aliases
+
+    def _has_unit(self, pmu: Pmu, unit: str) -> bool:
+        return has_unit(pmu, unit) and not (pmu.is_core and self._core and self._core != pmu.name)
 
     @cached_property
     def _rows_by_unit(self) -> dict[str, list[str]]:
@@ -132,16 +142,11 @@ class VendorTable:
         """Return the names of the PMU's events."""
         return [alias.name for alias in self.aliases(pmu)]
 
-    def metrics_named(self, name: str) -> list[MetricDefinition]:
-        """Return the metrics of this name in any case: several on hybrid CPUs, at most one on others."""
-        name = name.lower()
-        rows = self._rows_from(f"F\t{name}\t")
-        return [_metric(row) for row in rows] or [metric for metric in self._expressions if metric.name.lower() == name]
-
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics, by name in lower case."""
-        return [_metric(row) for row in self._rows_from("F\t")] + self._expressions
+        metrics = [_metric(row) for row in self._rows_from("F\t")] + self._expressions
+        return [metric._replace(pmu=metric.pmu or self._core) for metric in metrics] if self._core else metrics
 
     @cached_property
     def _expressions(self) -> list[MetricDefinition]:
@@ -209,18 +214,18 @@ def belongs(pmu: Pmu, unit: str) -> bool:
 
 
 def has_unit(pmu: Pmu, unit: str) -> bool:
-    """Whether a unit's events belong to the PMU; none belong to the stand-in for a missing PMU."""
-    return bool(pmu.path) and belongs(pmu, unit)
+    """Whether a unit's events belong to the PMU: none to the stand-in for a missing PMU, nor to Apple's, which have codes of their own."""
+    return bool(pmu.path) and not pmu.name.startswith(_APPLE) and belongs(pmu, unit)
 
 
-def table_of(identity: str) -> VendorTable | None:
-    """Return the table of a CPU, the user's own before the package's; None if there is none."""
+def table_of(identity: str, core: str = "") -> VendorTable | None:
+    """Return the table of a CPU, the user's own before the package's; None if there is none. `core`: see VendorTable."""
     if not identity:
         return None
     path = os.path.join(own_folder(), file_name(identity))
     if os.path.lexists(path):
         try:
-            return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST).decode(), path)
+            return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST).decode(), path, core)
         except (OSError, ValueError):  # damaged, or another user's
             pass
     for maker in _MAKERS:
@@ -231,7 +236,7 @@ def table_of(identity: str) -> VendorTable | None:
 
             path = os.path.join(folder, f"{name}.z")
             with open(path, "rb") as file:
-                return VendorTable(zlib.decompress(file.read()).decode("ascii"), path)
+                return VendorTable(zlib.decompress(file.read()).decode("ascii"), path, core)
     return None
 
 

@@ -16,28 +16,31 @@ from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.kernel.sysfs import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
-_MIDR: Final = "devices/system/cpu/cpu0/regs/identification/midr_el1"
+_MIDR: Final = "devices/system/cpu/cpu{}/regs/identification/midr_el1"
 _MIDR_REVISIONS: Final = 0xF0000F
 
 
-def event_tables_identity() -> str:
-    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else this machine's.
+def event_tables_identity(cpus: Iterable[int] = (0,)) -> str:
+    """Return the CPU whose event tables are used: PERF_CPUID if set, as in perf, else the first of these that is online.
 
     On arm64, a PERF_CPUID that is no MIDR is ignored.
     """
     identity = os.environ.get("PERF_CPUID", "")
     is_foreign = os.uname().machine == "aarch64" and not identity.startswith("0x")
-    return identity if identity and not is_foreign else cpu_identity()
+    return identity if identity and not is_foreign else cpu_identity(cpus=cpus)
 
 
-def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys") -> str:
-    """Return the identity of the first CPU, "" if the machine does not publish it. `machine` is uname's, by default this machine's."""
+def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys", cpus: Iterable[int] = (0,)) -> str:
+    """Return the identity of a CPU, "" if the machine does not publish it. `machine` is uname's, by default this machine's.
+
+    Arm's kinds of cores have their own: that of the first CPU of `cpus` that is online. Elsewhere all CPUs have one.
+    """
     machine = machine or os.uname().machine
     if machine == "aarch64":
-        text = _read(f"{sys}/{_MIDR}").strip()
+        text = next(filter(None, (_read(f"{sys}/{_MIDR.format(cpu)}").strip() for cpu in cpus)), "")
         return f"0x{int(text, 16) & ~_MIDR_REVISIONS:016x}" if text else ""
     if machine == "s390x":
         return _s390(_fields(_read(f"{proc}/sysinfo")), _read(f"{proc}/service_levels"))

@@ -177,6 +177,15 @@ def amd_zen(root: Path) -> Tree:
     return tree.pmu("amd_l3", 14, {"event": "config:0-7", "umask": "config:8-15", "threadmask": "config:56-63"}, cpumask="0,8")
 
 
+def arm_big_little(root: Path) -> Tree:
+    """A Rockchip RK3399: Cortex-A53 0-3 and Cortex-A72 4-5."""
+    tree = software_only(root)
+    core = {"event": "config:0-15", "long": "config1:0", "rdpmc": "config1:1"}
+    for name, number, cpus in (("armv8_cortex_a53", 10, "0-3"), ("armv8_cortex_a72", 11, "4-5")):
+        tree.pmu(name, number, core, {"inst_retired": "event=0x0008", "cpu_cycles": "event=0x0011"}, cpus=cpus)
+    return tree
+
+
 def arm_server(root: Path) -> Tree:
     """A Neoverse server: core PMU, mesh (CMN), two clusters' shared units (DSU)."""
     tree = software_only(root)

@@ -17,7 +17,7 @@ from perfpy.counts.aggregation import EVERYWHERE, CountRow, Neighbours
 from perfpy.counts.metrics import of_counterparts
 from perfpy.errors import EventSyntaxError, PerfError
 from perfpy.events.machine import Machine
-from perfpy.kernel.sysfs import Sysfs
+from perfpy.kernel.sysfs import Sysfs, Tracefs
 from tests.builders import sysfs_tree
 
 if TYPE_CHECKING:
@@ -214,3 +214,25 @@ def test_the_frequency_of_the_clock_is_the_kernels_where_the_cpus_name_has_none(
     clock.zero = False
     literals = metrics._MachineLiterals(Machine(Sysfs("/nosuch")), system_wide=False, cpus="")
     assert literals.value("#SYSTEM_TSC_FREQ") == 0
+
+
+def test_a_metric_of_a_kind_of_arm_core_counts_this_kind_only(tmp_path: Path) -> None:
+    """The formulas have no PMUs: each kind of core has its own table."""
+    tree = sysfs_tree.arm_big_little(tmp_path)
+    identities = {0: "0x00000000410fd030", 4: "0x00000000410fd080"}
+    machine = Machine(
+        Sysfs(str(tree.sys)),
+        Tracefs([str(tree.tracing)]),
+        identity=lambda: identities[0],
+        core_identity=lambda cpus: identities[next(iter(cpus))],
+    )
+    chosen = choose("ipc", machine=machine)
+    assert [
+        [event.pmu for event in chosen.events if event.leader is leader] for leader in dict.fromkeys(e.leader for e in chosen.events)
+    ] == [
+        ["armv8_cortex_a72"] * 2,
+        ["armv8_cortex_a53"] * 2,
+    ]
+    assert {event.pmu for event in chosen.metrics} == {"armv8_cortex_a53", "armv8_cortex_a72"}
+    pmus: dict[object, str] = {event: event.pmu for event in chosen.events}
+    assert all(pmus[source] == event.pmu for event, metrics in chosen.metrics.items() for one in metrics for source in one.events)

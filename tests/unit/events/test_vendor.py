@@ -20,12 +20,13 @@ import perfpy
 from perfpy import cli
 from perfpy.counts.formulas import compile_formula, formula_text, parse_formula
 from perfpy.counts.metrics import value_of
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
 from perfpy.events import parse_events, vendor
 from perfpy.events.grammar import parse_terms
+from perfpy.events.listing import Selector
 from perfpy.events.machine import Machine
 from perfpy.events.vendor import EventFiles
-from perfpy.events.vendor_tables import VendorTable, file_name, own_folder, table_of
+from perfpy.events.vendor_tables import MetricDefinition, VendorTable, file_name, own_folder, table_of
 from perfpy.kernel.sysfs import Pmu, Sysfs, Tracefs
 from tests.builders import sysfs_tree
 
@@ -165,6 +166,48 @@ def test_a_hybrid_cpu_has_events_of_both_kinds_of_core(tmp_path: Path) -> None:
     assert {len([metric for metric in machine.metrics if metric.name == name]) for name in ("tma_cisc",)} == {2}
 
 
+CORTEX_A53, CORTEX_A72 = "0x00000000410fd030", "0x00000000410fd080"
+
+
+def big_little(tmp_path: Path, identities: tuple[str, str] = (CORTEX_A53, CORTEX_A72)) -> Machine:
+    tree = sysfs_tree.arm_big_little(tmp_path)
+    by_cpus = dict(zip(((0, 1, 2, 3), (4, 5)), identities, strict=True))
+    return Machine(
+        Sysfs(str(tree.sys)),
+        Tracefs([str(tree.tracing)]),
+        identity=lambda: identities[0],
+        core_identity=lambda cpus: by_cpus[tuple(cpus)],
+    )
+
+
+def test_each_kind_of_arm_core_has_the_names_of_its_own_table(tmp_path: Path) -> None:
+    """Names and formulas; a name that both have is counted on both, another on its kind only."""
+    machine = big_little(tmp_path)
+    attrs = {
+        text: [(e.attr.type, e.attr.config) for e in parse_events(text, machine=machine)] for text in ("l1d_cache_refill_rd", "exc_irq")
+    }
+    assert attrs == {"l1d_cache_refill_rd": [(11, 0x42)], "exc_irq": [(10, 0x86), (11, 0x86)]}
+    with pytest.raises(PerfError, match="no term or event 'l1d_cache_refill_rd'"):
+        parse_events("armv8_cortex_a53/l1d_cache_refill_rd/", machine=machine)
+    assert [metric.pmu for metric in metrics_named(machine, "ipc")] == ["armv8_cortex_a53", "armv8_cortex_a72"]
+    listed = [metric for metric in Selector(machine, "").select("metric").metrics if metric.name == "ipc"]
+    assert len(listed) == 1
+
+
+def test_kinds_of_cores_with_one_identity_share_a_table(tmp_path: Path) -> None:
+    """And without a table of a kind, the other has its own."""
+    assert len(big_little(tmp_path / "a", (CORTEX_A53, CORTEX_A53)).named_events) == 1
+    one = big_little(tmp_path / "b", ("GenuineIntel-6-", CORTEX_A72))
+    assert [e.attr.type for e in parse_events("exc_irq", machine=one)] == [11]
+
+
+def test_apple_s_cores_do_not_have_the_architecture_s_events(tmp_path: Path) -> None:
+    tree = sysfs_tree.software_only(tmp_path).pmu("apple_icestorm_pmu", 9, {"event": "config:0-7"}, cpus="0-3")
+    machine = Machine(Sysfs(str(tree.sys)), Tracefs([str(tree.tracing)]), identity=lambda: "0x00000000610f0220")
+    with pytest.raises(PerfError, match="unknown event 'l1d_cache'"):
+        parse_events("l1d_cache", machine=machine)
+
+
 def test_the_user_s_files_go_before_the_table(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/pipeline.json").write_text('[{"EventName": "INST_RETIRED.ANY", "EventCode": "0x77"}]')
@@ -228,20 +271,23 @@ ROWS = [
 ]
 
 
-def test_a_metric_is_found_without_reading_the_others() -> None:
-    """By its name in any case; of a hybrid CPU both kinds of core have it. What perf 6.12 knows beyond the formula is there."""
+def metrics_named(table: VendorTable | Machine, name: str) -> list[MetricDefinition]:
+    return [metric for metric in table.metrics if metric.name.lower() == name.lower()]
+
+
+def test_a_metric_has_what_perf_knows_beyond_its_formula() -> None:
+    """Of a hybrid CPU both kinds of core have it. What perf 6.12 knows beyond the formula is there."""
     table = table_of(SKYLAKE)
     assert table is not None
-    (metric,) = table.metrics_named("TMA_L1_Bound")
+    (metric,) = metrics_named(table, "TMA_L1_Bound")
     assert (metric.name, metric.unit, metric.constraint) == ("tma_l1_bound", "100%", "")
-    assert table.metrics_named("tma_fp_vector")[0].constraint
+    assert metrics_named(table, "tma_fp_vector")[0].constraint
     assert "TopdownL3" in metric.groups
     assert metric.threshold.startswith("tma_l1_bound > 0.1 & ")
-    assert [one.name for one in table.metrics_named("c6_pkg_residency")] == ["C6_Pkg_Residency"]
-    assert table.metrics_named("tma_l1_boun") == []
+    assert [one.name for one in metrics_named(table, "c6_pkg_residency")] == ["C6_Pkg_Residency"]
     hybrid = table_of(ALDER_LAKE)
     assert hybrid is not None
-    assert {one.pmu for one in hybrid.metrics_named("tma_backend_bound")} == {"cpu_core", "cpu_atom"}
+    assert {one.pmu for one in metrics_named(hybrid, "tma_backend_bound")} == {"cpu_core", "cpu_atom"}
     assert {one.constraint for one in hybrid.metrics} == {"", "nmi", "always"}
 
 
@@ -270,7 +316,7 @@ def test_the_makers_spelling_is_known(identity: str, name: str, terms: str | Non
 def test_a_table_of_an_earlier_perfpy_has_its_metrics() -> None:
     table = VendorTable("E\ta\t\tevent=1\nM\tIpc\ta / b\t1x\tOne;Two\ta > 1\n", "")
     (metric,) = table.metrics
-    assert table.metrics_named("IPC") == [metric]
+    assert metrics_named(table, "IPC") == [metric]
     assert (metric.name, metric.expression, metric.program, metric.groups) == ("Ipc", "a / b", "a b /", ("One", "Two"))
     assert metric.threshold_program == "a 1 >"
 

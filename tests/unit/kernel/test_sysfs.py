@@ -403,6 +403,17 @@ def test_arm64_leaves_variant_and_revision_out(tmp_path: Path) -> None:
     assert cpu_identity("aarch64", str(tmp_path), str(tmp_path)) == "0x00000000410fd0c0"
 
 
+def test_arm64_has_an_identity_for_each_kind_of_core(tmp_path: Path) -> None:
+    """Of the first CPU that is online: others have no registers in sysfs."""
+    for cpu, midr in ((0, "0x00000000410fd034"), (5, "0x00000000410fd082")):
+        path = tmp_path / f"devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{midr}\n")
+    assert cpu_identity("aarch64", str(tmp_path), str(tmp_path), cpus=(4, 5)) == "0x00000000410fd080"
+    assert cpu_identity("aarch64", str(tmp_path), str(tmp_path), cpus=(6, 7)) == ""
+    assert cpu_identity("aarch64", str(tmp_path), str(tmp_path)) == "0x00000000410fd030"
+
+
 def test_s390x_has_maker_type_model_and_counters(tmp_path: Path) -> None:
     assert cpu_identity("s390x", str(tmp_path), str(tmp_path)) == ""
     (tmp_path / "sysinfo").write_text(

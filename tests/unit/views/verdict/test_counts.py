@@ -146,7 +146,7 @@ def test_kinds_of_cores_have_the_shares_of_the_time() -> None:
     for pmu, running in (("cpu_atom", 20), ("cpu_core", 60)):
         for name, number, count in (("cycles", HardwareId.CPU_CYCLES, 1000), ("instructions", HardwareId.INSTRUCTIONS, 300)):
             event = hardware(f"{pmu}/{name}/", number)
-            event.pmu = pmu
+            event.pmu, event.cpus = pmu, (int(pmu == "cpu_atom"),)
             counts[event] = (count, 100, running)
     kinds, rate = texts(counts)
     assert kinds == "The program ran on performance cores (cpu_core) for 75 % and on efficiency cores (cpu_atom) for 25 % of its time."
@@ -162,7 +162,7 @@ def hybrid(atom: int, core: int, *, instructions_of_core: int) -> Counts:
             ("instructions", HardwareId.INSTRUCTIONS, instructions),
         ):
             event = hardware(f"{pmu}/{name}/", number)
-            event.pmu = pmu
+            event.pmu, event.cpus = pmu, (int(pmu == "cpu_atom"),)
             counts[event] = (1000, 100, its_running)
     return counts
 
@@ -170,6 +170,10 @@ def hybrid(atom: int, core: int, *, instructions_of_core: int) -> Counts:
 def test_time_on_another_kind_of_core_is_no_multiplexing() -> None:
     (note,) = notes(tally(hybrid(25, 75, instructions_of_core=75)))
     assert note.endswith("as if the program had run there only (cpu_atom 25%, cpu_core 75%)")
+    named = {event: count for event, count in hybrid(25, 75, instructions_of_core=75).items() if not event.name.endswith("/cycles/")}
+    for event in named:
+        event.name, event.attr = event.name.replace("instructions", "inst_retired.any"), EventAttr(type=4, config=0xC0)
+    assert notes(tally(named)) == [note]
     _, note = notes(tally(hybrid(25, 75, instructions_of_core=30)))
     assert note.startswith("1 event shared the PMU: its count is an estimate (cpu_core/instructions/ was counted 40% of the time)")
 

@@ -242,6 +242,51 @@ def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> Non
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
 
 
+def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> None:
+    """hot runs for the first five seconds, query for the other five."""
+    assert is_hidden(page, "#said")
+    select(page, 1, 3)
+    assert (
+        page.text("#said")
+        == "1.00 CPUs were used. 100 % of the CPU time is in hot and what it calls (± 0.1 points, 50 % in the whole recording)."
+    )
+    page.run("document.activeElement.blur()")
+    page.press("a")
+    assert page.text("#said").startswith("Range A is kept")
+    select(page, 6, 9)
+    assert page.text("#said") == (
+        "A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query: 0.0 % of the CPU time in A, 100 % in B; "
+        "less in hot: 100 % of the CPU time in A, 0.0 % in B."
+    )
+    assert chips(page) == ["A: 1.000 s to 3.000 s", "B: 6.000 s to 9.000 s"]
+    assert page.text("#selected").startswith("A: 200 samples, 2.000 s · B: 300 samples, 3.000 s")
+    rows = functions(page, 0, 1, 2, 4)
+    assert sorted(rows[:2]) == [["0.00%", "100.00%", "+100.00%", "query"], ["100.00%", "0.00%", "-100.00%", "hot"]]
+    assert page.texts("#functions th")[:3] == ["Self A", "Self B", "Change"]
+    page.click("#tab-flame")
+    assert page.texts("#scale span") == ["\u221210", "\u22123", "\u22121", "±0", "+1", "+3", "+10"]
+    page.focus("#graph")
+    page.press("ArrowDown")
+    assert page.text("#about") in ("app: 100.00% in A, 0.00% in B, -100.00%", "db: 0.00% in A, 100.00% in B, +100.00%")
+    page.run("document.activeElement.blur()")
+    page.press("a")
+    assert chips(page) == ["6.000 s to 9.000 s"]
+    page.click("#whole")
+    assert is_hidden(page, "#said")
+
+
+def test_lost_samples_are_marked_where_they_were_lost(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "lost.html"
+    red = """(() => { const c = document.querySelector('#activity'), x = Math.round(c.width / 2);
+      const p = c.getContext('2d').getImageData(x, 0, 60, 16).data;
+      let n = 0; for (let i = 0; i < p.length; i += 4) if (p[i] > 150 && p[i + 1] < 90 && p[i + 3] > 200) n++; return n; })()"""
+    for marks, is_marked in ((Marks([Mark(5000 * MS, 7, 7, "lost", "1,234")], 1), True), (None, False)):
+        file.write_text(render([timed_stacks(RAN)], PageText("lost"), marks=marks), encoding="utf-8")
+        browser.open(file)
+        assert (browser.run(red) > 20) == is_marked
+    assert not browser.errors
+
+
 def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
     page.focus("#activity")
     page.press("ArrowRight")  # the first tenth
@@ -899,7 +944,7 @@ def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> N
     ]
     assert changes["hot"] == ["75.00%", "50.00%", "-25.00%"]
     browser.click("#tab-flame")
-    assert browser.text("#change-legend").startswith("orange: more in the second recording")
+    assert browser.text("#change-legend").startswith("points of after above before")
     browser.focus("#graph")
     browser.press("ArrowDown")
     assert browser.text("#about") == "app: 100.00% before, 100.00% after, 0.00%"

@@ -25,7 +25,7 @@ MS = 1_000_000
 NAMES = (
     "model/kinds "
     "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
-    "model/words "
+    "model/words model/verdicts "
     "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
 )
 
@@ -466,3 +466,73 @@ def brightness(colour: str) -> float:
 )
 def test_times_have_the_digits_that_matter(ns: int, text: str) -> None:
     assert node(f"duration({ns})") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most", "steps"),
+    [
+        (True, 1.0, ["0", "0.5 CPUs", "1 CPU"]),
+        (True, 2.05, ["0", "2 CPUs"]),
+        (True, 7.4, ["0", "5 CPUs", "10 CPUs"]),
+        (False, 300, ["0", "200", "400"]),
+        (False, 3e9, ["0", "2000 M", "4000 M"]),
+    ],
+)
+def test_the_axis_has_round_steps_above_the_highest_bar(seconds: bool, most: float, steps: list[str]) -> None:
+    unit = 1000 if seconds else 1
+    result = node(f"axisOf({{seconds: {json.dumps(seconds)}, unit: {unit}}}, {most * unit})")
+    assert [text for text, _ in result["steps"]] == steps
+    assert result["unit"] >= 0.94 * most * unit
+    assert result["steps"][-1][1] == 1
+
+
+def test_changes_that_may_be_chance_are_noise() -> None:
+    """6 points of 40 are beyond the chance of 4,000 samples, and within that of 400."""
+    data = profile_data([[stacks("app;f 40\napp;g 60")], [stacks("app;f 46\napp;g 54")]])
+    compared = "{sides: ['before', 'after'], samples: [SIZE, SIZE]}"
+    tree = f"weighed(profile.tree, collect(profile, {CHOICE}).own, 'changes', {compared})"
+    change = "(tree => [1, 2, 3].map(i => changeOf(tree, i).isNoise))"
+    assert node(f"{change}({tree.replace('SIZE', '4000')})", data) == [True, False, False]
+    assert node(f"{change}({tree.replace('SIZE', '400')})", data) == [True, True, True]
+    mean = node(f"Array.from({tree.replace('SIZE', '9')}.width)", data)
+    after = node(f"Array.from({tree.replace('SIZE, SIZE]', '9, 9], side: 1')}.width)", data)
+    assert [round(width, 3) for width in mean] == [1, 1, 0.43, 0.57]
+    assert [round(width, 3) for width in after] == [1, 1, 0.46, 0.54]
+
+
+def test_more_is_red_and_less_is_blue() -> None:
+    """And grey is what stays; the colours differ for eyes that do not tell red from green."""
+    red, blue, grey = node("[10, -10, 0].map(points => changeColour(points, false))")
+    assert re.findall(r"\d+", red)[0] == "8"
+    assert re.findall(r"\d+", blue)[0] == "212"
+    assert int(re.findall(r"\d+", grey)[1]) < 10
+    colours = node("[false, true].flatMap(dark => Array.from({length: 25}, (_, i) => changeColour(i - 12, dark)))")
+    assert min(map(brightness, colours)) > 0.18  # names in frames are nearly black
+
+
+def said(**values: Any) -> str:
+    given = {"wholeWeights": [40, 30], "wholeTotal": 100, "total": 100, "weights": [50, 10], "samples": 400, "cpus": 1.5, **values}
+    result: str = node(f"verdictOf({{...{json.dumps(given)}, name: f => ['hot()', 'cold()'][f], of: 'CPU time'}})")
+    return result
+
+
+def test_a_range_has_a_sentence() -> None:
+    expected = "1.50 CPUs were used. 50 % of the CPU time is in hot() and what it calls (\u00b1 6.5 points, 40 % in the whole recording)."
+    assert said() == expected
+    assert said(weights=[5, 10], cpus=None) == "No function stands out: the largest, cold(), has 10 % of the CPU time."
+    assert said(samples=7) == "Only 7 samples here: too few to tell."
+    assert said(samples=0) == "No samples here."
+
+
+def test_two_ranges_have_a_sentence_of_what_differs() -> None:
+    given = {"totals": [100, 200], "samples": [500, 900], "cpus": [1, 2], "lengths": [1e9, 2e9]}
+    names = "name: f => ['hot()', 'cold()', 'same()'][f], of: 'CPU time'"
+    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'weights': [[50, 10, 30], [40, 100, 58]]})}, {names}}})")
+    assert sentence == (
+        "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. B has more in cold(): 10 % of the CPU time in A, 50 % in B; "
+        "less in hot(): 50 % of the CPU time in A, 20 % in B."
+    )
+    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'cpus': None, 'weights': [[50, 10, 30], [101, 20, 58]]})}, {names}}})")
+    assert sentence == "No function differs between A and B beyond chance."
+    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'samples': [5, 900], 'weights': [[1], [1]]})}, {names}}})")
+    assert sentence == "A has only 5 samples: too few to compare."

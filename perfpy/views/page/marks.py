@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 MOST_MARKS: Final = 100_000
 _BLOCK: Final = 1 << 16  # samples
 _MOST_RECORDS: Final = 200_000  # read of the side-band
-_TYPES: Final = (RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE)
+_OF_TASKS: Final = (RecordType.FORK, RecordType.EXIT, RecordType.COMM, RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE)
+_TYPES: Final = (*_OF_TASKS, RecordType.LOST, RecordType.LOST_SAMPLES)
 #: software events that happen at moments, without their modifiers
 _MOMENTS: Final = frozenset(
     ("page-faults", "faults", "minor-faults", "major-faults", "alignment-faults", "emulation-faults", "context-switches", "cs",
@@ -175,7 +176,8 @@ def _of_records(source: Recorded) -> Iterator[Mark]:
         elif kind == "Comm":
             yield Mark(time, record.pid, record.tid, "exec" if record.misc & MISC_COMM_EXEC else "name", record.comm)
         elif sample is not None and sample.tid is not None:
-            yield Mark(time, sample.pid or 0, sample.tid, "switch", _direction(record.misc))
+            kind, text = ("lost", f"{record.lost:,}") if kind.startswith("Lost") else ("switch", _direction(record.misc))
+            yield Mark(time, sample.pid or 0, sample.tid, kind, text)
 
 
 def _direction(misc: int) -> str:

@@ -60,14 +60,27 @@ _FOLDER: Final = Path(__file__).parent
 SCRIPTS: Final = (
     *(
         f"model/{name}"
-        for name in ("words", "trees", "kinds", "unpack", "tries", "detail", "selection", "categories", "forms", "activity", "heat_cells")
+        for name in (
+            "words",
+            "trees",
+            "verdicts",
+            "kinds",
+            "unpack",
+            "tries",
+            "detail",
+            "selection",
+            "categories",
+            "forms",
+            "activity",
+            "heat_cells",
+        )
     ),
     *(f"model/{name}" for name in ("loading", "task_tree", "marks", "stack_order", "permalink", "wait_lanes")),
     *(
         f"views/{name}"
         for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table", "code")
     ),
-    *(f"views/{name}" for name in ("details", "toolbar", "headline", "controls")),
+    *(f"views/{name}" for name in ("details", "toolbar", "headline", "said", "controls")),
     "main",
 )
 _IMPORT: Final = re.compile(r'^import \{ (.*) \} from "(?:\.\.?/)*(?:\w+/)?(\w+)\.js";\n', re.MULTILINE)

@@ -10,9 +10,9 @@ import { stateOf } from "./model/permalink.js";
 import { collect, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { ofFunctions, regrouped, weighed } from "./model/trees.js";
+import { changeOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
-import { amount, counted, describeNode, patternOf, percent, whole } from "./model/words.js";
+import { counted, describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
 import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
@@ -22,6 +22,7 @@ import { connect, keepAddress, readAddress, sayRange } from "./views/controls.js
 import { chunkOf, pause } from "./views/elements.js";
 import { copy, nothing, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
+import { sayChanges, saySelected, sayVerdict } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
 import { Toolbar } from "./views/toolbar.js";
@@ -30,8 +31,8 @@ import { Tracks } from "./views/tracks.js";
 const $ = id => document.getElementById(id);
 /* the state without filters, search and selection */
 /* what of the state does not change the time line */
-const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "column", "sort", "open", "code", "codeKind"];
-const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, shown: null, find: "", chosen: null };
+const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "column", "sort", "open", "code", "codeKind", "side", "against"];
+const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
 
 class Page {
   constructor(profile) {
@@ -58,7 +59,7 @@ class Page {
         const f = view.tree.name[view.focus];
         if (f >= 0) this.choose(f); else keepAddress(this);
       }, choose: f => this.sandwich(f) };
-    const time = { shown: () => this.shown, selected: () => this.state.range, select: (range, moving) => this.select(range, moving) };
+    const time = { shown: () => this.shown, selected: () => this.state.range, against: () => this.state.against, select: (range, moving) => this.select(range, moving) };
     this.graph = new FlameView($("graph"), $("graph-box"), frames, look);
     this.above = new FlameView($("above"), $("above-box"), frames, look);
     this.below = new FlameView($("below"), $("below-box"), frames, look);
@@ -82,7 +83,7 @@ class Page {
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
-    this.tracks = new Tracks({ all: $("activity"), list: $("tracks"), legend: $("legend") }, { ...time, dark, pattern,
+    this.tracks = new Tracks({ all: $("activity"), axis: $("activity-axis"), list: $("tracks"), legend: $("legend") }, { ...time, dark, pattern,
       name: (row, level) => this.ofRecording(row, rowName(row, level, profile)),
       command: pid => this.toolbar.command(pid), pick: row => this.change(this.isPicked(row) ? NO_TASKS : { ...NO_TASKS, ...tasksOf(row) }), isPicked: row => this.isPicked(row),
       pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
@@ -99,7 +100,13 @@ class Page {
     return call ? `${call[1]} (system call)` : short || name;
   }
 
-  label(tree, i) { return tree.name[i] >= 0 ? this.short(tree.name[i]) : "all"; }
+  /* Changes have signs, too, which are there without colours. */
+  label(tree, i) {
+    const text = tree.name[i] >= 0 ? this.short(tree.name[i]) : "all";
+    if (tree.kind !== "changes") return text;
+    const { change, isNoise } = changeOf(tree, i);
+    return isNoise ? text : `${change > 0 ? "\u25b4" : "\u25be"} ${text}`;
+  }
 
   describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.weighed.totals, this.inSeconds()); }
 
@@ -109,19 +116,6 @@ class Page {
   ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
 
   isPicked(row) { return Object.entries(tasksOf(row)).every(([key, value]) => this.state[key] === value); }
-
-  saySelected() {
-    const { samples, all } = this.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = this.profile;
-    if (this.profile.recordings === 1) parts.push(amount(this.weighed.totals.reduce((a, b) => a + b, 0), this.inSeconds()));
-    if (this.hitNodes) {
-      let found = 0, sum = 0;
-      for (const column of this.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (this.hitNodes[i]) found += column[i]; }
-      parts.push(`${percent(sum ? found / sum : 0)} in stacks with what is searched`);
-    }
-    $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");
-    $("empty").hidden = samples > 0 || ["marks", "code"].includes(this.state.tab);
-    $("empty").querySelector("span").textContent = this.profile.events.length ? "The filters leave none." : nothing(this.profile);
-  }
 
   /* ---- what follows what ---- */
 
@@ -143,13 +137,25 @@ class Page {
     return this.forms.get(key);
   }
 
+  /* Whether two ranges are compared. */
+  get isCompared() { return !!(this.state.against && this.state.range) && this.profile.recordings === 1; }
+
+  /* Time on the CPU of both ranges, where waits were recorded, too. */
+  collectBoth() {
+    const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event;
+    const [a, b] = [this.state.against, this.state.range].map(range => collect(this.profile, { ...this.choice(range), event }));
+    return { own: [a.own[0], b.own[0]], counts: [a.samples, b.samples], samples: a.samples + b.samples, all: a.all };
+  }
+
   /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
   refresh({ lanes = true, moving = false, keep = true } = {}) {
     this.event = this.toolbar.eventOf(this.state);
-    const { own, samples, all } = collect(this.profile, this.choice()), form = this.form();
+    const found = this.isCompared ? this.collectBoth() : collect(this.profile, this.choice()), { own } = found, form = this.form();
     this.own = own;
-    this.counted = { samples, all };
-    this.weighed = weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), kindOf(this.profile, this.event));
+    this.counted = found;
+    this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
+    this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: found.counts, side: this.state.side } : null;
+    this.weighed = weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
     this.inner = this.ofFunctions = null;
     this.showView(keep);
     if (!moving) {
@@ -157,10 +163,11 @@ class Page {
       this.details.show(this.functions(), this.state.chosen);
       this.showForm();
       sayRange(this);
-      this.changeLegend();
+      sayChanges(this);
+      sayVerdict(this);
     }
     if (lanes) this.loadTimes(); else this.tracks.draw();
-    this.saySelected();
+    saySelected(this);
     if (!moving) this.refine();
   }
 
@@ -198,7 +205,7 @@ class Page {
     if (this.profile.last) this.heat.load(this.profile, this.choice(null), column);
   }
 
-  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.forms.get("all"), kindOf(this.profile, this.event)); }
+  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.forms.get("all"), this.kind, this.compared && { ...this.compared, side: -1 }); }
 
   showFlame(keep) {
     this.graph.upwards = this.state.layout === "flame";
@@ -248,15 +255,10 @@ class Page {
     if (!this.profile.last) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
     const kind = !this.inSeconds() ? "Events" : this.event !== JOINED && !this.profile.events[this.event].seconds ? "Wall-clock time" : "CPU time";
-    $("activity-name").textContent = `${kind} by category`;
+    $("activity-title").textContent = `${kind} by category`;
   }
 
   lanes() { return this.hasCpus ? this.state.lanes : "thread"; }
-
-  changeLegend() {
-    $("change-legend").textContent = this.weighed.kind === "changes" ? "orange: more in the second recording; blue: less; grey: as before"
-      : this.weighed.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
-  }
 
   select(range, moving) {
     const [, end] = this.all;
@@ -304,7 +306,7 @@ class Page {
     keepAddress(this);
     if (this.tracks.activity) this.tracks.search(this.hitNodes, this.markRows(null));
     this.drawView();
-    this.saySelected();
+    saySelected(this);
   }
 
   /* Draw the view anew with the same samples: what is searched has changed. */

@@ -3,6 +3,7 @@
 import { CATEGORIES, UNKNOWN, WAITING } from "./categories.js";
 import { firstNotBelow } from "./kinds.js";
 import { JOINED, keptKinds, masksOf, tablesOf } from "./selection.js";
+import { stepOf, whole } from "./words.js";
 
 /* Adds a weight that was spent over several bins: it ends at `stop`, all in units of bins. */
 function spread(bins, stop, length, weight) {
@@ -137,6 +138,14 @@ export function find(profile, choice, { tracks, all, layout }, hits) {
   layout.parts.forEach((part, number) => {
     for (const track of [all[part.recording] || all[0], ...part.rows.map(r => tracks[r])]) if (bins[number]) sum(track.found ||= new Float64Array(layout.count), bins[number]);
   });
+}
+
+/* The weight of a whole bar, which is rounded up to a step of the axis, and its steps: [text, part of the bar]. CPUs where weights are times. */
+export function axisOf({ seconds, unit }, most) {
+  const value = seconds ? most / unit : most, step = stepOf(value, 2), top = Math.max(1, Math.ceil(value / step - 0.06)) * step;
+  const text = level => seconds ? `${+level.toFixed(2)} CPU${level === 1 ? "" : "s"}` : level >= 1e6 ? `${+(level / 1e6).toPrecision(3)} M` : whole(level);
+  const steps = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => [i ? text(i * step) : "0", i * step / top]);
+  return { unit: seconds ? top * unit : top, steps };
 }
 
 /* Those of some rows that have at least a share of the time on the CPU, or of all time if nothing ran. */

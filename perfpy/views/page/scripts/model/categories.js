@@ -2,7 +2,7 @@
 
 The colours differ in lightness as well as in hue, so that they differ for people who do not tell red from green, or blue from yellow. */
 
-import { share, shareOfAll } from "./trees.js";
+import { changeOf, shareOfAll } from "./trees.js";
 
 export const OWN = 0;
 export const LIBRARY = 1;
@@ -37,13 +37,22 @@ export function hash(text) {
   return h >>> 0;
 }
 
+/* Red for more, blue for less, by points of 100: strong from STRONG points on, grey for none. */
+const STRONG = 10;
+export const SCALE = [-10, -3, -1, 0, 1, 3, 10];
+export function changeColour(points, dark) {
+  if (!points) return `hsl(220 4% ${dark ? 62 : 82}%)`;
+  const part = Math.min(1, Math.log1p(Math.abs(points)) / Math.log1p(STRONG));
+  return `hsl(${points > 0 ? 8 : 212} ${Math.round(45 + 45 * part)}% ${Math.round(dark ? 76 - 14 * part : 90 - 26 * part)}%)`;
+}
+
 /* tree, i: the node; look: {names, dark, hits: by name or null} */
 export function colour(tree, i, look) {
   const f = tree.name[i];
   if (look.hits && f >= 0 && look.hits[f]) return FOUND[look.dark ? "dark" : "light"];
   if (tree.kind === "changes") {
-    const before = share(tree, i, 0), after = share(tree, i, 1), change = (after - before) / Math.max(before, after, 1e-12);
-    return `hsl(${change > 0 ? 22 : 215} ${Math.round(Math.abs(change) * 85)}% ${look.dark ? 66 : 78}%)`;
+    const { change, isNoise } = changeOf(tree, i);
+    return changeColour(isNoise ? 0 : 100 * change, look.dark);
   }
   if (f < 0) return token(COMMAND, look.dark);
   const [name, dso, category] = look.names[f];

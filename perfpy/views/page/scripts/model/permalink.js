@@ -5,8 +5,8 @@ const LONGEST = 4000; /* characters */
 const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"];
 export const FIELDS = {
   tab: ["flame", TABS], event: [null, "text"], commands: [null, "text"], process: [null, "number"], group: [null, "text"], thread: [null, "number"], cpu: [null, "number"],
-  module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"],
-  form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], layout: ["icicle", ["icicle", "flame"]],
+  module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"], against: [null, "range"],
+  form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], side: [-1, "number"], layout: ["icicle", ["icicle", "flame"]],
   root: ["outer", ["outer", "inner"]], recursion: ["all", ["all", "merged"]], zoom: ["", "text"], theme: ["auto", ["auto", "light", "dark"]], panel: ["open", ["open", "closed"]],
   strand: [null, "number"], column: [null, "number"], sort: [null, "text"], open: ["", "text"],
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],

@@ -98,21 +98,22 @@ export function sumsBy(profile, choice, name, length) {
   return { sums, all };
 }
 
-/* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, and of how many. */
+/* Adds up the samples of a choice: own weights of the tree's nodes for each column, how many samples, also by column, and of how many. */
 export function collect(profile, choice) {
   const tables = tablesOf(profile, choice.event);
   const own = Array.from({ length: Math.max(...tables.map(table => table.column)) + 1 }, () => new Float64Array(profile.tree.n));
-  let samples = 0, all = 0;
+  const counts = own.map(() => 0);
+  let all = 0;
   for (const { samples: table } of tables) all += table.samples;
   eachTable(profile, choice, false, ({ n, node }, column, kept, weight, count) => {
     const to = own[column];
     for (let one = 0; one < n; one++) {
       if (!kept[one]) continue;
       to[node[one] + 1] += weight[one];
-      samples += count[one];
+      counts[column] += count[one];
     }
   });
-  return { own, samples, all };
+  return { own, counts, samples: counts.reduce((a, b) => a + b, 0), all };
 }
 
 /* Adds up the samples of a choice by site in code: weights, null if nothing is filtered or samples have no sites; all: of all its samples. */

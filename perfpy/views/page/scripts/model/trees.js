@@ -82,18 +82,20 @@ function totalOf(column) {
 }
 
 /* own: for each column the weight of the stacks that end at each node. kind: "one"; "parts", columns are parts of one whole;
-   "changes", columns are before and after. A node is as wide as its share of the whole, or the mean of its two shares. */
-export function weighed(form, own, kind) {
-  const { n, parent } = form, totals = own.map(totalOf), whole = totals.reduce((a, b) => a + b, 0), present = totals.filter(total => total).length || 1;
+   "changes", columns are before and after. A node is as wide as its share of the whole, or the mean of its two shares.
+   compared: of changes {sides: names of the columns, samples: numbers of each, side: the column that widths are of, -1 for the mean}. */
+export function weighed(form, own, kind, compared = null) {
+  const { n, parent } = form, totals = own.map(totalOf), whole = totals.reduce((a, b) => a + b, 0), { side = -1 } = compared || {};
+  const isWide = k => totals[k] > 0 && (side < 0 || !totals[side] || side === k), present = totals.filter((_, k) => isWide(k)).length || 1;
   const width = new Float64Array(n);
   const sum = own.map((column, k) => {
-    const sums = column.slice(), scale = kind === "changes" ? (totals[k] ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
+    const sums = column.slice(), scale = kind === "changes" ? (isWide(k) ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
     for (let i = n - 1; i > 0; i--) if (sums[i]) { sums[parent[i]] += sums[i]; width[i] += sums[i] * scale; }
     width[0] += sums[0] * scale;
     return sums;
   });
   let left = null;
-  return Object.defineProperty({ ...form, own, sum, totals, kind, width }, "left", { get: () => left ||= leftOf(form, width) });
+  return Object.defineProperty({ ...form, own, sum, totals, kind, width, compared }, "left", { get: () => left ||= leftOf(form, width) });
 }
 
 let room = new Float64Array(0);
@@ -116,6 +118,20 @@ export const share = (tree, i, k) => tree.totals[k] ? tree.sum[k][i] / tree.tota
 export function shareOfAll(tree, i) {
   const whole = tree.totals.reduce((a, b) => a + b, 0);
   return whole ? tree.sum.reduce((total, column) => total + column[i], 0) / whole : 0;
+}
+
+/* 99 of 100 differences by chance are smaller */
+const SURE = 2.58;
+
+/* How large a difference of two shares may be by chance alone, from the numbers of samples. */
+export function chance([before, after], samples) {
+  return SURE * Math.sqrt(before * (1 - before) / Math.max(1, samples[0]) + after * (1 - after) / Math.max(1, samples[1]));
+}
+
+/* The change of a node: {shares, change, isNoise: whether it may be by chance}. */
+export function changeOf(tree, i) {
+  const shares = [share(tree, i, 0), share(tree, i, 1)], change = shares[1] - shares[0];
+  return { shares, change, isNoise: !!tree.compared && Math.abs(change) <= chance(shares, tree.compared.samples) };
 }
 
 /* The children of a node that have a weight. */
@@ -205,4 +221,4 @@ export function chargedWeights(profile, own) {
 }
 
 /* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights. */
-export const ofFunctions = (profile, own, form, kind) => [weighed(form, own, kind), profile.names, chargedWeights(profile, own)];
+export const ofFunctions = (profile, own, form, kind, compared) => [weighed(form, own, kind, compared), profile.names, chargedWeights(profile, own)];

@@ -5,14 +5,15 @@ import { Forest, outermost, weighed } from "./trees.js";
 /* Smaller shares are not followed any further: they are narrower than a pixel. */
 const LEAST = 1 / 20000;
 
-function finished(forest, own, kind) {
+/* compared: of a part of a tree, with its part of the samples */
+function finished(forest, own, kind, compared) {
   const form = forest.finished();
   const columns = own.map(column => {
     const moved = new Float64Array(form.n);
     for (let i = 0; i < forest.n; i++) moved[form.of[i]] += column[i] || 0;
     return moved;
   });
-  return weighed(form, columns, kind);
+  return weighed(form, columns, kind, compared);
 }
 
 /* Grow the stacks from some nodes towards the root; start: those nodes, weights: for each column the weight of each. */
@@ -38,7 +39,7 @@ function upwards(tree, start, weights, withSelf) {
       return false;
     });
   }
-  return finished(forest, own, tree.kind);
+  return finished(forest, own, tree.kind, tree.compared);
 }
 
 /* All stacks, the innermost function first. */
@@ -49,15 +50,16 @@ export function inverted(tree) {
 }
 
 /* The root of a tree is this function: it has its colour, and a search finds it. */
-function rooted(tree, name) {
+function rooted(tree, name, whole) {
   tree.name[0] = name;
+  if (tree.compared) tree.compared = { ...tree.compared, samples: tree.compared.samples.map((n, k) => n * tree.totals[k] / (whole.totals[k] || 1)) };
   return tree;
 }
 
 /* The callers of a function, the nearest first. Totals are the function's. */
 export function callers(tree, name) {
   const start = outermost(tree, name);
-  return rooted(upwards(tree, start, tree.sum.map(column => start.map(i => column[i])), false), name);
+  return rooted(upwards(tree, start, tree.sum.map(column => start.map(i => column[i])), false), name, tree);
 }
 
 /* The functions that a function calls. */
@@ -71,5 +73,5 @@ export function callees(tree, name) {
       tree.own.forEach((column, k) => { own[k][node[i]] = (own[k][node[i]] || 0) + column[i]; });
     }
   }
-  return rooted(finished(forest, own, tree.kind), name);
+  return rooted(finished(forest, own, tree.kind, tree.compared), name, tree);
 }

@@ -17,12 +17,16 @@ export function duration(ns) {
 /* what an event's weights are: ns of time, or a sum of periods */
 export const amount = (weight, inSeconds) => inSeconds ? duration(weight) : whole(weight) + " periods";
 
+/* the sides of a comparison: before and after, or two ranges */
+export const sidesOf = tree => tree.compared ? tree.compared.sides : ["before", "after"];
+const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `in ${sidesOf(tree)[k]}` : sidesOf(tree)[k];
+
 /* A node of a tree, with its name and its shares of the totals. */
 export function describeNode(tree, i, [name, module], totals, inSeconds) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
-  if (tree.kind === "changes") return `${text}: ${percent(part(0))} before, ${percent(part(1))} after, ${signed(part(1) - part(0))}`;
-  const of = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], inSeconds)}`;
-  return tree.kind === "parts" ? `${text}: ${of(0, " of the CPU time")}; ${of(1, " of the waits")}` : `${text}: ${of(0, "")}`;
+  if (tree.kind === "changes") return `${text}: ${percent(part(0))} ${of(tree, 0)}, ${percent(part(1))} ${of(tree, 1)}, ${signed(part(1) - part(0))}`;
+  const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], inSeconds)}`;
+  return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;
 }
 
 export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;

@@ -2,7 +2,7 @@
 
 import { COMMAND, token } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
-import { percent, signed } from "../model/words.js";
+import { percent, sidesOf, signed } from "../model/words.js";
 import { button, el, marked } from "./elements.js";
 
 const LEAST = 0.001, MOST = 100, PASSES_THROUGH = 0.95, INDENT = 14, DEEPEST = 24;
@@ -96,7 +96,7 @@ export class CallTree {
   }
 
   titles() {
-    if (this.tree.kind === "changes") return ["Before", "After", "Change"];
+    if (this.tree.kind === "changes") return [...sidesOf(this.tree).map(side => side[0].toUpperCase() + side.slice(1)), "Change"];
     const shares = this.below === inwards ? ["Total", "Self"] : ["Share"];
     return this.tree.kind === "parts" ? [...shares, "Waiting"] : shares;
   }

@@ -3,6 +3,7 @@
 import { fragmentOf, stateOf } from "../model/permalink.js";
 import { copy } from "./headline.js";
 
+const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
 
 export function connect(page) {
@@ -16,6 +17,8 @@ export function connect(page) {
   $("chart-thread").onchange = () => page.change({ strand: $("chart-thread").value === "" ? null : Number($("chart-thread").value) });
   $("from").onchange = $("to").onchange = () => typedRange(page);
   $("zoom").onclick = () => zoomTime(page);
+  $("against").onclick = () => compare(page);
+  $("side").onchange = () => page.change({ side: Number($("side").value) });
   $("whole").onclick = () => page.change({ shown: null, range: null });
   $("layout").onchange = () => page.change({ layout: $("layout").value });
   $("root").onchange = () => { page.change({ root: $("root").value, zoom: "" }); page.showFlame(false); };
@@ -51,6 +54,7 @@ function key(page, event) {
   else if (event.key === "m") page.change({ form: state.form === "own" ? "folded" : "own" });
   else if (event.key === "f") page.change({ form: state.form === "all" ? "folded" : "all" });
   else if (event.key === "z") zoomTime(page);
+  else if (event.key === "a") compare(page);
   else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
   else if (event.key === "c") page.copyView();
   else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
@@ -68,6 +72,7 @@ function undo(page) {
   else if (page.graph.zoom && page.state.tab === "flame") page.graph.zoomTo(0);
   else if (page.state.chosen !== null) { page.choose(null); if (page.state.tab === "sandwich") page.showSandwich(); }
   else if (page.state.range) page.change({ range: null });
+  else if (page.state.against) page.change({ against: null });
   else if (page.state.shown) page.change({ shown: null });
 }
 
@@ -85,14 +90,14 @@ function theme(page) {
 /* All of the state is in the address, so that a link shows the same screen. */
 export function keepAddress(page) {
   const { state, profile } = page, seconds = range => range && range.map(tick => tick * profile.tick / 1e9);
-  const fragment = fragmentOf({ ...state, range: seconds(state.range), shown: seconds(state.shown) });
+  const fragment = fragmentOf({ ...state, ...Object.fromEntries(RANGES.map(key => [key, seconds(state[key])])) });
   if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
 }
 
 export function readAddress(page) {
   const { profile, toolbar } = page, [, end] = page.all, ticks = range => range && range.map(at => Math.min(end, at * 1e9 / profile.tick));
   const given = toolbar.checked(stateOf(location.hash));
-  page.state = { ...given, range: ticks(given.range), shown: ticks(given.shown) };
+  page.state = { ...given, ...Object.fromEntries(RANGES.map(key => [key, ticks(given[key])])) };
   theme(page);
   showPanel(page);
   $("search").value = page.state.find;
@@ -106,6 +111,13 @@ export function readAddress(page) {
   if (page.state.chosen !== null) page.choose(page.state.chosen, code === null);
 }
 
+/* Keep the selected range as A, to compare it with the next one; or stop to compare. */
+function compare(page) {
+  const { range, against } = page.state;
+  if (against) page.change({ against: null });
+  else if (range && page.profile.recordings === 1) page.change({ against: range, range: null });
+}
+
 export function sayRange(page) {
   const seconds = tick => +(tick * page.profile.tick / 1e9).toFixed(6), [from, to] = page.state.range || [0, page.profile.last + 1];
   if (document.activeElement !== $("from")) $("from").value = seconds(from);
@@ -113,6 +125,8 @@ export function sayRange(page) {
   $("zoom").disabled = !page.state.range && !page.state.shown;
   $("zoom").textContent = page.state.range ? "Zoom in" : page.state.shown ? "Zoom out" : "Zoom in";
   $("whole").disabled = $("zoom").disabled;
+  $("against").hidden = page.profile.recordings > 1 || !page.state.range && !page.state.against;
+  $("against").textContent = page.state.against ? "Stop comparing" : "Compare";
 }
 
 function typedRange(page) {

@@ -2,7 +2,7 @@
 
 import { CATEGORIES, COMMAND, token } from "../model/categories.js";
 import { byFunction, outermost } from "../model/trees.js";
-import { amount, percent, signed } from "../model/words.js";
+import { amount, percent, sidesOf, signed } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
@@ -68,8 +68,9 @@ export class Details {
     const row = (title, value, text) => rows.push(el("dt", { textContent: title }), this.bar(value, text));
     if (tree.kind === "changes") {
       const [before, after] = self.map(part);
-      row("Self before", before, percent(before));
-      row("Self after", after, `${percent(after)} (${signed(after - before)})`);
+      const [first, second] = sidesOf(tree);
+      row(`Self ${first}`, before, percent(before));
+      row(`Self ${second}`, after, `${percent(after)} (${signed(after - before)})`);
     } else {
       const inSeconds = this.told.inSeconds();
       const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], inSeconds)}`);

@@ -1,7 +1,7 @@
 /* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
 
-import { byFunction, hottestCallers } from "../model/trees.js";
-import { percent, signed, whole } from "../model/words.js";
+import { byFunction, chance, hottestCallers } from "../model/trees.js";
+import { percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { button, el, marked } from "./elements.js";
 
@@ -27,7 +27,10 @@ export function functionRows(tree, names, charged = null) {
     const own = self.map((column, k) => part(column, k, f)), all = total.map((column, k) => part(column, k, f));
     const callerName = callers[f] < 0 || names[callers[f]][2] === COMMAND ? "" : names[callers[f]][0];
     const row = { f, name: names[f][0], module: names[f][1], caller: callers[f], callerName };
-    if (tree.kind === "changes") Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1] });
+    if (tree.kind === "changes") {
+      const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chance(own, tree.compared.samples);
+      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1], isNoise });
+    }
     else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
     if (tree.kind !== "changes") row.charged = charged ? part(charged[0], 0, f) : 0;
@@ -53,7 +56,7 @@ export class FunctionTable {
   load(tree, names, charged = null, sort = null) {
     if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
     if (COLUMNS[tree.kind].some(([key]) => key === sort)) this.by = sort;
-    this.kind = tree.kind;
+    Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
     this.names = names;
     this.rows = functionRows(tree, names, charged);
     this.draw();
@@ -82,13 +85,16 @@ export class FunctionTable {
   }
 
   draw() {
-    const columns = COLUMNS[this.kind], wanted = this.wanted();
+    const columns = this.titled(COLUMNS[this.kind]), wanted = this.wanted();
     this.table.tHead.replaceChildren(this.head(columns));
     this.table.tBodies[0].replaceChildren(...wanted.slice(0, SHOWN).map(row => this.row(row, columns)));
     const rest = wanted.length - SHOWN;
     const none = wanted.length ? "" : "No function has samples here. Remove a filter, or select a longer range.";
     this.more.textContent = rest > 0 ? `${whole(rest)} more functions; search to narrow them down.` : none;
   }
+
+  /* The columns, with the names of what is compared. */
+  titled(columns) { return columns.map(([key, title]) => [key, title.replace("before", this.sides[0]).replace("after", this.sides[1])]); }
 
   head(columns) {
     const head = el("tr"), { told } = this;
@@ -122,6 +128,7 @@ export class FunctionTable {
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td.number");
     cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
     if (mark) cell.title = mark;
+    if (key === "change" && row.isNoise && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
     if (key === "self" || key === "on") cell.style.setProperty("--part", `${100 * row[key]}%`);
     return cell;
   }

@@ -6,7 +6,8 @@ import { button, el } from "./elements.js";
 const KEYS = [
   ["/", "search; marks functions, stacks, time line and marks"], ["1 to 9", "views, in the order of the tabs"],
   ["m", "my code only, or all again"],
-  ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"], ["s", "callers and callees of the function"],
+  ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"],
+  ["a", "compare the selected range with the next one"], ["s", "callers and callees of the function"],
   ["c", "copy the view as text"], ["h n p", "code: the hottest line, the next hot one, the previous one"], ["Escape", "undo: zoom, search, selection, range"],
   ["arrows", "move in graphs, trees and tables; on the time line, move the range, with Shift make it longer"],
   ["Enter", "zoom into a frame, open a row"], ["*", "open the hottest path of a row"], ["?", "this list"],

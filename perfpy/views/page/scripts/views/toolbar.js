@@ -89,7 +89,9 @@ export class Toolbar {
     if (state.category !== null) chips.push([CATEGORIES[state.category], { category: null }]);
     if (state.module !== null) chips.push([`in ${state.module}`, { module: null }]);
     if (state.inside !== null) chips.push([`stacks with ${this.told.short(state.inside)}`, { inside: null }]);
-    if (state.range) chips.push([state.range.map(at => duration(at * tick)).join(" to "), { range: null }]);
+    const span = range => range.map(at => duration(at * tick)).join(" to ");
+    if (state.against) chips.push([`A: ${span(state.against)}`, { against: null }]);
+    if (state.range) chips.push([`${state.against ? "B: " : ""}${span(state.range)}`, { range: null }]);
     return chips;
   }
 

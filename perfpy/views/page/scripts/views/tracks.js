@@ -1,7 +1,7 @@
 /* The time line: activity by category over the whole width, and below it a track for each process and thread, or CPU. */
 
 import { CATEGORIES, STACKED, WAITING, token } from "../model/categories.js";
-import { activityOf, find, lanesOf } from "../model/activity.js";
+import { activityOf, axisOf, find, lanesOf } from "../model/activity.js";
 import { binnedMarks } from "../model/marks.js";
 import { shownRows, taskTree } from "../model/task_tree.js";
 import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
@@ -10,11 +10,26 @@ import { atRuler, counted, duration, percent, stepOf, whole } from "../model/wor
 import { brush } from "./brush.js";
 import { button, el, inks, marked, prepared } from "./elements.js";
 
-const RULER = 18, TALL = 72, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4;
+const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 52;
+/* bins narrower than SMOOTH pixels show with their neighbours */
+const SMOOTH = 4;
+/* the kind of marks of samples that were lost */
+const LOST = "lost";
+
+/* Bins with a part of their neighbours': the sum stays. */
+function smoothed(bins) {
+  const result = new Float64Array(bins.length), last = bins.length - 1;
+  for (let i = 0; i <= last; i++) {
+    result[i] += bins[i] / 2;
+    result[Math.max(0, i - 1)] += bins[i] / 4;
+    result[Math.min(last, i + 1)] += bins[i] / 4;
+  }
+  return result;
+}
 
 export class Tracks {
-  /* parts: {all, list, legend}; told: {shown(), selected(), select(range, moving), command(pid), name(row, level), pick(row), isPicked(row), pickCategory(category),
-     category() -> the picked one, dark(), pattern()} */
+  /* parts: {all, axis, list, legend}; told: {shown(), selected(), against(), select(range, moving), command(pid), name(row, level), pick(row), isPicked(row),
+     pickCategory(category), category() -> the picked one, dark(), pattern()} */
   constructor(parts, told) {
     Object.assign(this, parts, { told, by: "thread", turned: new Set(), showsIdle: false, rows: [] });
     brush(this.all, told);
@@ -140,24 +155,68 @@ export class Tracks {
     }
   }
 
+  /* How high the activity of all is: more in high windows. */
+  get tall() { return Math.round(Math.max(44, Math.min(150, window.innerHeight * 0.08))); }
+
   drawAll(ink, dark) {
-    const tracks = this.activity.all, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
+    const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
+    const [axis] = prepared(this.axis, height, AXIS), most = track => track.most(false) || track.most(true);
+    const { unit, steps } = axisOf(this.activity, Math.max(this.activity.unit, ...tracks.map(most)));
     this.ruler(pen, width, height, ink);
     tracks.forEach((track, place) => {
-      const top = RULER + place * TALL, unit = Math.max(this.activity.unit, track.most(false), ...(track.most(false) ? [] : [track.most(true)]));
+      const top = RULER + place * TALL;
       this.bars(pen, track, width, top + 2, TALL - 3, unit, dark, ink);
+      this.levels(axis, pen, steps, width, top + 2, TALL - 3, ink);
       if (tracks.length > 1) { pen.fillStyle = ink("--fg"); pen.fillText(place ? "after" : "before", 4, top + 4); }
       pen.fillStyle = ink("--line");
       pen.fillRect(0, top + TALL - 1, width, 1);
     });
-    this.veil(pen, width, height, ink);
+    this.losses(pen, width, ink);
+    this.veil(pen, width, height, ink, true);
+  }
+
+  levels(axis, pen, steps, width, top, height, ink) {
+    axis.font = "11px system-ui, sans-serif";
+    axis.textAlign = "right";
+    axis.textBaseline = "middle";
+    for (const [text, part] of steps) {
+      const y = top + height - part * height;
+      axis.fillStyle = ink("--dim");
+      axis.fillText(text, AXIS - 6, Math.min(top + height - 5, Math.max(top + 5, y)));
+      axis.fillRect(AXIS - 4, Math.round(y) - (part ? 0 : 1), 4, 1);
+      pen.globalAlpha = 0.6;
+      pen.fillStyle = ink("--bg");
+      if (part && part < 1) pen.fillRect(0, Math.round(y), width, 1);
+      pen.globalAlpha = 1;
+    }
+  }
+
+  /* Where samples were lost: what the chart shows there is too little. */
+  losses(pen, width, ink) {
+    const { marks } = this.profile, kind = marks ? marks.kinds.indexOf(LOST) : -1, [from, to] = this.told.shown();
+    if (kind < 0) return;
+    pen.fillStyle = ink("--wait-lock");
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "top";
+    let end = -Infinity;
+    for (let row = 0; row < marks.n; row++) {
+      if (marks.kind[row] !== kind || marks.time[row] < from || marks.time[row] > to) continue;
+      const x = (marks.time[row] - from) / (to - from || 1) * width, text = `\u25bc ${marks.texts[marks.text[row]]} lost`;
+      if (x < end) { pen.fillRect(x, 0, 2, 4); continue; }
+      const size = pen.measureText(text).width, left = Math.min(x, width - size - 4);
+      pen.fillStyle = ink("--bg");
+      pen.fillRect(left - 2, 0, size + 4, 15);
+      pen.fillStyle = ink("--wait-lock");
+      pen.fillText(text, left, 2);
+      end = left + size + 12;
+    }
   }
 
   /* Categories on top of each other; what waits is a band at the foot where nothing runs. */
   bars(pen, track, width, top, height, unit, dark, ink) {
     const step = width / track.count, floor = new Float64Array(track.count), runs = track.most(false) > 0;
     for (const category of STACKED) {
-      const bins = track.bins[category];
+      const bins = track.bins[category] && (step < SMOOTH ? smoothed(track.bins[category]) : track.bins[category]);
       if (!bins) continue;
       const isBand = category === WAITING && runs;
       pen.fillStyle = token(category, dark);
@@ -213,13 +272,21 @@ export class Tracks {
     }
   }
 
-  veil(pen, width, height, ink) {
-    const selected = this.told.selected();
-    if (!selected) return;
-    const [from, to] = this.told.shown(), x = tick => (tick - from) / (to - from || 1) * width;
-    pen.fillStyle = ink("--brush");
-    pen.fillRect(x(selected[0]), 0, x(selected[1]) - x(selected[0]), height);
-    pen.fillStyle = ink("--accent");
-    for (const at of selected.map(x)) pen.fillRect(at - 1, 0, 2, height);
+  /* The selected range, and the one that it is compared with. */
+  veil(pen, width, height, ink, isNamed = false) {
+    const [from, to] = this.told.shown(), x = tick => (tick - from) / (to - from || 1) * width, against = this.told.against();
+    for (const [range, colour, name] of [[against, "--mark", "A"], [this.told.selected(), "--accent", "B"]]) {
+      if (!range) continue;
+      pen.fillStyle = ink("--brush");
+      pen.fillRect(x(range[0]), 0, x(range[1]) - x(range[0]), height);
+      pen.fillStyle = ink(colour);
+      for (const at of range.map(x)) pen.fillRect(at - 1, 0, 2, height);
+      if (!isNamed || !against) continue;
+      pen.font = "600 12px system-ui, sans-serif";
+      pen.textBaseline = "top";
+      pen.fillRect(x(range[0]), 0, 16, 16);
+      pen.fillStyle = ink("--on-accent");
+      pen.fillText(name, x(range[0]) + 4, 2);
+    }
   }
 }

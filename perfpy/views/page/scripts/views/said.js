@@ -1,0 +1,69 @@
+/* What the page says about what is selected: how many samples, the sentence of a range or of two, and what colours of changes mean. */
+
+import { SCALE, changeColour } from "../model/categories.js";
+import { JOINED, collect, onAndOff } from "../model/selection.js";
+import { chargedWeights } from "../model/trees.js";
+import { verdictOf, verdictOfBoth } from "../model/verdicts.js";
+import { amount, counted, percent, whole } from "../model/words.js";
+import { el } from "./elements.js";
+import { nothing } from "./headline.js";
+
+const $ = id => document.getElementById(id);
+
+/* How many samples are selected, or are in either of two ranges. */
+export function saySelected(page) {
+  if (page.isCompared) {
+    const { counts } = page.counted, { totals } = page.weighed, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.inSeconds())}`;
+    $("selected").textContent = $("selected").title = `A: ${said(0)} \u00b7 B: ${said(1)}`;
+    $("empty").hidden = true;
+    return;
+  }
+  const { samples, all } = page.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = page.profile;
+  if (page.profile.recordings === 1) parts.push(amount(page.weighed.totals.reduce((a, b) => a + b, 0), page.inSeconds()));
+  if (page.hitNodes) {
+    let found = 0, sum = 0;
+    for (const column of page.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }
+    parts.push(`${percent(sum ? found / sum : 0)} in stacks with what is searched`);
+  }
+  $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");
+  $("empty").hidden = samples > 0 || ["marks", "code"].includes(page.state.tab);
+  $("empty").querySelector("span").textContent = page.profile.events.length ? "The filters leave none." : nothing(page.profile);
+}
+
+/* What the selected range says, or two compared ones. */
+export function sayVerdict(page) {
+  const { range, against } = page.state, isShown = page.profile.recordings === 1 && (range || against);
+  $("said").hidden = !isShown;
+  if (!isShown) return;
+  if (!range) { $("said").textContent = "Range A is kept: select another range, B, to compare it with."; return; }
+  const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time } = page.profile.events[event];
+  const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1);
+  const words = { name: f => `${page.short(f)}`, of: time ? "CPU time" : "events", lengths };
+  const sums = own => own.reduce((a, b) => a + b, 0), samples = page.counted.counts;
+  if (page.isCompared) {
+    const totals = page.own.map(sums), cpus = seconds ? totals.map((total, k) => total / lengths[k]) : null;
+    $("said").textContent = verdictOfBoth({ ...words, weights: chargedWeights(page.profile, page.own), totals, samples, cpus });
+    return;
+  }
+  const whole = collect(page.profile, { ...page.choice(null), event }).own, own = [page.own[0]], total = sums(own[0]);
+  const [weights, wholeWeights] = [own, whole].map(columns => chargedWeights(page.profile, columns)[0]);
+  const values = { weights, wholeWeights, samples: samples[0], total, wholeTotal: sums(whole[0]), cpus: seconds ? total / lengths[1] : null };
+  $("said").textContent = verdictOf({ ...words, ...values });
+}
+
+/* What colours and widths of changes mean. */
+export function sayChanges(page) {
+  const isChanges = page.kind === "changes", [before, after] = page.compared ? page.compared.sides : ["", ""];
+  const ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
+  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}; grey: may be chance` : ofParts;
+  $("scale").hidden = $("side-box").hidden = !isChanges;
+  $("side").value = String(page.state.side);
+  [...$("side").options].slice(1).forEach((option, k) => { option.text = [before, after][k]; });
+  if (!isChanges) return;
+  $("scale").setAttribute("aria-label", "blue: less, red: more, in points of 100");
+  $("scale").replaceChildren(...SCALE.map(points => {
+    const step = el("span", { textContent: points ? `${points > 0 ? "+" : "\u2212"}${Math.abs(points)}` : "\u00b10" });
+    step.style.background = changeColour(points, page.isDark());
+    return step;
+  }));
+}

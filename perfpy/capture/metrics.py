@@ -11,10 +11,9 @@ events are counted, in which groups, and which metrics share them follows perf 6
 from __future__ import annotations
 
 import math
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.light_types import NamedTuple
 from perfpy.counts.formulas import formula_text, name_word, tree_of
 from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names
 from perfpy.errors import EventSyntaxError, PerfError, RefusedOptionsError
@@ -25,8 +24,10 @@ from perfpy.events.vendor_tables import MetricDefinition as Definition
 from perfpy.events.vendor_tables import scale_and_unit
 from perfpy.kernel.sysfs import has_nmi_watchdog, read_text
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Final
 
     from perfpy.counts.formulas import Node
     from perfpy.events.event import Event
@@ -124,7 +125,8 @@ def definitions(machine: Machine | None = None) -> list[Definition]:
 
 def _kind_of_core(metric: Definition, kinds: Mapping[str, set[str]]) -> str:
     """Return the kind of core that a formula is about: that of its events, or one that has all metrics in it; "" for neither."""
-    words = re.findall(r"\w+", metric.expression.lower())
+    expression = metric.expression.lower()
+    words = "".join([char if char.isalnum() or char == "_" else " " for char in expression]).split()
     parts = [kinds[word] for word in words if word in kinds]
     for pmu in _HYBRID_UNITS:
         if pmu in words or (parts and all(pmu in part for part in parts)):

@@ -7,28 +7,27 @@ on this machine: a branch that a fact about the machine excludes needs none. `va
 from __future__ import annotations
 
 import math
-import operator
-from copy import copy
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfpy.counts.aggregation import Ratio
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+    from typing import Any, Final, TypeVar
 
     from perfpy.counts.aggregation import Neighbours
     from perfpy.counts.formulas import Node
 
+    _Key = TypeVar("_Key", bound=Hashable)
 
-_Key = TypeVar("_Key", bound="Hashable")
 
 _OF_A_NAME: Final = ("source_count", "has_event", "strcmp_cpuid_str")
 _COMPUTED: Final[dict[str, Callable[[float, float], float]]] = {
     "<": lambda a, b: float(a < b),
     ">": lambda a, b: float(a > b),
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
 }
 
 
@@ -301,7 +300,8 @@ class Metric:
 
     def of(self, counterparts: Mapping[Any, object]) -> Metric:
         """Return this metric over the counterparts of its events."""
-        other = copy(self)
+        other = Metric.__new__(Metric)
+        other.__dict__.update(self.__dict__)
         other._events = {name: counterparts.get(event) for name, event in self._events.items()}  # noqa: SLF001  # an instance of this class
         return other
 

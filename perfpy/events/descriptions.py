@@ -24,12 +24,20 @@ _INFORMATION: Final = "tma_info_"
 _LEVEL_OF: Final = "_group"
 
 
+class _Meanings(dict[str, str]):
+    """The meanings of words; others mean themselves."""
+
+    def __missing__(self, word: str) -> str:
+        self[word] = word
+        return word
+
+
 class Descriptions:
     """The descriptions of names, read on first use."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._words: dict[str, str] = {}
+        self._words = _Meanings()
         with open(_FILE, encoding="ascii") as file:
             for line in file:
                 key, _, text = line.rstrip("\n").partition("\t")
@@ -70,10 +78,8 @@ class Descriptions:
         return ""
 
     def _phrase(self, words: str) -> str:
-        meaning = self._words.get
-        texts = [text for word in words.split("_") if (text := meaning(word, word))]
-        pairs = zip(["", *texts], texts, strict=False)
-        return " ".join([text for before, text in pairs if not before.endswith(f" {text}")])  # l1d_cache: "L1 data cache", "cache"
+        text = " ".join(filter(None, map(self._words.__getitem__, words.split("_"))))
+        return text.replace("cache cache", "cache") if "cache cache" in text else text  # l1d_cache: "L1 data cache", "cache"
 
 
 _read: list[Descriptions] = []

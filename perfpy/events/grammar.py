@@ -15,16 +15,15 @@ they leave it open.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NoReturn
-
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import EventSyntaxError
 from perfpy.events.event import NO_TERMS, Event, cache_event, combine_filters, generic_event, natural_unit
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Final, NoReturn
 
     from perfpy.events.event import EventTerms
 
@@ -32,15 +31,18 @@ if TYPE_CHECKING:
 MODIFIER_LETTERS: Final = "ukhGHpPSDIeWbR"
 
 _BLANK: Final = " \t\r\n"
-_WORD: Final = re.compile(r"[A-Za-z0-9_*?\[\]][A-Za-z0-9_*?.\[\]!\-]*")
-_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
-_RAW: Final = re.compile(r"r(?:0[xX])?([0-9a-fA-F]{1,16})")
-_TOO_LONG_RAW: Final = re.compile(r"r(?:0[xX])?[0-9a-fA-F]{17,}")
+# Characters of each kind of word, without regular expressions: importing re takes longer than parsing (4 ms).
+_DIGITS: Final = frozenset("0123456789")
+_HEX_DIGITS: Final = _DIGITS | frozenset("abcdefABCDEF")
+_HEX_PREFIXES: Final = ("0x", "0X")
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_NAME_STARTS: Final = _LETTERS | _DIGITS | frozenset("_*?")
+_WORD: Final = (_NAME_STARTS | frozenset("[]"), _NAME_STARTS | frozenset(".[]!-"))  # the first character, the others
+_TERM_NAME: Final = (_NAME_STARTS, _NAME_STARTS | frozenset(".:-"))
+_ACCESS: Final = frozenset("rwx")
+_VALUE_ENDS: Final = frozenset(",/'\"{}")
+_RAW_DIGITS: Final = 16
 RAW_LIMIT: Final = ("a raw code of more than 64 bits", "at most 16 hexadecimal digits")  # the error, and the expectation
-_TERM_NAME: Final = re.compile(r"@?[A-Za-z0-9_*?][A-Za-z0-9_.:*?\-]*")
-_TERM_VALUE: Final = re.compile(r"[^\s,/'\"{}]+")
-_LETTERS: Final = re.compile(r"[A-Za-z]*")
-_ACCESS: Final = re.compile(r"[rwx]+")
 _ENTRY_ENDS: Final = "',' or the end"
 _UNSUPPORTED_MODIFIERS: Final = {
     "X": "modifier 'X' (no regrouping) is not supported",
@@ -64,13 +66,25 @@ def parse_terms(text: str) -> tuple[Term, ...]:
 
 def raw_config(word: str) -> int | None:
     """Return the config of a raw event `rNNN` (hexadecimal); None for another word."""
-    match = _RAW.fullmatch(word)
-    return int(match[1], 16) if match else None
+    digits = _raw_digits(word)
+    return int(digits, 16) if 0 < len(digits) <= _RAW_DIGITS else None
 
 
 def is_too_long_raw(word: str) -> bool:
     """Whether a word is a raw event with more digits than config holds."""
-    return _TOO_LONG_RAW.fullmatch(word) is not None
+    return len(_raw_digits(word)) > _RAW_DIGITS
+
+
+def _raw_digits(word: str) -> str:
+    """Return the digits of `rNNN` or `r0xNNN`; "" for another word."""
+    digits = word[3:] if word[1:3] in _HEX_PREFIXES else word[1:]
+    return digits if word[:1] == "r" and _HEX_DIGITS.issuperset(digits) else ""
+
+
+def _is_number(word: str) -> bool:
+    if word[:2] in _HEX_PREFIXES:
+        return len(word) > 2 and _HEX_DIGITS.issuperset(word[2:])
+    return bool(word) and _DIGITS.issuperset(word)
 
 
 class _EventParser:
@@ -100,12 +114,27 @@ class _EventParser:
         while self.peek() and self.peek() in _BLANK:
             self.position += 1
 
-    def match(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.position)
-        if match is None:
-            return ""
-        self.position = match.end()
-        return match[0]
+    def span(self, characters: frozenset[str]) -> str:
+        """Read on as long as the characters are among these."""
+        text, start = self.text, self.position
+        end, size = start, len(text)
+        while end < size and text[end] in characters:
+            end += 1
+        self.position = end
+        return text[start:end]
+
+    def word(self, pattern: tuple[frozenset[str], frozenset[str]]) -> str:
+        """Read a word with such a first character and such others; "" for none."""
+        first, others = pattern
+        return self.span(others) if self.peek() in first else ""
+
+    def digits(self) -> str:
+        """Read a hexadecimal or decimal number; "" for none."""
+        start = self.position
+        if self.text[start : start + 2] in _HEX_PREFIXES and self.peek(2) in _HEX_DIGITS:
+            self.position += 2
+            return self.text[start : start + 2] + self.span(_HEX_DIGITS)
+        return self.span(_DIGITS)
 
     # lists and groups
 
@@ -122,7 +151,7 @@ class _EventParser:
     def entry(self) -> EventSpec | GroupSpec:
         self.blanks()
         start = self.position
-        name = self.match(_WORD)
+        name = self.word(_WORD)
         if self.peek() == "{":
             return self.group(name, start)
         self.position = start
@@ -180,10 +209,10 @@ class _EventParser:
         if self.text.startswith("mem:", self.position):
             return self.breakpoint()
         start = self.position
-        word = self.match(_WORD)
+        word = self.word(_WORD)
         if not word:
             self.fail("unexpected character", "an event name")
-        if _NUMBER.fullmatch(word):
+        if _is_number(word):
             return self.numeric(word, start), None
         if self.peek() == ":":
             tracepoint = self.tracepoint(word)
@@ -196,7 +225,7 @@ class _EventParser:
         if not self.take(":"):
             self.fail("unexpected character", "':' and the event's config after the number of a PMU type")
         column = self.position
-        config = self.match(_NUMBER)
+        config = self.digits()
         if not config:
             self.fail("unexpected character", "a number, the event's config")
         return Numeric(event_type, self.number(config, column))
@@ -206,7 +235,7 @@ class _EventParser:
         colon = self.position
         self.position += 1
         column = self.position
-        event = self.match(_WORD)
+        event = self.word(_WORD)
         self.position = colon
         if not event or not event.strip(MODIFIER_LETTERS + "".join(_UNSUPPORTED_MODIFIERS)):
             return None
@@ -218,20 +247,20 @@ class _EventParser:
     def breakpoint(self) -> tuple[Breakpoint, int | None]:
         self.position += len("mem:")
         column = self.position
-        digits = self.match(_NUMBER)
+        digits = self.digits()
         if not digits:
             self.fail("unexpected character", "an address")
         address, length, name_end = self.number(digits, column), 0, None
-        if self.peek() == "/" and self.peek(1).isdigit():
+        if self.peek() == "/" and self.peek(1) in _DIGITS:
             name_end = self.position  # the end of perf's name
             self.take("/")
             column = self.position
-            length = self.number(self.match(_NUMBER), column)
+            length = self.number(self.digits(), column)
         access = ""
         if self.peek() == ":" and self.peek(1) and self.peek(1) in "rwx":
             self.take(":")
             column = self.position
-            access = self.match(_ACCESS)
+            access = self.span(_ACCESS)
             if len(set(access)) < len(access):
                 self.fail("duplicate access", "any of r, w and x, once each", column)
         return Breakpoint(address, length, access), name_end
@@ -260,7 +289,9 @@ class _EventParser:
 
     def term(self) -> Term:
         column = self.position
-        name = self.match(_TERM_NAME)
+        name = ("@" if self.take("@") else "") + self.word(_TERM_NAME)
+        if name == "@":
+            self.position, name = column, ""
         if not name:
             self.fail("unexpected character", "a term (name or name=value)")
         if not self.take("="):
@@ -268,12 +299,18 @@ class _EventParser:
         value_column = self.position
         if self.peek() and self.peek() in "'\"":
             return Term(name, self.quoted(), column, value_column)
-        value = self.match(_TERM_VALUE)
+        value = self.value()
         if not value:
             self.fail("unexpected character", f"a value for '{name}'")
-        if _NUMBER.fullmatch(value):
+        if _is_number(value):
             return Term(name, self.number(value, value_column), column, value_column, literal=value)
         return Term(name, value, column, value_column)
+
+    def value(self) -> str:
+        start = self.position
+        while (character := self.peek()) and character not in _VALUE_ENDS and not character.isspace():
+            self.position += 1
+        return self.text[start : self.position]
 
     def quoted(self) -> str:
         quote = self.peek()
@@ -286,7 +323,7 @@ class _EventParser:
 
     def modifiers(self, *, after_colon: bool) -> Modifiers:
         column = self.position
-        letters = self.match(_LETTERS)
+        letters = self.span(_LETTERS)
         for offset, letter in enumerate(letters):
             if letter in _UNSUPPORTED_MODIFIERS:
                 self.fail(_UNSUPPORTED_MODIFIERS[letter], f"one of {' '.join(MODIFIER_LETTERS)}", column + offset)

@@ -16,7 +16,7 @@ from perfpy.kernel.sysfs import names_in, split_number
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from typing import Final
+    from typing import Any, Final
 
     from perfpy.events.machine import Machine
     from perfpy.events.vendor_tables import MetricDefinition
@@ -133,36 +133,48 @@ def pmu_events(machine: Machine, *, every_pmu: bool = False, described: bool = T
         every_pmu: list PMUs that differ only in their number one by one
         described: describe the events of vendors' tables
     """
-    rows: list[tuple[bool, str, bool, str, str, Pmu, Alias | None]] = []
+    rows: list[tuple[bool, str, bool, str, str, Pmu, Alias | None, str]] = []
     names_by_family: dict[str, set[str]] = {}
+    first_of_family: dict[str, list[Alias]] = {}
     for pmu in machine.pmus:
-        aliases = machine.aliases(pmu)
+        aliases, family = machine.aliases(pmu), _family(pmu)
+        shown_name = pmu.name if every_pmu else family
         if not aliases and pmu.name.startswith(_TRACERS):
-            rows.append((False, "", True, pmu.name, "", pmu, None))
-        known = names_by_family.get(_family(pmu))
-        if known:  # another PMU of the family: the rest of its events, or all that sysfs has
+            rows.append((False, "", True, pmu.name, "", pmu, None, shown_name))
+        known = names_by_family.get(family)
+        if known is None:
+            names_by_family[family], first_of_family[family] = {alias.name for alias in aliases}, aliases
+        elif aliases is first_of_family[family] and not every_pmu:
+            continue
+        else:  # another PMU of the family: the rest of its events, or all that sysfs has
             aliases = [alias for alias in aliases if alias.name not in known or (every_pmu and not alias.topic)]
-        names_by_family.setdefault(_family(pmu), set()).update([alias.name for alias in aliases])
-        rows += [(alias.is_described, alias.topic, not pmu.is_core, pmu.name, alias.name, pmu, alias) for alias in aliases]
-    rows.sort(key=lambda row: row[:5])
+            known.update([alias.name for alias in aliases])
+        rows += [(alias.is_described, alias.topic, not pmu.is_core, pmu.name, alias.name, pmu, alias, shown_name) for alias in aliases]
+    rows.sort(key=_perfs_order)
+    describe = None
     infos = []
-    for *_, pmu, alias in rows:
-        shown_name = pmu.name if every_pmu else _family(pmu)
+    for *_, pmu, alias, shown_name in rows:
         if alias is None:
             infos.append(EventInfo(f"{shown_name}//", "Kernel PMU event", pmu=shown_name))
             continue
         text = alias.description
         if described and not text and alias.topic:
-            from perfpy.events.descriptions import descriptions  # only CPUs with a table need them
+            if describe is None:
+                from perfpy.events.descriptions import descriptions  # only CPUs with a table need them
 
-            text = descriptions().event(alias.name, alias.terms)
+                describe = descriptions().event
+            text = describe(alias.name, alias.terms)
         infos.append(_pmu_event(pmu, shown_name, alias, text))
     return infos
 
 
+def _perfs_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:5]
+
+
 def _pmu_event(pmu: Pmu, shown_name: str, alias: Alias, description: str) -> EventInfo:
     name, terms = alias.name, alias.terms
-    base = _family(pmu) if alias.topic else shown_name
+    base = _family(pmu) if alias.topic and shown_name == pmu.name else shown_name
     parameters = ""
     if "=?" in terms:  # the user must fill them in: PM_CYC,chip=?
         parameters = "".join(f",{term}" for term in terms.split(",") if term.endswith("=?"))
@@ -179,17 +191,20 @@ def _pmu_event(pmu: Pmu, shown_name: str, alias: Alias, description: str) -> Eve
             words.append(term.name if term.value is None else f"{term.name}={number}")
         return f"{base}/{','.join(words)}/"
 
-    return EventInfo(
-        name if pmu.is_core or alias.is_described else with_pmu,
-        "Kernel PMU event",
-        with_pmu if pmu.is_core and not alias.is_described else "",
-        alias.topic,
-        base,
-        description,
-        alias.long_description or description,
-        f"{alias.scale:G}{alias.unit}" if is_scaled else "",
-        alias.deprecated,
-        encoding,
+    return EventInfo._make(
+        (
+            name if pmu.is_core or alias.is_described else with_pmu,
+            "Kernel PMU event",
+            with_pmu if pmu.is_core and not alias.is_described else "",
+            alias.topic,
+            base,
+            description,
+            alias.long_description or description,
+            f"{alias.scale:G}{alias.unit}" if is_scaled else "",
+            alias.deprecated,
+            encoding,
+            None,
+        )
     )
 
 

@@ -164,6 +164,8 @@ class Machine:
 
     def aliases(self, pmu: Pmu) -> list[Alias]:
         """Return all of the PMU's named events by name; sysfs precedes files and tables."""
+        if not pmu.alias_names and len(self.named_events) == 1:
+            return self.named_events[0].aliases(pmu)  # one list for all boxes of an uncore PMU
         aliases = {name.lower(): alias for name in pmu.alias_names if (alias := pmu.alias(name))}
         for source in self.named_events:
             for alias in source.aliases(pmu):
@@ -230,6 +232,8 @@ def this_identity(cpus: Iterable[int] = (0,)) -> str:
 
 def _can_open(event_type: int, config: int) -> bool:
     """Try to open a disabled event on the calling task."""
+    from errno import EACCES, EPERM
+
     from perfpy.abi.attr import EventAttr
     from perfpy.errors import KernelRefusedError
     from perfpy.kernel import this_kernel as kernel
@@ -239,8 +243,9 @@ def _can_open(event_type: int, config: int) -> bool:
         try:
             kernel().close(kernel().perf_event_open(attempt, 0, -1))
             return True
-        except KernelRefusedError:
-            continue
+        except KernelRefusedError as refusal:
+            if refusal.errno not in (EACCES, EPERM):  # leaving the kernel out helps users without access to it only
+                return False
     return False
 
 

@@ -6,9 +6,6 @@ UnknownEventError for an unknown name, KernelRefusedError for unreadable tracepo
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
-
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import BREAKPOINT_R, BREAKPOINT_W, BREAKPOINT_X, PMCU_NAME, PerfType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
@@ -42,14 +39,15 @@ from perfpy.events.grammar import (
 )
 from perfpy.events.machine import Machine, this_machine
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Final
 
     from perfpy.events.grammar import Modifiers
     from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
 
 
-_NAME_AND_MODIFIERS: Final = re.compile(r"(.*?)(?::([A-Za-z]+))?$")  # the config of 4:0x3c is no modifier
 _REGROUPED: Final = "WARNING: events were regrouped to match PMUs"
 _ACCESS_BITS: Final = {"r": BREAKPOINT_R, "w": BREAKPOINT_W, "x": BREAKPOINT_X}
 _DATA_LENGTH: Final = 4
@@ -149,7 +147,9 @@ def _tell_cores_apart(events: list[EventDraft], machine: Machine) -> None:
         pattern, slash, terms = event.name.partition("/")
         if not slash:
             event.text_name = event.name
-            name, modifiers = _NAME_AND_MODIFIERS.findall(event.name)[0]
+            name, _, modifiers = event.name.rpartition(":")
+            if not (name and modifiers.isascii() and modifiers.isalpha()):  # the config of 4:0x3c is no modifier
+                name, modifiers = event.name, ""
             event.name = f"{event.pmu}/{name}/{modifiers}"
         elif is_pattern(pattern):
             event.name = f"{event.pmu}/{terms}"

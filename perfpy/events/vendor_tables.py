@@ -178,13 +178,13 @@ def _words(text: str) -> tuple[str, ...]:
 def _alias(row: str) -> Alias:
     _, name, _, terms, scale, topic, flags = _split(row, _EVENT_FIELDS)[:_EVENT_FIELDS]
     number, unit = scale_and_unit(scale) if scale else (1.0, "")
-    return Alias(name, terms, number, unit, "p" in flags, False, "", "", topic, "d" in flags, "u" not in flags)
+    return Alias._make((name, terms, number, unit, "p" in flags, False, "", "", topic, "d" in flags, "u" not in flags))
 
 
 def _metric(row: str) -> MetricDefinition:
     _, lower, program, unit, groups, condition, pmu, constraint, ungrouped, default, name = _split(row, _METRIC_FIELDS)[:_METRIC_FIELDS]
-    return MetricDefinition(
-        name or lower, program, unit, "", "", _words(groups), condition, pmu, constraint, True, _words(ungrouped), default
+    return MetricDefinition._make(
+        (name or lower, program, unit, "", "", _words(groups), condition, pmu, constraint, True, _words(ungrouped), default)
     )
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from functools import cache
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.kernel.sysfs import read_text
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Final
 
 
 _MIDR: Final = "devices/system/cpu/cpu{}/regs/identification/midr_el1"
@@ -50,6 +49,8 @@ def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys", cpus
 
 def nominal_frequency(proc: str = "/proc") -> float:
     """Return the frequency in Hz in an x86 CPU's name, which is that of its time stamp counter; NaN if the name has none."""
+    import re  # only formulas with this frequency need it
+
     match = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
     return float(match[1]) * 1e9 if match else math.nan
 
@@ -75,6 +76,8 @@ def _riscv(fields: dict[str, str]) -> str:
 
 def _s390(fields: dict[str, str], levels: str) -> str:
     # CPU-MF: Counter facility: version=3.6 authorization=002f
+    import re
+
     words = [*fields.get("Manufacturer", "").split()[:1], *fields.get("Type", "").split()[:1], *fields.get("Model", "").split()[:2]]
     counters = re.search(r"Counter facility: version=(\S+) authorization=(\S+)", levels)
     return ",".join([*words, *(counters.groups() if counters else ())]) if len(words) >= 3 else ""
@@ -123,15 +126,18 @@ class Topology:
 
     def __init__(self, root: str = "/sys") -> None:
         self.root = root
-        self._number = cache(self._read_number)
+        self._numbers: dict[tuple[int, str], int] = {}
         self._nodes: dict[int, int] | None = None
 
-    def _read_number(self, cpu: int, name: str) -> int:
-        try:
-            number = int(read_text(f"{self.root}/devices/system/cpu/cpu{cpu}/topology/{name}") or 0)
-        except ValueError:
-            return 0
-        return max(number, 0)
+    def _number(self, cpu: int, name: str) -> int:
+        number = self._numbers.get((cpu, name))
+        if number is None:
+            try:
+                number = max(int(read_text(f"{self.root}/devices/system/cpu/cpu{cpu}/topology/{name}") or 0), 0)
+            except ValueError:
+                number = 0
+            self._numbers[cpu, name] = number
+        return number
 
     def socket(self, cpu: int) -> int:
         """Return the CPU's package."""

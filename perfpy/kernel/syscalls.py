@@ -449,8 +449,10 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
 
 def _has_core_pmu() -> bool:
     """Whether the CPU has a PMU, whose folder is `cpu` or has a list of its CPUs."""
+    if os.path.exists(f"{_PMUS}/cpu"):  # lists try dozens of events that a CPU lacks
+        return True
     try:
-        return any(name == "cpu" or os.path.exists(f"{_PMUS}/{name}/cpus") for name in os.listdir(_PMUS))
+        return any(os.path.exists(f"{_PMUS}/{name}/cpus") for name in os.listdir(_PMUS))
     except OSError:
         return False
 

@@ -37,8 +37,8 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
     A newline of the text stays one, unless a blank or comma stands before it. Blanks after a comma are lost, as is a comma
     that would begin a line with text after it; the comma that ends a line may be at `width`.
     """
-    if start + len(text) <= width and not ("," in text or "\n" in text or "\t" in text or "  " in text or text[-1:] == " "):
-        return text  # most descriptions
+    if not ("," in text or "\n" in text or "\t" in text or "  " in text or " " in (text[:1], text[-1:])):  # most descriptions
+        return text if start + len(text) <= width else _wrap_at_blanks(text, width - start, "\n" + " " * start)
     lines, joint = [""], ""
     for word, separator in _words(text):
         line = lines[-1]
@@ -54,6 +54,17 @@ def wrap(text: str, width: int, start: int = _INDENT) -> str:
         joint = separator
     lines[-1] += joint.strip()
     return ("\n" + " " * start).join(lines)
+
+
+def _wrap_at_blanks(text: str, room: int, line_break: str) -> str:
+    lines = []
+    while len(text) > room:
+        end = text.rfind(" ", 1, room + 1) if room > 0 else -1
+        if end < 0 and (end := text.find(" ", 1)) < 0:
+            break
+        lines.append(text[:end])
+        text = text[end + 1 :]
+    return line_break.join([*lines, text])
 
 
 def _words(text: str) -> list[tuple[str, str]]:

@@ -344,6 +344,8 @@ def test_a_breakpoint_with_a_length_is_named_by_its_address_as_perf_does() -> No
         ("99999999999:1", 0, ""),
         ("mem:", 4, "an address"),
         ("mem:0x10:rr", 9, "any of r, w and x"),
+        ("mem:0/²", 6, "a term"),
+        ("r\u0663", 1, "'/'"),
         ("cycles/", 7, "'/'"),
         ("a\0b", 1, ""),
     ],
@@ -368,3 +370,4 @@ def test_sysfs_events_are_terms_without_slashes() -> None:
 
 def test_raw_codes_are_hexadecimal_with_or_without_0x() -> None:
     assert (raw_config("r1a8"), raw_config("r0x1a8"), raw_config("read"), raw_config("rabbit")) == (0x1A8, 0x1A8, 0xEAD, None)
+    assert (raw_config("r0x"), raw_config("r0"), raw_config("r" + "f" * 16), raw_config("r" + "f" * 17)) == (None, 0, (1 << 64) - 1, None)

@@ -232,6 +232,15 @@ def test_long_texts_break_at_blanks_and_commas(text: str, width: int, start: int
     assert wrap(text, width, start) == ("\n" + " " * start).join(lines)
 
 
+def test_texts_with_blanks_only_break_as_others_do() -> None:
+    """The short way for most descriptions has the result of the long one, also for words that are wider than the line."""
+    for text in ("a bb ccc dddd", "a" * 30, f"{'b' * 30} c", f"a {'b' * 30} c dd", "a b"):
+        for width in range(40):
+            shown = wrap(text, width, 4)
+            assert shown.replace("\n    ", " ") == text
+            assert wrap(f" {text}", width, 4) == shown
+
+
 def test_names_in_a_row_prefer_the_alias() -> None:
     file = io.StringIO()
     view = NameList(file)

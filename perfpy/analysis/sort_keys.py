@@ -204,7 +204,7 @@ _KEYS: Final = (
     SortKey("parent", "Parent symbol", "parent", locations.parent),
     SortKey("cpu", "CPU", "cpu", cpu, ColumnCell.RIGHT, 3),
     SortKey("socket", "Socket", "socket", socket, ColumnCell.RIGHT, 6),
-    SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT, late=True),
+    SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT),
     SortKey("srcfile", "Source File", "location", locations.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", number, least=12),
     SortKey("weight", "Weight", "weight", summed_number, least=12),
@@ -244,7 +244,7 @@ _OURS: Final = (
     SortKey("date", "Date", "wall", date),
     SortKey("build_id", "Build-id", "location", locations.build_id),
     SortKey("pyfunc", "Python function", "location", locations.python_function, ColumnCell.CUT),
-    SortKey("pyline", "Python line", "location", locations.python_line, ColumnCell.CUT, late=True),
+    SortKey("pyline", "Python line", "location", locations.python_line, ColumnCell.CUT),
 )
 
 _METRICS: Final = (

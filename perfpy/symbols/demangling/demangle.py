@@ -22,6 +22,7 @@ _LONG: Final = 1024  # bytes; longer names are not cached
 # the end of a legacy Rust name: ::h and 16 hex digits
 _LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # the suffix of functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
+_RUST_COPY = re.compile(r"(?<=17h[0-9a-f]{16}E)(?:\.[\w@]+)+\Z")  # the suffix of a copy of a function with a legacy name
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
 }  # fmt: skip
@@ -52,7 +53,9 @@ def _new(name: bytes) -> str:
     stub = name.endswith(_PLT)
     text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        demangled = _rust_legacy(_within_budget(text, _cxx) or text)
+        copy = _RUST_COPY.search(text)
+        original, suffix = (text[: copy.start()], _LLVM_COPY.sub("", copy[0])) if copy else (text, "")
+        demangled = _rust_legacy(_within_budget(original, _cxx) or original) + suffix
     elif text.startswith("_R"):
         demangled = _within_budget(text, _rust_v0) or text
     elif text.startswith(("caml", "L")):

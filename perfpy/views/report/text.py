@@ -480,7 +480,8 @@ class KeyWidths:
         if key.by_comm is not None:
             longest = max(map(byte_width, histogram.last_comms()), default=0)
             return longest + key.by_comm if longest else 0
-        if key.late and histogram.leader.samples == 1:
+        # One sample is compared with nothing, but with its own callers if they get rows.
+        if key.late and histogram.leader.samples == 1 and "children" not in histogram.entries.measures:
             return 0
         if self._options.short_names and key.name in _FUNCTIONS:
             return max(map(byte_width, key_texts(key.name, histogram, np.asarray(self._entries), self._options)), default=0)

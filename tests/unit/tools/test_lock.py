@@ -78,3 +78,16 @@ def test_equal_rows_have_the_order_of_perfs_buckets():
     assert [row.first for row in in_order_of_keys(rows)] == [3, 2, 0, 1]
     # Callers are distinguished by 32 bits: the newer of two in one bucket comes first.
     assert [row.first for row in in_order_of_keys(rows, 2**32 - 1)] == [2, 3, 0, 1]
+
+
+def test_the_only_sample_of_a_tracepoint_is_not_cut_if_its_callers_have_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """perf compares it with its callers, which makes its text before columns are measured; without callers it cuts it."""
+    recording = EventRecording(["lock:contention_begin"], with_chains=True)
+    recording.event("lock:contention_begin", 10**9, 0xFFFF_8886_27C2_BA80, 1, tid=100, chain=(0xFFFF_FFFF_8100_0000, 0xFFFF_FFFF_8100_1000))
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    rows = []
+    for option in ("--children", "--no-children"):
+        assert run(["report", "--stdio", "-g", "none", option, "-s", "trace", "-i", str(tmp_path / "perf.data")]) == 0
+        rows.append(next(line for line in capsys.readouterr().out.splitlines() if "100.00%" in line))
+    assert [len(row.split("  ")[-1].strip()) for row in rows] == [len(rows[0].split("%")[-1].strip()), 12]
+    assert len(rows[0].split("%")[-1].strip()) > 12

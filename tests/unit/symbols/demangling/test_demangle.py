@@ -118,6 +118,14 @@ def test_names_of_ocaml_and_java_are_demangled(name: bytes, text: str):
     assert demangle(name) == text
 
 
+def test_copies_of_functions_with_legacy_rust_names_keep_their_suffix():
+    name = b"_ZN36_$LT$core..Searcher$u20$as$u20$S$GT$10next_match17he735c6061c002d4fE"
+    assert demangle(name) == "<core::Searcher as S>::next_match"
+    assert demangle(name + b".4363") == "<core::Searcher as S>::next_match.4363"
+    assert demangle(name + b".llvm.1524389613005862818") == "<core::Searcher as S>::next_match"
+    assert demangle(b"_ZN3foo3barEv.cold") == "foo::bar() [clone .cold]"
+
+
 def test_rust_v0_names_are_demangled():
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar") == "mycrate::foo::bar"
 

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-COLUMNS, LINES = 92, 60
-SHOWN = 26
+COLUMNS, LINES = 100, 40
+SHOWN = 40
 PROGRAM = """
 import json, re
 

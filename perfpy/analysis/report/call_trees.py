@@ -422,6 +422,10 @@ class Trees:
         name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
+    def symbol(self, position: int) -> int:
+        """Return the symbol of a frame in a call tree, -1 for none."""
+        return int(self._locations.symbol[int(self._frames[position])])
+
     def in_kernel(self, position: int) -> bool:
         """Whether a frame of a call tree is in the kernel."""
         return int(self._locations.level[int(self._frames[position])]) == ord("k")

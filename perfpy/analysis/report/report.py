@@ -526,8 +526,15 @@ def remedy_for_losses(report: Report) -> str:
     return f"record with a larger buffer (-m) or {fewer}" if fewer else "record with a larger buffer (-m)"
 
 
-def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
-    """Yield the notes. few: including those on events with few samples."""
+def quality_notes(report: Report, *, few: bool = True, tables: Sequence[Histogram] | None = None, unnamed: bool = True) -> Iterator[str]:
+    """Yield the notes.
+
+    Args:
+        report: the report.
+        few: whether to yield those on events with few samples.
+        tables: yield those on these tables only, None for all.
+        unnamed: whether to yield those on code without symbols.
+    """
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
     remedy = remedy_for_losses(report)
     if report.lost:
@@ -540,10 +547,12 @@ def quality_notes(report: Report, *, few: bool = True) -> Iterator[str]:
     sampled = [histogram for histogram in report.histograms if histogram.leader.samples]
     has_one_event = sum(not is_off_cpu(histogram.leader.event) for histogram in sampled) == 1
     for histogram in sampled:
+        if tables is not None and histogram not in tables and not lacks_stacks(histogram):
+            continue
         if lacks_stacks(histogram):
             yield f"{histogram.leader.event.name}: no stacks; record as root, or with sysctl kernel.perf_event_paranoid=1"
         else:
-            yield from _notes_of(histogram, histogram.leader.samples, few=few, is_named=not has_one_event)
+            yield from _notes_of(histogram, few=few, unnamed=unnamed, is_named=not has_one_event)
 
 
 def lacks_stacks(histogram: Histogram) -> bool:
@@ -554,18 +563,18 @@ def lacks_stacks(histogram: Histogram) -> bool:
     return bool(len(frames) and not histogram.locations.ip[frames].any())
 
 
-def _notes_of(histogram: Histogram, samples: int, *, few: bool, is_named: bool) -> Iterator[str]:
+def _notes_of(histogram: Histogram, *, few: bool, unnamed: bool, is_named: bool) -> Iterator[str]:
     """Yield the notes of one event. is_named: whether they begin with its name."""
-    event = histogram.leader.event
+    event, samples = histogram.leader.event, histogram.leader.samples
     name = event.name
     if few and samples < _FEW and not (is_sampled_each_time(event.attr) or event.has_waits):
         points = margin(50, samples)
         more = "raise -F" if event.attr.freq else "lower -c"
         only = f"only {samples} {plural(samples, 'sample')}"
         yield f"{f'{name}: ' if is_named else ''}{only}; shares are accurate to ±{points:.0f} points; record longer or {more}"
-    unnamed = _unnamed_percent(histogram)
-    if unnamed >= _MUCH:
-        yield f"{name}: {unnamed:.0f} % is in code without symbols"
+    without_symbols = _unnamed_percent(histogram) if unnamed else 0.0
+    if without_symbols >= _MUCH:
+        yield f"{name}: {without_symbols:.0f} % is in code without symbols"
 
 
 def _unnamed_percent(histogram: Histogram) -> float:

@@ -369,27 +369,32 @@ class SampledFunctions:
         shown = np.where(self._is_own_and_named, periods, own)  # those of others that own code calls count for other code, too
         return [self._hot(number, accounted, int(shown[number]), int(own[number])) for number in order.tolist() if periods[number]]
 
+    def charged_by(self, groups: Int64) -> dict[tuple[int, int], int]:
+        """Return the period that is charged to each function of own code, by function and group; groups: of each row."""
+        rows, span = np.flatnonzero(self.charged_functions >= 0), int(groups.max(initial=0)) + 1
+        pairs, number = np.unique(self.charged_functions[rows] * span + groups[rows], return_inverse=True)
+        totals = sum_by(number.ravel(), self.rows.period[rows], len(pairs))
+        return {divmod(pair, span): total for pair, total in zip(pairs.tolist(), totals.tolist(), strict=True)}
+
     def hottest_callers(self) -> dict[int, Share]:
         """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
 
-        Callers are own code, if there is any: functions of libraries and of the kernel call each other in ways that nobody can change. A
-        callchain can begin with callees of the function: the kernel's frames of a wait, and inlined calls.
+        Callers are own code: for functions of libraries and of the kernel the one that their samples are charged to, because they call
+        each other in ways that nobody can change. Recordings without any own code have the direct callers.
         """
         size = len(self.category_of)
-        callers = np.full(len(self.leaf), _NONE, np.int64)
-        own_callers = callers.copy()
+        is_own = self._is_own_and_named
+        has_own = bool((self.charged_functions >= 0).any())
+        callers = np.where(is_own[self.leaf], _NONE, self.charged_functions)
+        rows = np.flatnonzero(is_own[self.leaf] if has_own else np.ones(len(self.leaf), np.bool_))
         is_outside = np.zeros(len(self.leaf), np.bool_)
-        for reached, functions in self.outwards(np.arange(len(self.leaf))):
+        for reached, functions in self.outwards(rows):  # a callchain can begin with callees: the kernel's frames of a wait, inlined calls
             is_leaf = functions == self.leaf[reached]
             is_outside[reached[is_leaf]] = True
-            outer = is_outside[reached] & ~is_leaf
-            hits = outer & (callers[reached] < 0)
+            hits = is_outside[reached] & ~is_leaf & (callers[reached] < 0) & (is_own[functions] if has_own else True)
             callers[reached[hits]] = functions[hits]
-            hits = outer & (own_callers[reached] < 0) & self._is_own_and_named[functions]
-            own_callers[reached[hits]] = functions[hits]
-            if (own_callers >= 0).all():
+            if (callers[rows] >= 0).all():
                 break
-        callers = np.where(own_callers >= 0, own_callers, callers)
         with_caller = np.flatnonzero(callers >= 0)
         pairs, number = np.unique(self.leaf[with_caller] * size + callers[with_caller], return_inverse=True)
         totals = sum_by(number.ravel(), self.rows.period[with_caller], len(pairs))

@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 def run(options: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
     from perfpy.cli.line.input_recording import open_recording
+    from perfpy.cli.output.terminal import wants_plain
 
     _refuse_contradictions(options)
     _refuse_file_as_name(options)
@@ -26,7 +27,8 @@ def run(options: ReportCommandOptions) -> int:
         return ManyRun(options).show()
     is_raw = options.dump_raw_trace or options.header_only or options.stats
     decoding = None if is_raw else options.decoding
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, itrace=decoding) as recording:
+    verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=verbose, itrace=decoding) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             from perfpy.cli.output.header import print_header
 

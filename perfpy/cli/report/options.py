@@ -251,9 +251,9 @@ class ReportCommandOptions(
 
     @property
     def needs_plain(self) -> bool:
-        """Whether an option selects output that only the plain text has."""
+        """Whether an option selects output that only the plain text has; -v means details of the screen, -vv the addresses of the text."""
         layout = self.hierarchy or self.separator or self.widths or self.threads
-        return bool(self.stdio or self.header or layout or self.verbose or self.quiet)
+        return bool(self.stdio or self.header or layout or self.verbose > 1 or self.quiet)
 
     @property
     def gives_row_limit_last(self) -> bool:

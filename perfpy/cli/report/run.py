@@ -211,6 +211,8 @@ class ReportRun:
             text=text_options._replace(short_names=not options.full_names),
             own_first=options.children is None and not options.latency,
             every_row=options.percent_limit is not None,
+            details=bool(options.verbose),
+            fills_window=bool(options.sort or options.fields),
             tree=options.call_graph is not None,
             browser=_has_browser(),
             lines_after=rows_of(notes) if notes_are_read(quiet=options.quiet, verbose=options.verbose) else 0,
@@ -513,7 +515,7 @@ class ReportRequest:
             rows=self._row_options(plain=plain, relative_percentages=percentage == "relative"),
             names=options.fill(
                 NameOptions,
-                verbose=options.verbose > 0,
+                verbose=options.verbose > 0 and (plain or options.json is not None),
                 tiers_as_one=not plain and options.json is None and not sample_filter.by_location,
                 as_addr2line=plain,
                 unnamed_dso_width=0 if options.widths or options.separator or options.dsos else 16,

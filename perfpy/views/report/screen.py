@@ -1,9 +1,8 @@
 """Show a report on a terminal: answers first, within the window.
 
-From top to bottom: what was recorded and how accurate it is, the hottest rows, the
-hottest files, the hottest path, and the next commands. A report of one event fits into the
-window; several events take more lines. Long lists in names of functions are omitted by
-default, and names are shortened in narrow windows; numbers never are.
+From top to bottom: the verdict, what was recorded and how accurate it is, ten rows of CPU time, five of waits, the hottest
+path, and the next commands. With details, tables are longer, and kinds of code, files, commands and functions follow each.
+Long lists in names of functions are omitted by default, and names are shortened in narrow windows; numbers never are.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rich.text import Text
 from perfpy.abi.framing import cut_comm
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
-from perfpy.analysis.sample_view import is_off_cpu
+from perfpy.analysis.sample_view import is_clock, is_off_cpu
 from perfpy.analysis.sort_key import Mode
 from perfpy.analysis.verdict.evidence import Statements
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME, sampled_functions
@@ -49,7 +48,7 @@ from perfpy.views.report.text import TextOptions, event_title
 from perfpy.views.verdict.sentence import FEW_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
     from rich.console import Console
@@ -64,19 +63,25 @@ if TYPE_CHECKING:
 
 
 _CALL_ROWS: Final = 20
-_MOST_ROWS: Final = 40
-_LEAST_ROWS: Final = 5
-_ROWS: Final = 12  # for each of several tables
+_ROWS: Final = 10
+_ROWS_OF_WAITS: Final = 5  # beside CPU time
+_LEAST_ROWS: Final = 4
+_LEAST_ROWS_OF_WAITS: Final = 2
+_DETAILED_ROWS: Final = 20  # with details, for each of several tables
+_MOST_ROWS: Final = 40  # with details, for a single table
 _ALL: Final = 1 << 62
-_USUAL: Final = 22  # lines of an ordinary window below the header
-_TALL: Final = 30
-#: numbers of files and of stretches of the path in low, ordinary and tall windows
-_SIZES: Final = ((2, 3), (3, 4), (5, 8))
+_PATH: Final = 4  # stretches
+_LEAST_PATH: Final = 2
+_DETAILED_PATH: Final = 8
+_SHARES: Final = 5  # files, functions ... in lists
+_FEW: Final = 10  # with fewer samples, CPU time is left out beside waits: it says nothing
 _OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
+_OF_TREES: Final = ("hot tree",)  # rules of sentences on functions with all that they call
 _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent; smaller shares are omitted
 _ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
-_FRAME: Final = 6  # lines around the rows: title, column names, next commands, blank lines, prompt
+_TABLE_FRAME: Final = 3  # lines around the rows: a blank line, the title, and the names of columns
+_END: Final = 5  # lines: a blank line, the next commands, the prompt; before the report, the two commands of `perfpy ./program`
 
 
 class ScreenOptions(NamedTuple):
@@ -86,6 +91,8 @@ class ScreenOptions(NamedTuple):
         text: names and limits.
         own_first: sort rows by own share, without callees.
         every_row: show all rows above the limit.
+        details: long tables, and lists below each.
+        fills_window: show as many rows as fit.
         tree: the first row's calls as a tree.
         browser: whether --tui can be suggested.
         lines_after: lines that follow on the same screen.
@@ -95,6 +102,8 @@ class ScreenOptions(NamedTuple):
     text: TextOptions = TextOptions()
     own_first: bool = False
     every_row: bool = False
+    details: bool = False
+    fills_window: bool = False
     tree: bool = False
     browser: bool = False
     lines_after: int = 0
@@ -109,51 +118,122 @@ class _Part(NamedTuple):
     lines: int
 
 
-class _Limits(NamedTuple):
-    """Limits of each part in lines; rows: None for the rest of `lines`."""
+class _Rows(NamedTuple):
+    """The rows of one table.
 
-    lines: int
-    rows: int | None
-    files: int
-    path: int
+    Attributes:
+        histogram: the table.
+        functions: its functions, None for reports without functions.
+        charged: entry -> the percentage that is charged to its function; empty if that is the own share.
+        entries: the rows, sorted.
+        mattering: how many of them matter; at least some.
+        measure: what they are sorted by, and what bars show.
+        without_callees: leave out shares with callees.
+    """
 
-    def rows_beside(self, parts: Sequence[_Part]) -> int:
-        """Return the number of rows that fit."""
-        if self.rows is not None:
-            return self.rows
-        return max(_LEAST_ROWS, min(_MOST_ROWS, self._left_by(parts)))
+    histogram: Histogram
+    functions: SampledFunctions | None
+    charged: Mapping[int, float]
+    entries: Int64
+    mattering: int
+    measure: str
+    without_callees: bool
 
-    def _left_by(self, parts: Sequence[_Part]) -> int:
-        return self.lines - _FRAME - sum(part.lines + 2 for part in parts)
 
-    def fitting(self, parts: Sequence[_Part]) -> list[_Part]:
-        """Return the parts; those before the last are dropped until rows and parts fit, and at last this one."""
-        fitting_parts = [*parts]
-        while fitting_parts and self.rows is None and self._left_by(fitting_parts) < _LEAST_ROWS:
-            del fitting_parts[max(len(fitting_parts) - 2, 0)]
-        return fitting_parts
+class _Size(NamedTuple):
+    """The number of rows of each table, and of lines for the calls below the first one, 0 for none."""
+
+    rows: Sequence[int]
+    calls: int
 
 
 def show_report(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> None:
     """Print the header and the tables."""
-    lines = (
-        console.height - show_verdict(options.verdict, console) - _show_header(report, recording, console, options) - options.lines_after
-    )
-    tables = _tables(report, options)
-    rows = _ALL if options.every_row else None if len(tables) == 1 else _ROWS
-    limits = _Limits(lines, rows, *_SIZES[(lines >= _USUAL) + (lines >= _TALL)])
-    hidden = [_show_table(report, histogram, console, options, limits) for histogram in tables]
-    _show_next(console, options, sum(hidden))
+    tables = [_rows(report, histogram, options) for histogram in _tables(report, options)]
+    lines = console.height - show_verdict(options.verdict, console)
+    lines -= _show_header(report, recording, console, options, [table.histogram for table in tables]) + options.lines_after
+    has_details = options.details or options.every_row
+    calls = [] if has_details or not tables else [_calls(tables[0], console.width, options, size) for size in (_LEAST_PATH, _PATH)]
+    size = _size(tables, lines, [0 if part is None else part.lines for part in calls], options)
+    hidden = 0
+    for table, rows in zip(tables, size.rows, strict=True):
+        displayed = table.entries[:rows].tolist()
+        hidden += len(table.entries) - len(displayed)
+        _show_table(report, table, displayed, console, options)
+        parts = _parts(table, console.width, options) if has_details else []
+        for part in parts:
+            _show_part(part, console)
+    if size.calls and (path := _calls(tables[0], console.width, options, size.calls)):
+        _show_part(path, console)
+    _show_next(console, options, hidden)
 
 
 def _tables(report: Report, options: ScreenOptions) -> list[Histogram]:
-    """Return the tables with samples: the waits first if the verdict begins with one, and not if they have no stacks."""
+    """Return the tables with samples: the waits first if the verdict begins with one, and not if they have no stacks.
+
+    Without details, CPU time is left out beside waits if it has so few samples that it says nothing.
+    """
     tables = [histogram for histogram in report.histograms if histogram.leader.samples]
     if not options.every_row:
         tables = [histogram for histogram in tables if not lacks_stacks(histogram)] or tables
     if begins_with_wait(options.verdict):
         tables.sort(key=lambda histogram: not is_off_cpu(histogram.leader.event))
+        if not (options.details or options.every_row):
+            tables = [table for table in tables if is_off_cpu(table.leader.event) or table.leader.samples >= _FEW]
     return tables
+
+
+def _rows(report: Report, histogram: Histogram, options: ScreenOptions) -> _Rows:
+    """Return the rows of a table above the limits.
+
+    Sorted by own shares, functions of own code count with the library and kernel code that they call, as in the headline. If the
+    headline names one with all that it calls, that is the first row.
+    """
+    has_callees = "children" in histogram.entries.measures
+    measure = "children" if has_callees and not options.own_first else "period"
+    functions = functions_of(report, histogram)
+    tree = next((one.names.get("function", "") for one in options.verdict if one.rule in _OF_TREES), "")
+    has_charged = options.own_first and has_callees and not tree and functions is not None
+    charged = charged_percents(report, histogram, functions) if has_charged and functions is not None else {}
+    rows = histogram.visible_entries()
+    shares = histogram.percents(measure, rows)
+    has_one_command = _has_one_command(_commands(histogram))
+    is_first = np.zeros(len(rows), np.bool_)
+    if tree and functions is not None and has_one_command and not is_off_cpu(histogram.leader.event):
+        numbers = _symbols(histogram, rows.tolist(), every=True).values()
+        is_first = np.array([number >= 0 and functions.name(number) == tree for number in numbers], np.bool_)
+    if measure == "period" and has_callees:
+        with_libraries = np.array([charged.get(entry, 0.0) for entry in rows.tolist()])
+        shares = np.maximum(shares, with_libraries)
+        order = np.lexsort((-with_libraries, -shares, ~is_first))
+        rows, shares, is_first = rows[order], shares[order], is_first[order]
+    is_above = shares >= options.text.percent_limit
+    if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
+        is_above &= (shares > 0) | is_first
+    mattering = int((shares[is_above] >= _MATTERS).sum() + is_first.sum())
+    without_callees = options.own_first and (bool(charged and not options.details) or not has_one_command)
+    return _Rows(histogram, functions, charged, rows[is_above], max(mattering, _ROWS_OF_WAITS), measure, without_callees)
+
+
+def _size(tables: Sequence[_Rows], lines: int, calls: Sequence[int], options: ScreenOptions) -> _Size:
+    """Return how much of the tables and of the calls below them fits into some lines. calls: their least and usual number of lines."""
+    if options.every_row:
+        return _Size([_ALL] * len(tables), 0)
+    if options.details:
+        return _Size([_MOST_ROWS if len(tables) == 1 else _DETAILED_ROWS] * len(tables), 0)
+    of_waits = [is_off_cpu(table.histogram.leader.event) and len(tables) > 1 for table in tables]
+    wanted = [_ALL if options.fills_window else _ROWS_OF_WAITS if is_wait else _ROWS for is_wait in of_waits]
+    wanted = [min(rows, table.mattering, len(table.entries)) for rows, table in zip(wanted, tables, strict=True)]
+    least = [min(rows, _LEAST_ROWS_OF_WAITS if is_wait else _LEAST_ROWS) for rows, is_wait in zip(wanted, of_waits, strict=True)]
+    free = lines - _END - _TABLE_FRAME * len(tables)
+    fewest, usual = calls or (0, 0)
+    drawn = max(min(usual, free - sum(wanted) - 2), fewest) if fewest and free - sum(least) >= fewest + 2 else 0
+    room = free - (drawn + 2 if drawn else 0)
+    rows = [*wanted]
+    while sum(rows) > room and rows > least:
+        shrinking = max((index for index in range(len(rows)) if rows[index] > least[index]), key=lambda index: rows[index])
+        rows[shrinking] -= max(1, min(sum(rows) - room, rows[shrinking] - max(least[shrinking], _ROWS)))
+    return _Size(rows, drawn)
 
 
 def begins_with_wait(verdict: Sequence[Sentence]) -> bool:
@@ -172,7 +252,7 @@ def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:
     return len(lines) + 1
 
 
-def _show_header(report: Report, recording: Recorded, console: Console, options: ScreenOptions) -> int:
+def _show_header(report: Report, recording: Recorded, console: Console, options: ScreenOptions, tables: Sequence[Histogram]) -> int:
     """Print the recording and its quality, and return the number of lines."""
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
     program, _, arguments = command.partition(" ")
@@ -185,7 +265,7 @@ def _show_header(report: Report, recording: Recorded, console: Console, options:
     tells_few = any(sentence.rule == FEW_SAMPLES for sentence in options.verdict)
     notes = [
         line
-        for note in quality_notes(report, few=not tells_few)
+        for note in quality_notes(report, few=not tells_few, tables=tables, unnamed=not options.lines_after)
         for line in wrap(f"! {visible(note)}", console.width, subsequent_indent="  ")
     ]
     for line in notes:
@@ -193,55 +273,64 @@ def _show_header(report: Report, recording: Recorded, console: Console, options:
     return 2 + len(notes)
 
 
-def _show_table(report: Report, histogram: Histogram, console: Console, options: ScreenOptions, limits: _Limits) -> int:
-    """Print one event's table and parts, and return the number of hidden rows."""
-    text = options.text
-    inclusive = "children" in histogram.entries.measures
-    measure = "children" if inclusive and not options.own_first else "period"
-    rows = histogram.by_own(histogram.visible_entries()) if inclusive and options.own_first else histogram.visible_entries()
-    above_limit = rows[histogram.percents(measure, rows) >= text.percent_limit]
-    if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
-        with_samples = above_limit[histogram.entries.measures["period"][above_limit, 0] > 0]
-    else:
-        with_samples = above_limit
-    functions = functions_of(report, histogram)
-    parts = limits.fitting(_parts(histogram, functions, with_samples[:1].tolist(), console.width, options, limits))
-    displayed = with_samples[: limits.rows_beside(parts)].tolist()
-    without_callees = options.own_first and not _has_one_command(_commands(histogram))
-    lines = row_lines(report, histogram, functions, displayed)
-    columns = ScreenColumns(histogram, displayed, measure, text, own_first=options.own_first, without_callees=without_callees, lines=lines)
+def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console: Console, options: ScreenOptions) -> None:
+    """Print one event's table."""
+    histogram, text = table.histogram, options.text
+    columns = ScreenColumns(
+        *(histogram, displayed, table.measure, text),
+        own_first=options.own_first,
+        without_callees=table.without_callees,
+        charged=table.charged,
+        lines=row_lines(report, histogram, table.functions, displayed),
+    )
     samples = sum(event.samples for event in histogram.events)
-    title = f"  {samples:,} {plural(samples, 'sample')}"
+    event = histogram.leader.event
+    of_what = "" if len(histogram.events) > 1 else " (waits)" if is_off_cpu(event) else " (CPU time)" if is_clock(event) else ""
+    title = f"{of_what}  {samples:,} {plural(samples, 'sample')}"
     name = fit_text(visible(event_name(event_title(histogram, skip_empty=True))), console.width)
-    for before, common in zip(["; these rows: ", *[", "] * len(columns.common)], columns.common, strict=False):
-        title += f"{before}{common}" if cell_len(f"{name}{title}{before}{common}") <= console.width else ""
+    before = "; these rows: "
+    for common in columns.common:
+        if cell_len(f"{name}{title}{before}{common}") <= console.width:
+            title, before = f"{title}{before}{common}", ", "
     console.print()
     console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))
-    notes = row_notes(histogram, functions, displayed, at_a_glance if text.short_names else str)
+    notes = row_notes(histogram, table.functions, displayed, at_a_glance if text.short_names else str)
     console.print(rows_table(columns, displayed, console.width, notes))
-    for part in parts:
-        console.print(Text(f"\n{part.title}", style="bold"))
-        console.print(part.content)
-    return len(with_samples) - len(displayed)
 
 
-def _parts(
-    histogram: Histogram, sampled: SampledFunctions | None, first: Sequence[int], width: int, options: ScreenOptions, limits: _Limits
-) -> list[_Part]:
-    """Return the parts below the rows."""
-    name = at_a_glance if options.text.short_names else str
-    functions = _functions(histogram, name, width, limits)
+def _show_part(part: _Part, console: Console) -> None:
+    console.print(Text(f"\n{part.title}", style="bold"))
+    console.print(part.content)
+
+
+def _parts(table: _Rows, width: int, options: ScreenOptions) -> list[_Part]:
+    """Return the parts below the rows of a table with details."""
+    histogram, half = table.histogram, width // 2 - 1
+    functions = _functions(histogram, at_a_glance if options.text.short_names else str, width)
     files = hottest_by("dso", histogram) if len(histogram.layout.keys) > 1 else []
     commands = _commands(histogram)
     of_one_command = _has_one_command(commands)
-    half = width // 2 - 1
-    categories = hottest_categories(sampled) if sampled is not None else []
+    categories = hottest_categories(table.functions) if table.functions is not None else []
     has_categories = of_one_command and sum(share >= _MATTERS for share, _ in categories) > 1
-    of_files = _shares("hottest files", files, half if has_categories or not of_one_command else width, limits)
+    of_files = _shares("hottest files", files, half if has_categories or not of_one_command else width)
     left, beside = ("kinds of code", categories) if has_categories else ("hottest commands", commands)
-    of_left = _shares(left, beside, half, limits) if has_categories or not of_one_command else None
-    calls = _tree(histogram, first, options.text) if options.tree else _path(hottest_path(histogram, name), width, limits)
+    of_left = _shares(left, beside, half) if has_categories or not of_one_command else None
+    calls = _calls(table, width, options, _DETAILED_PATH)
     return [part for part in (_side_by_side(of_left, of_files, half), functions, calls) if part is not None]
+
+
+def _calls(table: _Rows, width: int, options: ScreenOptions, most: int) -> _Part | None:
+    """Return the calls of the first row as a tree, or the hottest path of a table in at most this number of lines."""
+    histogram, name = table.histogram, at_a_glance if options.text.short_names else str
+    if options.tree:
+        return _tree(histogram, table.entries[:1].tolist(), options.text)
+    path = hottest_path(histogram, name, None if options.details else table.functions)
+    if path is None:
+        return None
+    room = width - len("100.00%") - 2
+    stretches = path.within(most)
+    lines = [Text.assemble((f"{stretch.share:6.2f}%", style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
+    return _Part(path.title, Text("\n").join(lines), len(lines))
 
 
 def _commands(histogram: Histogram) -> list[tuple[float, str]]:
@@ -254,15 +343,15 @@ def _has_one_command(commands: Sequence[tuple[float, str]]) -> bool:
     return sum(share >= _MATTERS for share, _ in commands) < 2
 
 
-def _functions(histogram: Histogram, name: Callable[[str], str], width: int, limits: _Limits) -> _Part | None:
+def _functions(histogram: Histogram, name: Callable[[str], str], width: int) -> _Part | None:
     """Return the program's own functions, between its start and the hot functions."""
     title, shares = "scripts and jitted code", hottest_made(histogram, name)
     if not shares:
         title, shares = hottest_of_program(histogram, name)
     distinguishing = _distinguishing(shares)
-    displayed = shares if len(distinguishing) < limits.files else distinguishing
+    displayed = shares if len(distinguishing) < _SHARES else distinguishing
     names = [(function.share, function.name) for function in displayed]
-    return _shares(f"hottest functions of {title}, including callees", names, width, limits, OF_FUNCTIONS)
+    return _shares(f"hottest functions of {title}, including callees", names, width, OF_FUNCTIONS)
 
 
 def _distinguishing(functions: Sequence[NamedShare]) -> list[NamedShare]:
@@ -287,19 +376,10 @@ def _side_by_side(first: _Part | None, second: _Part | None, width: int) -> _Par
     return _Part(f"{first.title:<{width + 2}}{second.title}", both, max(first.lines, second.lines))
 
 
-def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, limits: _Limits, head: float = OF_OTHERS) -> _Part | None:
+def _shares(title: str, shares: Sequence[tuple[float, str]], width: int, head: float = OF_OTHERS) -> _Part | None:
     """Return names with their shares, without small ones."""
-    shares_to_draw = [(share, name) for share, name in shares if share >= _MATTERS][: limits.files]
+    shares_to_draw = [(share, name) for share, name in shares if share >= _MATTERS][:_SHARES]
     return _Part(title, shares_table(shares_to_draw, width, head=head), len(shares_to_draw)) if shares_to_draw else None
-
-
-def _path(path: HottestPath | None, width: int, limits: _Limits) -> _Part | None:
-    if path is None:
-        return None
-    stretches = path.within(limits.path)
-    room = width - len("100.00%") - 2
-    lines = [Text.assemble((f"{stretch.share:6.2f}%", style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
-    return _Part(path.title, Text("\n").join(lines), len(lines))
 
 
 def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) -> _Part | None:
@@ -316,9 +396,12 @@ def _tree(histogram: Histogram, entries: Sequence[int], options: TextOptions) ->
 
 
 def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
-    """Print the next commands on one line."""
-    ways = ["--tui (browse)"] if options.browser else []
-    ways += ["--html (flame graph)", f"--stdio ({hidden:,} more rows)" if hidden else "--stdio (perf's text)"]
+    """Print the commands that show more, on one line."""
+    rows = f"{hidden:,} more {plural(hidden, 'row')}" if hidden else ""
+    has_details = options.details or options.every_row
+    ways = [] if has_details else [f"-v ({', '.join(filter(None, [rows, 'kinds of code', 'files']))})"]
+    ways += ["--tui (browse)"] if options.browser else []
+    ways += ["--html (flame graph)", f"--stdio ({rows})" if has_details and rows else "--stdio (perf's text)"]
     while len(ways) > 1 and len(", ".join(ways)) + len(_NEXT) > console.width:
         ways.pop()
     console.print()
@@ -346,6 +429,7 @@ _SCHEDULER: Final = ("__schedule", "schedule")  # functions of waiting threads
 _OF_FUNCTION: Final = ("dso", "symbol")
 _PYTHON_CODE: Final = ("Python", PYTHON_IMAGE)  # dsos of Python functions: their source files are shown instead
 _SMALL_PROGRAM: Final = 5.0  # percent, with callees
+_SMALL_PATH: Final = 10.0  # percent of its first function
 _SMALL: Final = 0.1  # of the path's first share: smaller shares are not followed
 
 
@@ -487,7 +571,7 @@ def _first_of_each(values: Int64, entries: Int64) -> Int64:
     return entries[np.unique(values[entries], return_index=True)[1]]
 
 
-def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPath | None:
+def hottest_path(histogram: Histogram, name: Callable[[str], str], functions: SampledFunctions | None = None) -> HottestPath | None:
     """Return the calls below the first row with a name outside the idle task; below the first row if none has; None without call trees.
 
     Functions that all threads call in the end, such as the kernel's scheduler, sort before the functions where threads begin: a row counts
@@ -496,6 +580,7 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
     Args:
         histogram: the table.
         name: converts a function's name to its display name.
+        functions: those of the table, to leave out what is neither own code nor the end of the path.
     """
     trees, graph = histogram.trees, histogram.options.chains.call_graph
     rows = histogram.visible_entries()
@@ -512,11 +597,16 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str]) -> HottestPat
         followed.append((node.period, node.frames))
         nodes = node.children
     stretches = []
-    for period, frames in _drop_scheduler(trees, followed) if graph.order == "caller" else followed:
+    if graph.order == "caller":
+        followed = _drop_scheduler(trees, followed)
+        followed = followed if functions is None else _own_stretches(trees, followed, functions)
+    for period, frames in followed:
         callees = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
         names = tuple(visible(text) for text, _ in groupby(callees))
         stretches.append(Stretch(names, histogram.share(period), arrow))
-    return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches) if stretches else None
+    if not stretches or stretches[0].share < _SMALL_PATH:
+        return None
+    return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches)
 
 
 def _drop_scheduler(trees: Trees, followed: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
@@ -525,6 +615,20 @@ def _drop_scheduler(trees: Trees, followed: list[tuple[int, list[int]]]) -> list
         return followed
     in_program = [(period, [frame for frame in frames if not trees.in_kernel(frame)]) for period, frames in followed]
     return [stretch for stretch in in_program if stretch[1]] or followed
+
+
+def _own_stretches(trees: Trees, followed: list[tuple[int, list[int]]], functions: SampledFunctions) -> list[tuple[int, list[int]]]:
+    """Return the stretches of a path with functions of own code and the last function only; all if no function is own code."""
+    frames = [frame for _, stretch in followed for frame in stretch]
+    own = {frame for frame in frames if _is_own(trees.symbol(frame), functions)}
+    whole = [frame for frame in frames if trees.symbol(frame) < 0 or not functions.is_inlined(trees.symbol(frame))]
+    kept = {*own, *whole[-1:]}
+    stretches = [(period, [frame for frame in stretch if frame in kept]) for period, stretch in followed]
+    return [stretch for stretch in stretches if stretch[1]] if own else followed
+
+
+def _is_own(symbol: int, functions: SampledFunctions) -> bool:
+    return symbol >= 0 and bool(functions.category_of[symbol] == OWN)
 
 
 def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
@@ -600,7 +704,31 @@ def row_lines(
     return lines
 
 
-def _symbols(histogram: Histogram, entries: Sequence[int]) -> dict[int, int]:
-    """Return the numbers of the functions in some rows, without rows of unnamed code."""
+def charged_percents(report: Report, histogram: Histogram, functions: SampledFunctions) -> dict[int, float]:
+    """Return the percentage that is charged to each row of a function of own code.
+
+    Nothing if that is the own percentage everywhere, in tables of several events, and in those with sort keys that divide functions.
+    """
+    sample_keys = [key for key in histogram.layout.keys if not key.of_location]
+    rows = histogram.visible_entries()
+    first, of_rows, of_samples = histogram.entries.row[rows], np.zeros(len(rows), np.int64), np.zeros(len(functions.leaf), np.int64)
+    folded, dimensions = report.folded.dimensions, functions.rows.dimensions
+    is_by_function = {key.name for key in histogram.layout.keys if key.of_location} <= {*_OF_FUNCTION}
+    if len(histogram.events) > 1 or not is_by_function or not all(key.dimension in dimensions for key in sample_keys):
+        return {}
+    for key in sample_keys:
+        span = int(folded[key.dimension].max(initial=0)) + 1
+        of_rows, of_samples = of_rows * span + folded[key.dimension][first], of_samples * span + dimensions[key.dimension]
+    periods = functions.charged_by(of_samples)
+    groups = dict(zip(rows.tolist(), of_rows.tolist(), strict=True))
+    charged = {entry: periods.pop((symbol, groups[entry]), 0) for entry, symbol in _symbols(histogram, rows.tolist()).items()}
+    own = histogram.entries.measures["period"][:, 0]
+    if all(period <= own[entry] for entry, period in charged.items()):
+        return {}
+    return {entry: histogram.share(period) for entry, period in charged.items() if period}
+
+
+def _symbols(histogram: Histogram, entries: Sequence[int], *, every: bool = False) -> dict[int, int]:
+    """Return the numbers of the functions in some rows; every: also -1 for rows of unnamed code."""
     symbols = histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS].tolist()
-    return {entry: symbol for entry, symbol in zip(entries, symbols, strict=True) if symbol >= 0}
+    return {entry: symbol for entry, symbol in zip(entries, symbols, strict=True) if every or symbol >= 0}

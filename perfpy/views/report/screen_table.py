@@ -100,6 +100,7 @@ def fitted_path(names: Sequence[str], arrow: str, width: int) -> str:
 _CALLERS: Final = "Called from"
 _CALLERS_SHARE: Final = 4  # callers take at most a quarter of the window
 _BAR: Final = 12
+_ROW_BAR: Final = 8  # beside several columns
 _HIDDEN_DIGITS: Final = 3  # of seconds: milliseconds are enough for people
 _NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
@@ -119,6 +120,8 @@ _SHORT_HEADERS: Final = {
     "Local Retire Latency": "Retire",
 }
 _SHARES: Final = ("period", "children")
+#: the share that the headline names: of a function itself, and of the library and kernel code that it calls
+_CHARGED: Final = OutputField("charged", "With libraries", "charged", Unit.PERCENT, len("With libraries"))
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
 _LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
 
@@ -177,6 +180,7 @@ class ScreenColumns:
         own_first: whether own shares come first.
         every_key: keep columns that are equal in all entries.
         without_callees: leave out shares with callees.
+        charged: entry -> the percentage that is charged to its function. It determines bars if the measure is the own share.
         lines: entry -> path and line of its function, which its name gets as a suffix.
     """
 
@@ -190,17 +194,22 @@ class ScreenColumns:
         own_first: bool = False,
         every_key: bool = False,
         without_callees: bool = False,
+        charged: Mapping[int, float] | None = None,
         lines: Mapping[int, tuple[str, int]] | None = None,
     ) -> None:
         self._histogram = histogram
         self._options = options
         self._lines = lines or {}
+        self._charged = charged if charged and any(entry in charged for entry in entries) else {}
         self._measure = measure
         self._numbers = _numbers(histogram)
         if without_callees:
             self._numbers = [number for number in self._numbers if number.metric.value != "children"]
         if own_first:
             self._numbers.sort(key=lambda number: number.metric.value == "children")
+        if self._charged:
+            after = sum(number.metric.value != "children" for number in self._numbers) if own_first else len(self._numbers)
+            self._numbers.insert(after, _Number(_CHARGED.header, _CHARGED, 0))
         keys = [key for key in histogram.layout.keys if key.name not in histogram.layout.hidden and key.name != "ipc_null"]
         self._beside_file = any(key.name == "dso" for key in keys)
         self.keys: list[_Key] = []
@@ -269,7 +278,8 @@ class ScreenColumns:
 
     def share(self, entry: int) -> float:
         """Return the share shown as the row's bar."""
-        return self._histogram.percent(self._measure, entry)
+        own = self._histogram.percent(self._measure, entry)
+        return max(own, self._charged.get(entry, 0.0)) if self._measure == "period" else own
 
     def fit_beside(self, width: int, reserved: int) -> Fit | None:
         """Return the widths beside further columns; shares that do not sort the rows, and seconds, may give way. None without room."""
@@ -314,6 +324,9 @@ class ScreenColumns:
 
     def _number(self, number: _Number, entry: int) -> Text:
         histogram, metric, member = self._histogram, number.metric, number.member
+        if metric is _CHARGED:
+            charged = self._charged.get(entry, 0.0)
+            return Text(f"{charged:.2f}%", style=style(charged)) if charged else Text()
         if metric.unit is Unit.PERCENT:
             percent = histogram.percent(metric.value, entry, member)
             return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
@@ -393,12 +406,14 @@ def _with_line(text: str, line: tuple[str, int] | None) -> str:
 
     >>> _with_line("parse (app.py)", ("/srv/app.py", 14)), _with_line("audit", ("/src/prog.cpp", 41)), _with_line("main", None)
     ('parse (app.py:14)', 'audit (prog.cpp:41)', 'main')
+    >>> _with_line("render (app.js:3)", ("/srv/app.js", 5))
+    'render (app.js:5)'
     """
     if line is None:
         return text
     location = f"{visible(short_path(line[0]))}:{line[1]}"
     name, separator, file = text.removesuffix(")").rpartition(" (")
-    return f"{name} ({location})" if separator and location.startswith(f"{file}:") else f"{text} ({location})"
+    return f"{name} ({location})" if separator and location.startswith(f"{file.partition(':')[0]}:") else f"{text} ({location})"
 
 
 def _numbers(histogram: Histogram) -> list[_Number]:
@@ -437,7 +452,7 @@ def _short_header(header: str, width: int) -> str:
 
 def _bar_and_gap(width: int) -> tuple[int, int]:
     """Return the columns of a bar, and between columns."""
-    return (_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
+    return (_ROW_BAR, 2) if width >= _NARROW else (_BAR // 2, 1)
 
 
 def _bar(percent: float, hottest: float, width: int) -> str:

@@ -43,10 +43,11 @@ def test_an_export_goes_to_the_file_that_is_named_or_to_its_own():
     assert read("--json").exports == {}
 
 
-@pytest.mark.parametrize("option", ["--stdio", "--header", "-H", "-t,", "-w10", "-T", "-v", "-q"])
+@pytest.mark.parametrize("option", ["--stdio", "--header", "-H", "-t,", "-w10", "-T", "-vv", "-q"])
 def test_options_of_the_plain_text_choose_it(option: str):
     assert read(option).needs_plain
     assert not read("-n", "--no-quiet").needs_plain
+    assert not read("-v").needs_plain, "more details of the screen"
 
 
 def test_a_part_of_a_symbols_name_is_an_option_or_a_word():

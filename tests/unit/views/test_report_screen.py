@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 PLAIN = ScreenOptions()
 OWN = ScreenOptions(own_first=True)
+DETAILS = ScreenOptions(own_first=True, details=True)
 
 
 def window(report: Report, recording: Recording, options: ScreenOptions, width: int, height: int) -> list[str]:
@@ -88,19 +89,20 @@ def recording_of_a_script(folder: Path) -> Path:
     return path
 
 
-def recording_of_two_waits(folder: Path, second: str = "") -> Path:
+def recording_of_two_waits(folder: Path, second: str = "", library: str = "lib") -> Path:
     """Record six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries.
 
-    second: the process's name for the last samples.
+    second: the process's name for the last samples; library: the path of the libraries' file.
     """
-    for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), ("lib", ("schedule",))):
+    (folder / library).parent.mkdir(parents=True, exist_ok=True)
+    for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), (library, ("schedule",))):
         elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
         for number, name in enumerate(names):
             elf.symbol(name, 0x1000 + 0x100 * number, 0x100)
         (folder / file).write_bytes(elf.build())
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     built.record(Comm(0, 7, 7, "app", SampleId(pid=7, tid=7, time=1)))
-    for start, name in ((0x401000, "/app"), (0x601000, "/lib")):
+    for start, name in ((0x401000, "/app"), (0x601000, f"/{library}")):
         built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
     if second:
         built.record(Comm(0, 7, 7, second, SampleId(pid=7, tid=7, time=10)))
@@ -186,26 +188,29 @@ def test_rows_of_several_commands_have_no_shares_with_callees(
 
 
 def test_equal_columns_are_in_the_title(own: Path) -> None:
-    lines = of_own(own, "chains-user")
-    title = next(line for line in lines if line.startswith("task-clock:u  "))
-    assert title == "task-clock:u  342 samples; these rows: Command work, Shared Object work"
+    lines = of_own(own, "chains-user", width=100)
+    title = next(line for line in lines if line.startswith("task-clock:u "))
+    assert title == "task-clock:u (CPU time)  342 samples; these rows: Command work, Shared Object work"
     assert not any("Command" in line for line in lines if line != title)
 
 
 def test_files_and_commands_have_the_shares_of_reports_by_them(own: Path) -> None:
-    rows = section(of_own(own, "wide", width=120), "hottest commands")
+    rows = section(of_own(own, "wide", width=120, options=DETAILS), "hottest commands")
     for key, halves in (("comm", [row[:60] for row in rows]), ("dso", [row[60:] for row in rows])):
         output = {half.split()[-1]: half.split()[0] for half in halves if half.strip()}
         with Recording(str(own / "wide.data")) as recording:
             expected = {row.texts[key].strip().replace(".kallsyms", ""): f"{row.percent:.2f}%" for row in recording.report(by=[key]).top(5)}
         assert output == expected, key
-    assert section(of_own(own, "chains-user"), "hottest files") == ["100.00% ██████ work"]
-    assert not any(line.startswith("hottest commands") for line in of_own(own, "chains-user"))
+    assert section(of_own(own, "chains-user", options=DETAILS), "hottest files") == ["100.00% ██████ work"]
+    assert not any(line.startswith("hottest commands") for line in of_own(own, "chains-user", options=DETAILS))
+    assert "hottest files" not in of_own(own, "chains-user"), "among the details"
 
 
 def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:
-    path = section(of_own(own, "chains-user"), "hottest path")
+    path = section(of_own(own, "chains-user", options=DETAILS), "hottest path")
     assert path == ["100.00%  _start → start → once", " 70.76%  outer → middle", " 55.85%  spin"]
+    path = section(of_own(own, "chains-user"), "hottest path")
+    assert path == ["100.00%  start → once", *[" 70.76%  outer → middle", " 55.85%  spin"]], "own code only"
     assert section(of_own(own, "chains-user", height=24), "hottest path") == path
     assert "hottest path" not in "\n".join(of_own(own, "wide"))
 
@@ -213,6 +218,8 @@ def test_the_hottest_path_leads_from_the_start_to_the_work(own: Path) -> None:
 def test_the_path_begins_at_the_start_of_the_program(tmp_path: Path) -> None:
     lines = shown(recording_of_two_waits(tmp_path), 80, callers=True)
     assert any(line.endswith(" schedule") for line in lines)
+    assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  schedule"]
+    lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=ScreenOptions(details=True))
     assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  core::fmt() → schedule"]
 
 
@@ -248,7 +255,7 @@ def test_the_path_of_a_wait_ends_before_the_kernel(tmp_path: Path) -> None:
 
 
 def test_functions_of_the_program_are_shown_with_callees(tmp_path: Path) -> None:
-    lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=OWN)
+    lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=DETAILS)
     part = section(lines, "hottest functions of app, including callees")
     assert [line.split()[::2] for line in part] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
@@ -270,7 +277,7 @@ def test_the_hot_function_is_shown_even_with_nearly_all_samples(tmp_path: Path, 
         chain = [*callee, *(leading if moment else leading[1:])]
         built.sample(ip=chain[0], pid=7, tid=7, time=5 + moment, period=1, misc=2, callchain=chain)
     (tmp_path / "perf.data").write_bytes(built.file())
-    part = section(shown(tmp_path / "perf.data", 80, callers=True, options=OWN), "hottest functions of app, including callees")
+    part = section(shown(tmp_path / "perf.data", 80, callers=True, options=DETAILS), "hottest functions of app, including callees")
     assert part[0].split()[::2] == ["99.88%", "work"]
     assert not {"main", "run"} & {line.split()[-1] for line in part}
 
@@ -279,7 +286,7 @@ def test_a_function_that_waited_in_several_states_is_shown_once(tmp_path: Path) 
     with Recording(str(recording_of_two_waits(tmp_path))) as recording:
         symbols = SymbolOptions(cache=False, symfs=str(tmp_path))
         report = recording.report(by=["time", "dso", "symbol", "comm"], callers=True, symbols=symbols)
-        lines = window(report, recording, OWN, 80, 60)
+        lines = window(report, recording, DETAILS, 80, 60)
     part = section(lines, "hottest functions of app, including callees")
     assert [line.split()[::2] for line in part] == [["60.00%", "start"], ["60.00%", "save"], ["40.00%", "main"], ["40.00%", "load"]]
 
@@ -296,14 +303,17 @@ def test_stretches_with_the_smallest_losses_are_merged() -> None:
 
 
 def test_generated_functions_are_shown_with_callees(tmp_path: Path) -> None:
-    lines = "\n".join(shown(recording_of_a_script(tmp_path), 80, callers=True, options=OWN._replace(text=TextOptions(short_names=True))))
+    lines = "\n".join(
+        shown(recording_of_a_script(tmp_path), 80, callers=True, options=DETAILS._replace(text=TextOptions(short_names=True)))
+    )
     assert "\nhottest functions of scripts and jitted code, including callees\n 75.00% ██████ serve (app.py)\n" in lines
 
 
 def test_the_last_line_suggests_the_next_command(own: Path) -> None:
-    assert of_own(own, "chains-user")[-1] == "next: report --html (flame graph), --stdio (perf's text)"
-    assert of_own(own, "chains-user", options=OWN._replace(browser=True))[-1].startswith("next: report --tui (browse), ")
-    assert re.fullmatch(r"next: report --html \(flame graph\), --stdio \(\d+ more rows\)", of_own(own, "wide", height=24)[-1])
+    last = of_own(own, "chains-user", width=120, options=OWN._replace(browser=True))[-1]
+    assert last == "next: report -v (kinds of code, files), --tui (browse), --html (flame graph), --stdio (perf's text)"
+    assert of_own(own, "chains-user", options=DETAILS)[-1] == "next: report --html (flame graph), --stdio (perf's text)"
+    assert re.match(r"next: report -v \(\d+ more rows, kinds of code, files\), --html", of_own(own, "wide", height=24)[-1])
 
 
 def test_calls_can_be_drawn_as_a_tree(corpus: Path) -> None:
@@ -342,15 +352,6 @@ def test_long_names_are_short_in_rows_and_calls_by_default(tmp_path: Path, whole
         assert lines.count(long if whole else short) > 1
 
 
-def test_hottest_files_are_dropped_before_rows_and_path(own: Path) -> None:
-    """Otherwise the answer would scroll away first."""
-    roomy, narrow = (of_own(own, "chains", height=30, options=OWN._replace(lines_after=after)) for after in (0, 9))
-    assert "hottest files" in roomy
-    assert "hottest files" not in narrow
-    assert "hottest path" in narrow
-    assert len(narrow) < len(roomy)
-
-
 def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> None:
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)
     (tmp_path / "app").write_bytes(elf.symbol("work", 0x1000, 0x10).build())
@@ -359,11 +360,13 @@ def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> No
     for time in range(9):
         built.sample(ip=0x401004, pid=7, tid=7, time=5 + time, period=1, misc=2, callchain=[0x401004, 0x99, 0x98, 0])
     (tmp_path / "perf.data").write_bytes(built.file())
-    lines = shown(tmp_path / "perf.data", 80, callers=True)
+    lines = shown(tmp_path / "perf.data", 80, callers=True, options=ScreenOptions(details=True))
     assert section(lines, "hottest path") == ["100.00%  [unknown] → work"]
 
 
-@pytest.mark.parametrize(("width", "title"), [(36, "cpu-clock:u  9 samples"), (60, "cpu-clock:u  9 samples; these rows: Command :7")])
+@pytest.mark.parametrize(
+    ("width", "title"), [(36, "cpu-clock:u (CPU time)  9 samples"), (72, "cpu-clock:u (CPU time)  9 samples; these rows: Command :7")]
+)
 def test_common_values_are_never_shortened(width: int, title: str, tmp_path: Path) -> None:
     built = PerfDataBuilder()
     for time in range(9):
@@ -417,7 +420,7 @@ def test_hostile_names_of_source_files_are_visible(tmp_path: Path) -> None:
 # Tests of what the rows tell about functions: the source line at which they have most samples.
 
 
-def rows(folder: Path, *stacks: Stack) -> str:
+def rows(folder: Path, *stacks: Stack, options: ScreenOptions = OWN, height: int = 40) -> str:
     """Return the screen of an invented program, whose functions begin in line 39; the line of a frame is 40 plus its offset."""
     path = sampled_program(folder, stacks)
     with Recording(str(path)) as recording:
@@ -431,7 +434,7 @@ def rows(folder: Path, *stacks: Stack) -> str:
         report.find_lines = lines
         report.find_begins = lambda functions: dict.fromkeys(functions, ("/src/\x1b[2Ja.c", 39))
         file = io.StringIO()
-        show_report(report, recording, Console(file=file, width=100, height=40, color_system=None), ScreenOptions(own_first=True))
+        show_report(report, recording, Console(file=file, width=100, height=height, color_system=None), options)
     return file.getvalue()
 
 
@@ -442,12 +445,66 @@ def test_own_functions_have_their_hottest_line(tmp_path: Path) -> None:
 
 
 def test_code_of_the_kernel_has_no_line(tmp_path: Path) -> None:
-    assert "a.c" not in rows(tmp_path, Stack(("clear_page@kernel", "touch", "main"), 10))
+    text = rows(tmp_path, Stack(("clear_page@kernel", "touch", "main"), 10))
+    assert not [line for line in text.splitlines() if "clear_page" in line and "a.c" in line]
+
+
+def test_own_functions_have_the_share_of_the_headline(tmp_path: Path) -> None:
+    """With the library and kernel code that they call; the rows are sorted by it, and own code is what others are called from."""
+    stacks = [
+        Stack(("memcpy@libc.so.6", "copy", "main"), 50),
+        Stack(("lll_lock_wait@libc.so.6", "pthread_mutex_lock@libc.so.6", "save", "main"), 20),
+        Stack(("save", "main"), 10),
+        Stack(("main",), 20),
+    ]
+    heading, *table = section([line.rstrip() for line in rows(tmp_path, *stacks).splitlines()], "task-clock")
+    assert heading.split()[:3] == ["Self", "With", "libraries"]
+    assert " copy (" in table[0], "the headline's function comes first"
+    assert re.findall(r"[\d.]+%", table[0]) == ["0.00%", "50.00%"]
+    (of_save,) = [line for line in table if " save (" in line]
+    assert re.findall(r"[\d.]+%", of_save) == ["10.00%", "30.00%"]
+    (of_lock,) = [line for line in table if "lll_lock_wait" in line]
+    assert re.findall(r"[\d.]+%", of_lock) == ["20.00%"]
+    assert of_lock.endswith(" save"), "not the function of a library"
+    assert "Children" not in heading
+
+
+def test_shares_with_libraries_are_those_of_each_command(tmp_path: Path) -> None:
+    """Rows of several commands divide a function."""
+    path = recording_of_two_waits(tmp_path, "other", "usr/lib/libevents.so.1")
+    _, *table = section(shown(path, 100, callers=True, options=OWN), "cpu-clock")
+    shares = {
+        tuple(re.findall(r"app|other|save|load", line)[::2]): re.findall(r"[\d.]+%", line) for line in table if "schedule" not in line
+    }
+    assert shares == {("app", "save"): ["0.00%", "50.00%"], ("other", "load"): ["0.00%", "40.00%"], ("other", "save"): ["0.00%", "10.00%"]}
+
+
+def test_the_path_shrinks_and_goes_before_rows_do(tmp_path: Path) -> None:
+    """Otherwise the answer would scroll away first."""
+    stacks = [Stack((f"part{number}", "work", "run", "main"), 8) for number in range(12)]
+    stacks += [Stack(("work", "run", "main"), 5), Stack(("run", "main"), 5), Stack(("main",), 5)]
+    sizes = []
+    for height in (40, 24, 22, 18):
+        lines = [line.rstrip() for line in rows(tmp_path, *stacks, height=height).splitlines()]
+        assert len(lines) < height
+        path = section(lines, "hottest path") if "hottest path" in lines else []
+        sizes.append((len(section(lines, "task-clock")) - 1, len(path)))
+    assert sizes == [(10, 3), (9, 2), (7, 2), (7, 0)]
+
+
+def test_a_headline_on_a_function_and_its_callees_has_the_first_row(tmp_path: Path) -> None:
+    verdict = [Sentence("hot tree", "", {}, {"function": "parse"})]
+    stacks = [Stack((f"part{number}", "parse", "main"), 6) for number in range(10)]
+    text = rows(tmp_path, *stacks, Stack(("main",), 40), options=OWN._replace(verdict=verdict))
+    heading, first, *_ = section([line.rstrip() for line in text.splitlines()], "task-clock")
+    assert heading.split()[:2] == ["Self", "Children"]
+    assert re.findall(r"[\d.]+%", first) == ["0.00%", "60.00%"]
+    assert " parse" in first
 
 
 def test_a_shell_that_only_starts_the_program_has_no_functions_of_its_own(tmp_path: Path) -> None:
-    small = rows(tmp_path, Stack(("run", "main"), 4), Stack(("memcpy@libc.so.6",), 96))
-    large = rows(tmp_path, Stack(("run", "main"), 10), Stack(("memcpy@libc.so.6",), 90))
+    small = rows(tmp_path, Stack(("run", "main"), 4), Stack(("memcpy@libc.so.6",), 96), options=DETAILS)
+    large = rows(tmp_path, Stack(("run", "main"), 10), Stack(("memcpy@libc.so.6",), 90), options=DETAILS)
     assert "hottest functions of app" not in small
     assert "hottest functions of app" in large
 

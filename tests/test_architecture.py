@@ -56,7 +56,9 @@ MAY_IMPORT = {
     "disassembly": FOUNDATION | {"debuginfo", "symbols"},
     "probing": FOUNDATION | {"unwind", "debuginfo", "symbols"},
     "analysis": FOUNDATION | {"workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
-    "capture": FOUNDATION | {"version", "counts", "events", "kernel", "interpreters", "scheduling", "perfdata", "unwind", "symbols"},
+    "capture": FOUNDATION
+    | {"version", "counts", "events", "kernel", "interpreters", "scheduling", "perfdata", "unwind", "symbols"}
+    | {"probing", "debuginfo"},
     "views": FOUNDATION | {"workers", "counts", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "recording": FOUNDATION | {"workers", "views", "auxtrace", "analysis", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},
     "fleet": FOUNDATION | {"version", "workers", "recording", "views", "analysis", "unwind", "debuginfo", "symbols", "perfdata"},

@@ -45,6 +45,7 @@ OF_RECORDERS = (
     "perfpy.capture.unwinding.python_reader",
     "perfpy.capture.python_frames.recorded_frames",
     "perfpy.capture.unwinding.serving",
+    "perfpy.capture.unwinding.observed_states",
 )
 TYPES = re.compile(r"^from perfpy\.abi\.light_types import", re.MULTILINE)
 PLAIN = r"dataclass|replace$|NamedTuple(?:, dataclass(?:, (?:field|replace))*)?$"

@@ -297,6 +297,7 @@ BY_PATH_USERS = {
     "symbols/files/build_ids.py": "the cache; names of files outside of containers, which regular_fd opens",
     "cli/archive.py": "the cache",
     "symbols/live_tasks.py": "/proc/TID",
+    "capture/unwinding/observed_states.py": "/proc/PID",
     "symbols/dso.py": "links of /proc/PID that are read, or lead to what is mapped",
     "capture/runtimes/attaching.py": "/proc/PID/exe is read; relative to the /tmp of a process, which the door opened",
     "capture/runtimes/known_runtimes.py": "what is beside the program of a process: read by open_regular; PATH",

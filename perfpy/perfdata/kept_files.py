@@ -23,7 +23,7 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.untrusted import expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 KEPT_FILES: Final = 240  #: the feature's number
 DEBUG_FILE: Final = "debug:"  #: prefix of a program's name: its separate file of symbols
@@ -150,3 +150,65 @@ def _pack(data: bytes) -> tuple[int, bytes]:
     except expansion.ExpansionError:
         packing, packed = _ZLIB, zlib.compress(data)
     return (packing, packed) if len(packed) < len(data) <= expansion.allowance(len(packed)) else (_STORED, data)
+
+
+# States of programs that were read from their memory (perfpy.capture.unwinding.observed_states): one JSON list a line.
+
+STATES: Final = "perfpy-states"  #: the name of the file
+_MOST_STATES: Final = 1 << 16  # that are read
+_MOST_FRAMES: Final = 256
+
+
+class ObservedFrame(NamedTuple):
+    """A function, its file and line; "" and 0 if they are unknown."""
+
+    function: str
+    file: str
+    line: int
+
+
+class ObservedState(NamedTuple):
+    """A state of a thread of execution that the recorder saw.
+
+    Attributes:
+        pid: of the process.
+        kind: "bash" or "go".
+        looks: how often the process was looked at.
+        seen: how often this state was seen; in one look several threads of execution can have it.
+        reason: what it waited for, in the runtime's words.
+        frames: innermost first.
+        began: for goroutines, the function that it began with, and that with the go statement.
+    """
+
+    pid: int
+    kind: str
+    looks: int
+    seen: int
+    reason: str
+    frames: list[ObservedFrame]
+    began: list[ObservedFrame]
+
+
+def encode_states(states: Iterable[ObservedState]) -> bytes:
+    """Return the file of some states."""
+    import json  # rarely needed
+
+    return b"".join(json.dumps(state).encode() + b"\n" for state in states)
+
+
+def decode_states(data: bytes) -> list[ObservedState]:
+    """Return the states of a file; damaged ones are left out."""
+    import json  # rarely needed
+
+    states = []
+    for line in data.splitlines()[:_MOST_STATES]:
+        try:
+            pid, kind, looks, seen, reason, frames, began = json.loads(line)
+            numbers, texts = (int(pid), int(looks), int(seen)), (str(kind), str(reason))
+            stacks = [
+                [ObservedFrame(str(name), str(file), int(number)) for name, file, number in part[:_MOST_FRAMES]] for part in (frames, began)
+            ]
+        except (ValueError, TypeError, RecursionError):
+            continue
+        states.append(ObservedState(numbers[0], texts[0], *numbers[1:], texts[1], *stacks))
+    return states

@@ -238,7 +238,7 @@ int main(void) { double end = now() + SECONDS; while (now() < end) touch(64 << 2
 }
 int main(void) { double end = now() + SECONDS; while (now() < end) spawn(); }
 """),
-        r"started [\d,]+ processes",
+        r"(?:started|in) [\d,]+ processes",
         has_line=False,
     ),
     Planted(
@@ -247,7 +247,7 @@ int main(void) { double end = now() + SECONDS; while (now() < end) spawn(); }
 i=0
 while [ $i -lt 300 ]; do /bin/true; i=$((i + 1)); done  # CAUSE
 """,
-        r"started [\d,]+ processes",
+        r"(?:started|in) [\d,]+ processes",
         has_line=False,
         command=("/bin/sh", "BUILT"),
     ),

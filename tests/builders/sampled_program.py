@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_COMM_EXEC, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Fork, LostSamples, Mmap, Mmap2, SampleId
 from perfpy.perfdata.header import EventDesc, Feature
+from perfpy.perfdata.kept_files import KEPT_FILES, STATES, encode, encode_states
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from perfpy.perfdata.kept_files import ObservedState
 
 MILLISECOND = 1_000_000
 PID = 100
@@ -53,6 +56,8 @@ def sampled_program(
     comm: str = "app",
     from_start: bool = False,
     lost: int = 0,
+    executes: str = "",
+    states: Sequence[ObservedState] = (),
 ) -> Path:
     """Write the recording and its files.
 
@@ -65,14 +70,10 @@ def sampled_program(
         comm: the name of the program.
         from_start: recorded from the start of the program.
         lost: the number of lost samples.
+        executes: the program that the started processes execute, "" for none.
+        states: of shells and Go programs, which the recorder saw.
     """
-    functions: dict[str, list[str]] = {name: [] for name in (*_FILES, "kernel")}
-    for stack in stacks:
-        for name in stack.names:
-            function, _, file = name.partition("@")
-            function = function.partition("+")[0]
-            if function and function not in functions[file or "app"]:
-                functions[file or "app"].append(function)
+    functions = _functions_of(stacks)
     _write_files(folder, functions)
     waits = any(stack.state for stack in stacks)
     clock = usual_attr(
@@ -92,8 +93,8 @@ def sampled_program(
     for tid in threads:
         built.record(Fork(0, PID, PID, tid, PID, 1, begin))
     last = sum(stack.samples for stack in stacks) * MILLISECOND
-    for number in range(started):
-        built.record(Fork(0, 10_000 + number, PID, 10_000 + number, PID, 20 + number, SampleId(pid=PID, tid=PID, time=20 + number)))
+    for record in _records_of_started(started, executes):
+        built.record(record)
     time = 10
     step = int(seconds * 1e9 / max(last // MILLISECOND, 1)) or MILLISECOND
     for stack in stacks:
@@ -112,9 +113,32 @@ def sampled_program(
     if waits:
         names = (EventDesc(clock, "task-clock", (1,)), EventDesc(off_cpu, OFF_CPU_EVENT, (2,)))
         built.feature(Feature.EVENT_DESC, names)
+    if states:
+        built.features[KEPT_FILES] = encode({STATES: encode_states(states)}, "<")
     path = folder / "perf.data"
     path.write_bytes(built.file())
     return path
+
+
+def _functions_of(stacks: Sequence[Stack]) -> dict[str, list[str]]:
+    """Return the functions of each file."""
+    functions: dict[str, list[str]] = {name: [] for name in (*_FILES, "kernel")}
+    for stack in stacks:
+        for name in stack.names:
+            function, _, file = name.partition("@")
+            function = function.partition("+")[0]
+            if function and function not in functions[file or "app"]:
+                functions[file or "app"].append(function)
+    return functions
+
+
+def _records_of_started(started: int, executes: str) -> Iterator[Fork | Comm]:
+    """Yield the records of processes that the program starts, and of the program that they execute."""
+    for number in range(started):
+        pid = 10_000 + number
+        yield Fork(0, pid, PID, pid, PID, 20 + number, SampleId(pid=PID, tid=PID, time=20 + number))
+        if executes:
+            yield Comm(MISC_COMM_EXEC, pid, pid, executes, SampleId(pid=pid, tid=pid, time=30 + number))
 
 
 def _write_files(folder: Path, functions: dict[str, list[str]]) -> None:

@@ -17,19 +17,30 @@ from perfpy.abi.framing import LONGEST_COMM, cut_comm
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
-from perfpy.analysis.verdict.wait_reasons import GIL
-from perfpy.analysis.verdict.waits import RUNNING, Waits, find_holders, find_waker, is_endless, is_never_woken, is_rarely_woken
+from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
+from perfpy.analysis.verdict.waits import (
+    RUNNING,
+    Waits,
+    find_holders,
+    find_waker,
+    is_endless,
+    is_never_woken,
+    is_rarely_woken,
+    waiting_goroutines,
+)
+from perfpy.perfdata.kept_files import STATES, decode_states
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import FunctionFrames
-    from perfpy.analysis.verdict.waits import Wait, Waker
+    from perfpy.analysis.verdict.waits import Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.kept_files import ObservedState
     from perfpy.perfdata.sample_source import SampleSource
 
     SourceLine = tuple[str, int]
@@ -219,20 +230,39 @@ class Evidence:
     def _processes(self) -> Processes:
         return Processes(self._data)
 
-    @property
-    def started_processes(self) -> int:
-        """The number of processes that were started during the recording."""
-        return len(self._processes.started)
+    @cached_property
+    def started(self) -> StartedProcesses | None:
+        """The processes that were started during the recording, None without any."""
+        started = self._processes.find_started()
+        if started is None:
+            return None
+        programs = {pid: self.full_name(name) for pid, name in started.programs.items()}
+        return started._replace(starter_name=self.full_name(started.starter_name), programs=programs)
 
-    @property
-    def starter(self) -> str:
-        """The name of the program that started nearly all of these processes, "" for several."""
-        return self.full_name(self._processes.starter)
+    def share_of_processes(self, pids: Collection[int]) -> float:
+        """Return the share of the samples in some processes."""
+        return sum(share for pid, share in self.processes if pid in pids)
 
-    @property
-    def started_command(self) -> str:
-        """The name of the program that nearly all of these processes executed, "" for several or none."""
-        return self.full_name(self._processes.started_command)
+    def start_of(self, started: StartedProcesses) -> ProcessStart | None:
+        """Return the own function in which processes are started, None if it is unknown or several do so."""
+        parents = {self._processes.parent_of(pid) for pid in started.pids}
+        for statements in (self.wait_statements, self._statements):
+            start = statements.find_start(parents) if statements is not None else None
+            if start is not None:
+                return start
+        return find_start_in_script(state for state in self._observed if state.kind == "bash" and state.pid in parents)
+
+    @cached_property
+    def _observed(self) -> list[ObservedState]:
+        """The states of shells and Go programs that the recorder saw."""
+        files = getattr(self._data, "kept_files", None)  # sources other than files have none
+        data = files.get(STATES) if files is not None and STATES in files else None
+        return decode_states(data) if data else []
+
+    def goroutines(self, wait: Wait) -> list[WaitingGoroutines]:
+        """Return the waiting goroutines of the process that waits; empty for other programs than Go's."""
+        pid = self.process_of_wait(wait)
+        return waiting_goroutines(state for state in self._observed if state.kind == "go" and state.pid == pid)
 
     def is_recorder(self, comm: str) -> bool:
         """Whether this is the name of the program that recorded, whose work is in the recording of a whole machine."""
@@ -358,6 +388,77 @@ class Evidence:
 
 
 NEARLY_ALL: Final = 0.9  # of the started processes
+LOOKS: Final = 8  # at a shell, at least
+_MOST_LINES: Final = 3  # of a script that are named
+_DEEPEST: Final = 64  # processes that descend from each other
+
+
+class StartedProcesses(NamedTuple):
+    """The processes that were started during a recording.
+
+    Attributes:
+        pids: those that `starter` created, directly or not; without one, all.
+        starter: the process that created nearly all of them, directly or not, and no other one within it; 0 for none.
+        starter_name: its last name.
+        script: the script that it runs, if the recorded command tells; "" otherwise.
+        is_alone: whether processes of that name created all of them.
+        programs: the program that each of them executed; processes without one are missing.
+        life: the median of the seconds from their start to their end, 0.0 if that is unknown.
+    """
+
+    pids: frozenset[int]
+    starter: int
+    starter_name: str
+    script: str
+    is_alone: bool
+    programs: dict[int, str]
+    life: float
+
+    @property
+    def commands(self) -> list[tuple[str, int]]:
+        """The programs that they executed, and how many did, the most frequent first."""
+        return Counter(self.programs.values()).most_common()
+
+    def pids_of(self, program: str) -> frozenset[int]:
+        """Return the processes that executed a program."""
+        return frozenset(pid for pid, name in self.programs.items() if name == program)
+
+
+class ProcessStart(NamedTuple):
+    """Where a process starts others.
+
+    Attributes:
+        function: own code; "" for lines of a script that are in no function.
+        line: the path and the line, or the first of several lines.
+        lines: those of a script that are in no function.
+        is_nearly_all: whether it starts nearly all of them there.
+    """
+
+    function: str
+    line: SourceLine | None
+    is_nearly_all: bool
+    lines: Sequence[int] = ()
+
+
+def find_start_in_script(states: Iterable[ObservedState]) -> ProcessStart | None:
+    """Return the function and lines of a shell script in which its children were started; None if it is unknown or there are many."""
+    counts: dict[tuple[str, str], Counter[int]] = {}
+    for state in states:
+        if state.frames:
+            function, file, line = state.frames[0]
+            counts.setdefault((function, file), Counter())[line] += state.seen
+    total = sum(lines.total() for lines in counts.values())
+    (function, file), lines = max(counts.items(), key=lambda item: item[1].total(), default=(("", ""), Counter[int]()))
+    if total < LOOKS or lines.total() < MOST * total:
+        return None
+    chosen: list[int] = []
+    for line, _ in lines.most_common(_MOST_LINES):
+        chosen.append(line)
+        if sum(lines[one] for one in chosen) >= MOST * total:
+            break
+    else:
+        chosen = []  # the script starts them everywhere
+    return ProcessStart(function, (file, lines.most_common(1)[0][0]), lines.total() >= NEARLY_ALL * total, sorted(chosen))
 
 
 class Processes:
@@ -385,12 +486,6 @@ class Processes:
         return {pid: parent for pid, parent, _ in self._created}
 
     @cached_property
-    def started(self) -> list[int]:
-        """The processes that were created during the recording."""
-        first = self._data.sample_times[0]
-        return [pid for pid, _, key in self._created if key >= first]
-
-    @cached_property
     def _names(self) -> tuple[dict[int, str], dict[int, str]]:
         """The last name of each process, and the last program that it executed."""
         names: dict[int, str] = {}
@@ -403,21 +498,55 @@ class Processes:
                     programs[record.pid] = record.comm
         return names, programs
 
-    @property
-    def starter(self) -> str:
-        """The name of the program that created nearly all started processes, "" for several."""
-        names = self._names[0]
-        return self._common(names.get(self._parents[pid], "") for pid in self.started)
-
-    @property
-    def started_command(self) -> str:
-        """The name of the program that nearly all started processes executed, "" for several or none."""
+    def find_started(self) -> StartedProcesses | None:
+        """Return the processes that were created during the recording, None without any."""
+        begin = self._data.sample_times[0]
+        pids = {pid: key for pid, _, key in self._created if key >= begin}
+        if not pids:
+            return None
         programs = self._names[1]
-        return self._common(programs.get(pid, "") for pid in self.started)
+        descendants: Counter[int] = Counter()
+        depths: dict[int, int] = {}
+        for pid in pids:
+            ancestors = self._ancestors(pid)
+            descendants.update(ancestors)
+            depths |= {ancestor: len(ancestors) - number for number, ancestor in enumerate(ancestors)}
+        common = [pid for pid, count in descendants.items() if count >= NEARLY_ALL * len(pids)]
+        starter = max(common, key=depths.__getitem__, default=0)
+        of_starter = [pid for pid in pids if starter in self._ancestors(pid)]
+        name = self._name_of(starter)
+        is_alone = all(self._name_of(self._parents[pid]) == name for pid in of_starter)
+        executed = {pid: program for pid in of_starter or pids if (program := programs.get(pid, ""))}
+        lives = [(end - pids[pid]) / NANOSECONDS_A_SECOND for pid, end in self._ends.items() if end >= pids.get(pid, end + 1)]
+        life = float(np.median(lives)) if lives else 0.0
+        script = self._script_of(starter, name)
+        return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life)
 
-    def _common(self, names: Iterable[str]) -> str:
-        name, count = next(iter(Counter(names).most_common(1)), ("", 0))
-        return name if count >= NEARLY_ALL * len(self.started) else ""
+    def _name_of(self, pid: int) -> str:
+        """Return the last name of a process; a process without one has its parent's."""
+        names = self._names[0]
+        return next((names[one] for one in (pid, *self._ancestors(pid)) if one in names), "")
+
+    def _ancestors(self, pid: int) -> list[int]:
+        """Return the processes that a process descends from, the nearest first."""
+        ancestors: list[int] = []
+        while (pid := self._parents.get(pid, 0)) and pid not in ancestors and len(ancestors) < _DEEPEST:
+            ancestors.append(pid)
+        return ancestors
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        """Process -> the delivery key of the record of its end."""
+        side_band = self._data.side_band([RecordType.EXIT]).tasks()
+        tasks = side_band.tasks
+        ended = (tasks.type == RecordType.EXIT) & (tasks.pid == tasks.tid)
+        return dict(zip(tasks.pid[ended].tolist(), side_band.keys[tasks.rank[ended] - 1].tolist(), strict=True))
+
+    def _script_of(self, pid: int, name: str) -> str:
+        """Return the name of the script that the recorded command runs if a process is that command; "" otherwise."""
+        words = self._command
+        is_command = bool(words) and cut_comm(os.path.basename(words[0])) == name and len(words) > 1 and not words[1].startswith("-")
+        return os.path.basename(words[1]) if is_command and not self._names[1].get(self.parent_of(pid)) else ""
 
     def parent_of(self, pid: int) -> int:
         """Return the process that created a process, 0 for none."""
@@ -428,10 +557,15 @@ class Processes:
         return [child for child, parent in self._parents.items() if parent == pid]
 
     @cached_property
+    def _command(self) -> list[str]:
+        """The words of the recorded command, empty if it is not known."""
+        words = [str(word) for word in self._data.features.get("cmdline") or ()]
+        return words[words.index("--") + 1 :] if "--" in words[:-1] else []
+
+    @cached_property
     def recorder(self) -> str:
         """The name of the program that recorded: that of the parent of the recorded command; "" if it is not known."""
-        words = [str(word) for word in self._data.features.get("cmdline") or ()]
-        command = cut_comm(os.path.basename(words[words.index("--") + 1])) if "--" in words[:-1] else ""
+        command = cut_comm(os.path.basename(self._command[0])) if self._command else ""
         names, programs = self._names
         pids = [pid for pid, name in programs.items() if name == command]
         return names.get(self._parents.get(pids[0], -1), "") if pids and command else ""
@@ -514,6 +648,15 @@ def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], siz
 
 # Find the source lines at which functions use CPUs, call other functions, or wait.
 
+#: functions that start processes: of the kernel, the C library, Python, Java, Node, Go and Rust
+_STARTS: Final = re.compile(
+    r"__(?:x64|arm64|ia32|riscv|s390x)_sys_v?fork|_*(?:libc_)?v?fork|posix_spawnp?|_*spawni\w*|(?:libc_)?system|popen|_posixsubprocess_fork_exec\w*"
+    rf"|{PYTHON_MARK}(?:Popen\.)?(?:__init__|_execute_child|_posix_spawn):.*/subprocess\.py"
+    r"|.*java\.lang\.Process(?:Builder|Impl)\.\w+\(.*|Java_java_lang_\w*Process\w*|node::(?:SyncProcessRunner|ProcessWrap)::.*|uv_spawn"
+    r"|os/exec\.\(\*Cmd\)\.\w+|os\.StartProcess|syscall\.(?:forkExec|forkAndExecInChild1?|StartProcess)"
+    r"|<?std::(?:sys::.*process.*|process::Command)\b.*"
+)
+
 
 class Statements:
     """The lines of functions in the samples of one event.
@@ -570,6 +713,31 @@ class Statements:
         """Return the path and the line at which a function has most samples, with all functions that it calls."""
         functions = self.functions
         return None if functions is None else self._heaviest(function, functions.innermost_frames(function, _all_rows(functions)))
+
+    def find_start(self, pids: Collection[int]) -> ProcessStart | None:
+        """Return the own function in which processes start others or wait for them, None if it is unknown or several do so."""
+        functions = self.functions
+        if functions is None or "pid" not in functions.rows.dimensions:
+            return None
+        rows = np.flatnonzero(np.isin(functions.rows.dimensions["pid"], list(pids)))
+        is_start = np.zeros(len(functions.category_of), np.bool_)
+        for number in functions.present.tolist():
+            is_start[number] = _STARTS.fullmatch(functions.name(number).partition("@")[0]) is not None
+        is_inside = np.zeros(len(functions.leaf), np.bool_)
+        is_inside[rows] = is_start[functions.leaf[rows]]
+        for reached, callers in functions.outwards(rows):
+            is_inside[reached[is_start[callers]]] = True
+        if self.waits is not None and self._waits is not False:
+            is_inside[rows] |= self.waits.reason[rows] == CHILD
+        charged = functions.charged_functions
+        rows = np.flatnonzero(is_inside & (charged >= 0))
+        totals = sum_by(charged[rows], functions.rows.count[rows], len(functions.category_of))
+        best = int(np.argmax(totals)) if len(rows) else 0
+        if not len(rows) or totals[best] < MOST * totals.sum():
+            return None
+        rows = rows[charged[rows] == best]
+        line = self._heaviest(best, functions.innermost_frames(best, rows))
+        return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()))
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:
         """Whether a line of a function's samples is not in the function: then code was inlined there."""

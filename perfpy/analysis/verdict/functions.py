@@ -589,6 +589,11 @@ def category(dso: Dso | None, name: str) -> int:
     return _of_program(name)
 
 
+def is_own_name(name: str) -> bool:
+    """Whether a function in the program's file is own code."""
+    return _of_program(name) == OWN
+
+
 def _of_program(name: str) -> int:
     """Return the category of a function in the program's file."""
     if _OF_RUNTIME.match(name) or _C_FUNCTIONS.fullmatch(name):

@@ -121,6 +121,7 @@ RULES: Final = (
     (DISK, ALWAYS, r"io_schedule\w*|folio_wait_\w+|wait_on_page_\w+|blk_\w+|submit_bio_wait|bio_\w+|jbd2_\w+|filemap_\w+"),
     (DISK, ALWAYS, r"(?:ext4|xfs|btrfs|vfs|file)_fsync\S*|(?:ext4|xfs)_sync_file|do_fsync|wait_for_completion_io|blkdev_\w+"),
     (DISK, ALWAYS, r"nfs_wait\w+|iomap_dio_\w+"),
+    (CHILD, ALWAYS, r"kernel_clone|wait_for_vfork_done"),  # until it executes its program
     (FUTEX, ALWAYS, rf"(?:__)?futex_wait\w*|do_futex|{_SYS}futex"),
     # the C library alone, for recordings without the kernel's functions
     (CHILD, NO_KERNEL, r"(?:__)?wait(?:4|pid|id|3)?"),

@@ -1,4 +1,4 @@
-"""Waits of threads by their reason, from the samples of time off the CPU (record --off-cpu).
+"""Waits of threads by their reason, from the samples of time off the CPU (record --off-cpu), and of Go's goroutines.
 
 The functions of a wait's callchain decide (perfpy.analysis.verdict.wait_reasons).
 """
@@ -12,17 +12,18 @@ import numpy as np
 
 from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, is_own_name
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.verdict.functions import SampledFunctions
+    from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 
 
 ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
@@ -324,3 +325,72 @@ def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth:
         seconds = int(periods.sum()) / NANOSECONDS_A_SECOND
         activities.append(Waker(tid, pid, RUNNING, seconds + in_queue, number, name, depth, in_queue))
     return activities
+
+
+# Goroutines: a Go program's threads only run them, so that a thread's waits do not tell what the program waits for.
+
+
+#: what goroutines wait for, the most telling first
+(
+    GO_LOCK,
+    GO_SEND,
+    GO_SLEEP,
+    GO_RECEIVE,
+    GO_SELECT,
+    GO_CONDITION,
+    GO_INPUT,
+    GO_OTHERS,
+    GO_OTHER,
+) = range(9)
+#: the runtime's text of a wait (since Go 1.9), or a function on the stack where that text is the same for several waits -> the reason
+_GO_REASONS: Final = {
+    **dict.fromkeys(("sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.(*Mutex).Lock"), GO_LOCK),
+    **dict.fromkeys(("sync.(*RWMutex).Lock", "sync.(*RWMutex).RLock"), GO_LOCK),
+    **dict.fromkeys(("chan send", "chan send (nil chan)"), GO_SEND),
+    "sleep": GO_SLEEP,
+    **dict.fromkeys(("chan receive", "chan receive (nil chan)"), GO_RECEIVE),
+    **dict.fromkeys(("select", "select (no cases)"), GO_SELECT),
+    **dict.fromkeys(("sync.Cond.Wait", "sync.(*Cond).Wait"), GO_CONDITION),
+    "IO wait": GO_INPUT,
+    **dict.fromkeys(("sync.WaitGroup.Wait", "sync.(*WaitGroup).Wait"), GO_OTHERS),
+}
+
+
+class WaitingGoroutines(NamedTuple):
+    """Goroutines that wait for one reason in one place.
+
+    Attributes:
+        reason: one of GO_LOCK to GO_OTHER.
+        number: how many they are, the mean of all looks.
+        function, file, line: the innermost own one.
+        creator: where they all were started, None for the first goroutine or for several places.
+    """
+
+    reason: int
+    number: float
+    function: str
+    file: str
+    line: int
+    creator: ObservedFrame | None
+
+
+def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutines]:
+    """Return the goroutines of a process that wait in own code, those that tell most first."""
+    counts: dict[tuple[int, ObservedFrame], int] = {}
+    creators: dict[tuple[int, ObservedFrame], set[ObservedFrame]] = {}
+    looks = 1
+    for state in states:
+        own = next((frame for frame in state.frames if is_own_name(frame.function)), None)
+        if own is None:
+            continue
+        texts = (state.reason, *(frame.function for frame in state.frames))
+        key = next((_GO_REASONS[text] for text in texts if text in _GO_REASONS), GO_OTHER), own
+        counts[key] = counts.get(key, 0) + state.seen
+        creators.setdefault(key, set()).update(state.began[1:])
+        looks = max(looks, state.looks)
+    groups = []
+    for (reason, own), count in counts.items():
+        frames = creators[reason, own]
+        creator = next(iter(frames)) if len(frames) == 1 and is_own_name(next(iter(frames)).function) else None
+        groups.append(WaitingGoroutines(reason, count / looks, *own, creator))
+    return sorted(groups, key=lambda group: (group.reason, -group.number))

@@ -450,7 +450,8 @@ class DataFile:
 
     def _room_for_names(self) -> dict[int, bytes]:
         """Return the entry for files that are added after the recording."""
-        if not (self._options.jit or self._options.python or self._options.output.self_contained):
+        options = self._options
+        if not (options.jit or options.python or options.rewritten or options.output.self_contained):
             return {}
         from perfpy.perfdata.kept_files import KEPT_FILES  # rarely needed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import select
 from collections import deque
 from functools import partial
 from itertools import chain
@@ -58,7 +59,7 @@ def serve(
     """
     service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins), rescue)
     try:
-        for answer in service.answers(_requests(requests)):
+        for answer in service.answers(_requests(requests, service.look)):
             try:
                 _write(answers, answer)
             except BrokenPipeError:  # the recorder has ended, but its earlier requests are still in the pipe
@@ -75,9 +76,15 @@ def serve(
         raise
 
 
-def _requests(fd: int) -> Iterator[tuple[int, list[Extent]]]:
+def _requests(fd: int, look: Callable[[], float | None]) -> Iterator[tuple[int, list[Extent]]]:
+    """Yield the requests; look: called meanwhile, returns the seconds until the next time, None for not before a request."""
     incoming = process.Incoming()
-    while data := os.read(fd, _READ):
+    while True:
+        while not select.select([fd], [], [], look())[0]:
+            pass
+        data = os.read(fd, _READ)
+        if not data:
+            return
         incoming.add(data)
         yield from incoming.requests()
 
@@ -97,6 +104,10 @@ class _Service:
         self._rescue = rescue
         self._unwinder: PieceUnwinder | None = None
         self.is_alone = False
+
+    def look(self) -> float | None:
+        """Look at the states of programs; see PieceUnwinder.look()."""
+        return self._unwinder.look() if self._unwinder else None
 
     def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
         """Yield all answers."""

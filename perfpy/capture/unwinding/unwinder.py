@@ -6,6 +6,7 @@ Samples of this process itself are dropped: in recordings of whole CPUs its work
 from __future__ import annotations
 
 import os
+import struct
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, RecordType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
 from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.capture.dso_hits import DsoHits, build_ids_in_mappings
 from perfpy.capture.unwinding.process import has_stacks, plain_attr
+from perfpy.perfdata.kept_files import STATES
 from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
 from perfpy.perfdata.records.stream import Chunk
 from perfpy.symbols.dso import DsoKind, DsoTable
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu_events import WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
     from perfpy.capture.runtimes.hotspot import JavaFrames
+    from perfpy.capture.unwinding.observed_states import ObservedStates
     from perfpy.capture.unwinding.switches_to_waits import PieceWaits
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 _MOST_JOINED: Final = 8 << 20  # bytes
 _LONGEST_JOINING: Final = 8.0  # seconds
+_COMM: Final = struct.Struct("=IHHII")  # the header of a COMM record, and its pid and tid
 _PART: Final = 1 << 16  # bytes that the recorder writes at once
 
 
@@ -137,6 +141,8 @@ class PieceUnwinder:
             from perfpy.capture.python_frames.recorded_frames import PythonFrames  # rarely needed
 
             self._python = PythonFrames(events[0], *python)
+        self._states: ObservedStates | None = None
+        self._executed: list[int] = []  # processes that have executed a program, until they are looked at
         self._held: _Held | None = None
         self._held_count = 1  # pieces that were joined to it
         self._held_since = 0.0
@@ -190,8 +196,22 @@ class PieceUnwinder:
         self._scan(memoryview(waits))
         return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
 
+    def look(self) -> float | None:
+        """Look at shells and Go programs; return the seconds until the next time, None without any."""
+        if self._is_live or self._machine != "x86_64" or not (self._executed or self._states):
+            return None
+        if self._states is None:
+            from perfpy.capture.unwinding.observed_states import ObservedStates  # not before a program runs
+
+            self._states = ObservedStates()
+        executed, self._executed = self._executed, []
+        self._states.note(executed)
+        return self._states.look()
+
     def _see(self, chunk: Chunk) -> _Held:
         """Learn from the side-band of a piece."""
+        if not self._is_live:
+            self._executed += executing_processes(chunk)
         table = self._table
         rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
         samples, side_band = chunk.rows(rows), chunk.rows(others)
@@ -305,9 +325,11 @@ class PieceUnwinder:
         return self._python.function_count if self._python else 0
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the images of functions so far."""
+        """Yield the images of functions so far, and the states of shells and Go programs."""
         if self._python:
             yield from self._python.write_images()
+        if self._states and (states := self._states.encoded()):
+            yield STATES, states
 
     def _callchains(self, before: int, pids: NDArray[np.uint32] | None) -> UserCallchains:
         """Return the unwinder for the current mappings of processes. No later sample has a key below `before`."""
@@ -520,6 +542,17 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
+
+
+def executing_processes(chunk: Chunk) -> list[int]:
+    """Return the processes that have executed a program, by their COMM records; of synthesized records, all processes."""
+    pids = []
+    for row in chunk.others[chunk.types[chunk.others] == RecordType.COMM].tolist():
+        begin = int(chunk.starts[row])
+        _, misc, size, pid, tid = _COMM.unpack_from(chunk.data.data, begin)
+        if size >= _COMM.size and pid == tid and (misc & MISC_COMM_EXEC or not misc):
+            pids.append(pid)
+    return pids
 
 
 class Replay:

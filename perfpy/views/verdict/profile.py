@@ -15,7 +15,19 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
-from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
+from perfpy.analysis.verdict.waits import (
+    GO_CONDITION,
+    GO_INPUT,
+    GO_LOCK,
+    GO_OTHER,
+    GO_OTHERS,
+    GO_RECEIVE,
+    GO_SELECT,
+    GO_SEND,
+    GO_SLEEP,
+    ONE_FUNCTION,
+    RUNNING,
+)
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.evidence import ProcessStart, StartedProcesses
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
     from perfpy.analysis.verdict.waits import Wait, Waker
     from perfpy.perfdata.sample_source import SampleSource
@@ -74,6 +87,8 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
     whole = [*started_processes(evidence)]
+    if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE):
+        waiting = []  # for one of the started processes, or its output
     idle = [*idle_machine(evidence)]
     if idle or whole:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
@@ -130,6 +145,8 @@ ONE_THREAD: Final = 0.9  # of the samples of a process
 MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
 STARTED: Final = 50  # the least number of started processes, and
 STARTED_A_SECOND: Final = 30
+PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
+RATE_FOR_SHORT: Final = 9999  # samples a second
 LOST: Final = 0.1  # the least share of lost samples that is told
 IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
@@ -200,24 +217,76 @@ def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that many processes were started."""
-    started, elapsed = evidence.started_processes, evidence.elapsed
-    if started < STARTED or elapsed < LEAST_ELAPSED or started / elapsed < STARTED_A_SECOND:
+    """Tell that many processes were started: which, by what, and what they cost."""
+    started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
+    count = len(started.pids) if started else 0
+    if started is None or count < STARTED or elapsed < LEAST_ELAPSED or count / elapsed < STARTED_A_SECOND:
         return
-    numbers = {"started": float(started), "elapsed": elapsed}
+    numbers, names = {"started": float(count), "elapsed": elapsed}, {"starter": started.starter_name}
     duration = seconds(elapsed)
-    rate = "" if duration == "1 s" else f" ({started / elapsed:,.0f} a second)"
-    starter, command = evidence.starter, evidence.started_command
-    aim = f" to run {program_text(command)}" if command else ""
-    who = f"{program_text(starter)} started {started:,} processes" if starter else f"{started:,} processes were started"
-    text = f"{who} in {duration}{rate}{aim if starter else ''}"
-    functions = evidence.functions
+    rate = "" if duration == "1 s" else f" ({count / elapsed:,.0f} a second)"
+    start = evidence.start_of(started) if started.starter else None
+    where = ""
+    if start is not None:
+        names["function"] = start.function
+        where = f", {'' if start.is_nearly_all else 'mostly '}in {_starting_code(start)}"
+    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
+    starter += " and its children" if starter and not started.is_alone else ""
+    pids, which = started.pids, _programs(started)
+    command, most = next(iter(started.commands), ("", 0))
+    if most >= ONE_THREAD * count:
+        pids, which = started.pids_of(command), f" of {program_text(command)}"
+    numbers["named"] = float(len(pids))
+    is_share_known, share, kernel = _lives_are_sampled(evidence, started.life), 0.0, ""
     if functions is not None and functions.period:
-        share = functions.by_category()[KERNEL]
-        if _is_named(share, functions, HALF):
-            numbers["kernel"] = share
-            text += f"; {percent(share)} of {_measure(evidence)} in the kernel"
-    yield Sentence("started processes", f"{text}.", numbers)
+        in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
+        is_share_known = is_share_known and _is_named(share, functions, HALF)
+        if _is_named(in_kernel, functions, HALF):
+            numbers["kernel"] = in_kernel
+            kernel = f"; {percent(in_kernel)} {'is' if starter and is_share_known else f'of {_measure(evidence)}'} in the kernel"
+    text = f"{len(pids):,} processes{which}"
+    if starter and is_share_known and functions is not None:
+        numbers["share"] = share
+        text = f"{_start(share, functions)} of {_measure(evidence)} in {text}, which {starter} started in {duration}{rate}{where}{kernel}"
+    elif starter:
+        text = f"{starter} started {text} in {duration}{rate}{where}{kernel}"
+    else:
+        text += f" were started in {duration}{rate}{kernel}"
+    if started.life and not _lives_are_sampled(evidence, started.life):
+        numbers["life"] = started.life
+        text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
+    yield Sentence("started processes", f"{text}.", numbers, names)
+
+
+def _starting_code(start: ProcessStart) -> str:
+    """Return where processes are started: a function and its line, or the lines of a script."""
+    if start.function or start.line is None:
+        return f"{function_text(start.function)}{source(start.function, start.line)}"
+    script = visible(start.line[0].rpartition("/")[2])
+    lines = join_names([str(line) for line in start.lines])
+    return f"{plural(len(start.lines), 'line')} {lines} of {script}" if lines else script
+
+
+def _programs(started: StartedProcesses) -> str:
+    """Return how many processes ran the most frequent programs, in brackets; "" for none."""
+    counts = [(count, program_text(name)) for name, count in started.commands]
+    texts = [f"{count:,} of {name}" for count, name in counts[:_MOST]]
+    rest = sum(count for count, _ in counts[_MOST:])
+    copies = len(started.pids) - len(started.programs)
+    texts += [f"{rest:,} of others"] if rest else []
+    texts += [f"{copies:,} copies of their parents"] if copies else []
+    return f" ({join_names(texts)})" if texts else ""
+
+
+def _lives_are_sampled(evidence: Evidence, life: float) -> bool:
+    """Whether processes that live so long, in seconds, have their share of the samples: the first one comes after a whole period.
+
+    life: 0.0 for processes that did not end.
+    """
+    functions = evidence.functions
+    if functions is None or not functions.samples or evidence.seconds is None:
+        return functions is not None
+    return not life or life >= PERIODS_A_LIFE * functions.period / functions.samples / NANOSECONDS_A_SECOND
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
@@ -499,6 +568,8 @@ OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own c
 SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
 IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
 IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
+ROUNDED: Final = 0.1  # of a number of goroutines: what their mean may differ from it
+RARE_GOROUTINES: Final = 0.5  # fewer on average are not told
 
 #: threads that wait for each other
 OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
@@ -569,8 +640,40 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
     if wait.reason in OF_THREADS and evidence.is_endless(wait):
         text += _hang(evidence, wait)
-    text += _cause(evidence, wait, numbers, names)
+    text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)
+
+
+_GO_WORDS: Final = {
+    GO_LOCK: "waited for a lock",
+    GO_SEND: "waited to send to a channel",
+    GO_SLEEP: "slept",
+    GO_RECEIVE: "waited to receive from a channel",
+    GO_SELECT: "waited in a select",
+    GO_CONDITION: "waited for a condition",
+    GO_INPUT: "waited for input or output",
+    GO_OTHERS: "waited for other goroutines",
+    GO_OTHER: "waited",
+}
+
+
+def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return what the goroutines of a Go program waited for, "" for other programs."""
+    groups = evidence.goroutines(wait)
+    texts = []
+    for number, group in enumerate(groups[:_MOST]):
+        count = round(group.number)
+        is_whole = count and abs(group.number - count) <= ROUNDED * count
+        if not is_whole and group.number < RARE_GOROUTINES:
+            continue
+        numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
+        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
+        where = f"in {function_text(group.function)}{source(group.function, (group.file, group.line))}"
+        creator = group.creator
+        is_inside = creator is None or creator.function == group.function
+        began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
+        texts.append(f"{who}{began} {_GO_WORDS[group.reason]} {where}")
+    return f"; meanwhile {join_names(texts)}" if texts else ""
 
 
 def _started_by(evidence: Evidence, wait: Wait) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.counts.comparison import Runs, compare_runs
+from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.verdict.comparisons import comparison_verdict
@@ -392,8 +393,79 @@ def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
 def test_started_processes_come_first(tmp_path: Path) -> None:
     storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
     first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
-    assert first == '"app" started 300 processes in 1 s; 90 % of the CPU time is in the kernel.'
+    expected = '"app" started 300 processes (300 copies of their parents) in 1 s, in spawn(); 90 % of the CPU time is in the kernel.'
+    assert first == expected
     assert "started" not in texts(tmp_path, storm, started=20)[0]
+    first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300, executes="ls")
+    assert first == '"app" started 300 processes of "ls" in 1 s, in spawn(); 90 % of the CPU time is in the kernel.'
+
+
+def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(tmp_path: Path) -> None:
+    children = [Stack(("main",), 3, tid=10_000 + number, pid=10_000 + number) for number in range(270)]
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    first, *rest = texts(tmp_path, *children, Stack(("main",), 90), waits, started=270, executes="ls")
+    rest = [text for text in rest if "child" in text]
+    assert first == '90 % of the CPU time is in 270 processes of "ls", which "app" started in 1 s, in run_tool().'
+    assert not rest  # the wait for them is the same thing
+
+
+def test_lines_of_a_shell_script_that_start_processes(tmp_path: Path) -> None:
+    def states(*lines: tuple[str, int, int]) -> list[ObservedState]:
+        return [ObservedState(100, "bash", 50, count, "", [ObservedFrame(name, "/srv/b.sh", at)], []) for name, at, count in lines]
+
+    def place(*lines: tuple[str, int, int]) -> str:
+        stacks = [Stack(("main",), 500), Stack(("main",), 500)]
+        first = texts(tmp_path, *stacks, started=300, executes="ls", comm="bash", states=states(*lines))[0]
+        return first.partition(' of "ls" in 1 s')[2]
+
+    assert place(("", 11, 49), ("", 12, 1)) == ", in line 11 of b.sh."
+    assert place(("", 11, 25), ("", 14, 24), ("", 2, 1)) == ", in lines 11 and 14 of b.sh."
+    assert place(*(("", line, 5) for line in range(10))) == ", in b.sh."
+    assert place(("render", 4, 45), ("", 9, 5)) == ", in render() (b.sh:4)."
+    assert place(("render", 4, 42), ("", 9, 8)) == ", mostly in render() (b.sh:4)."
+    assert place(("render", 4, 25), ("", 9, 25)) == "."  # two places
+    assert place(("", 11, 3)) == "."  # too few looks
+
+
+def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
+    main = ObservedFrame("main.main", "/srv/g.go", 9)
+    update = ObservedFrame("main.update", "/srv/g.go", 5)
+
+    def state(count: int, reason: str, *frames: ObservedFrame, started: ObservedFrame = main) -> ObservedState:
+        return ObservedState(100, "go", 50, count, reason, [ObservedFrame("runtime.gopark", "proc.go", 1), *frames], [update, started])
+
+    lock = ObservedFrame("sync.(*Mutex).Lock", "mutex.go", 90)
+    newproc = ObservedFrame("runtime.newproc", "", 0)
+    idle = Stack(("schedule@kernel", "do_epoll_wait@kernel", "runtime.netpoll", "runtime.findrunnable"), 10, state="S", weight=90)
+    states = [
+        state(
+            50,
+            "semacquire",
+            ObservedFrame("sync.(*WaitGroup).Wait", "waitgroup.go", 1),
+            main,
+            started=newproc,
+        ),
+        state(150, "semacquire", lock, update),
+        state(50, "sleep", ObservedFrame("time.Sleep", "time.go", 1), update),
+        state(50, "force gc (idle)"),
+    ]
+    (first,) = texts(tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=states)
+    assert first == (
+        '"app" waited 0.9 s of 0.9 s for events; meanwhile three goroutines (started in main.main()) waited for a lock in main.update()'
+        " (g.go:5), one goroutine (started in main.main()) slept in main.update() (g.go:5) and one goroutine waited for other goroutines"
+        " in main.main() (g.go:9)."
+    )
+    (first,) = texts(
+        tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=[state(20, "sleep", update), state(75, "select", main)]
+    )
+    assert "on average 1.5 goroutines waited in a select in main.main() (g.go:9)." in first
+    assert "slept" not in first
+
+
+def test_states_of_a_hostile_file_are_left_out() -> None:
+    good = ObservedState(1, "bash", 9, 9, "", [ObservedFrame("f", "a.sh", 1)], [])
+    lines = [b"[]", b"null", b"{", b"[" * 100_000, b'[1, "bash", 1, 1, "", [[1]], []]', b"\xff\xff"]
+    assert decode_states(encode_states([good]) + b"\n".join(lines)) == [good]
 
 
 def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:

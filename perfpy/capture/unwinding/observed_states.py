@@ -1,0 +1,337 @@
+"""Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
+goroutine they were taken, and a program that waits has no samples.
+
+Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
+(perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.light_types import NamedTuple
+from perfpy.capture.process_memory import InterpreterMemory
+from perfpy.capture.python_frames.locating import loaded_files
+from perfpy.debuginfo import dwarf
+from perfpy.debuginfo.dies import Die
+from perfpy.debuginfo.source_lines import SourceLines
+from perfpy.interpreters import bash
+from perfpy.interpreters.goroutines import GoLayout, GoProcess, Goroutine
+from perfpy.interpreters.objects import UnreadableMemoryError
+from perfpy.kernel.procfs import ProcFs, children_of, read_state
+from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, encode_states
+from perfpy.probing.program import Program
+from perfpy.symbols.files import elf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from perfpy.debuginfo.units import DebugUnit
+    from perfpy.kernel.procfs import ProcMapping
+    from perfpy.symbols.files.elf import ElfFile
+
+
+_PAUSE: Final = 0.025  # seconds between looks at a process
+_SHARE: Final = 20  # a look may take one part in so many of the time until the next one
+_MOST_PROCESSES: Final = 64  # that are looked at
+_MOST_NEW: Final = 4096  # processes whose program is examined
+_MOST_FILES: Final = 256  # programs that are examined
+_MOST_STATES: Final = 4096  # different ones
+_MOST_CHILDREN: Final = 1 << 17  # of one shell that are told apart
+_WAIT4, _WAITID, _READ = 61, 247, 0  # system calls on x86-64
+_PAGE: Final = 4096
+_GO_SECTIONS: Final = ((".gopclntab", ".data.rel.ro.gopclntab"), (".debug_info", ".zdebug_info"))
+_OF_GOROUTINES: Final = frozenset({"sched", "atomicstatus", "waitreason", "gopc", "startpc"})  # members of runtime.g
+
+
+class _KnownFile(NamedTuple):
+    """A program whose processes are looked at: its lowest address, and bash's variables or a Go program."""
+
+    first: int
+    variables: dict[str, int]
+    go: GoProgram | None
+
+
+class ObservedStates:
+    """The states of the shells and Go programs of a recording."""
+
+    def __init__(self, procfs: ProcFs | None = None) -> None:
+        self._procfs = procfs or ProcFs()
+        self._files: dict[tuple[int, int, int], _KnownFile | None] = {}
+        self._processes: dict[int, _ObservedBash | _ObservedGo] = {}
+        self._examined = 0
+
+    def note(self, pids: Iterable[int]) -> None:
+        """Look at these processes from now on, which have just executed a program, if they are shells or Go programs."""
+        for pid in pids:
+            if self._examined >= _MOST_NEW:
+                return
+            self._examined += 1
+            old = self._processes.get(pid)
+            if old is not None:
+                old.end()
+            elif len(self._processes) >= _MOST_PROCESSES:
+                continue
+            try:
+                process = self._open(pid)
+            except (OSError, *elf.DAMAGE):  # the process has ended, or its file is damaged
+                continue
+            if process is not None:
+                self._processes[pid] = process
+
+    def look(self) -> float | None:
+        """Look at the processes whose turn has come; return the seconds until the next turn, None without a process."""
+        now = time.monotonic()
+        alive = [process for process in self._processes.values() if process.is_alive]
+        for process in alive:
+            if process.due <= now:
+                process.look()
+                spent = time.monotonic() - now
+                now += spent
+                process.due = now + max(_PAUSE, _SHARE * spent)
+        return max(min((process.due for process in alive), default=now) - now, 0.001) if alive else None
+
+    def encoded(self) -> bytes:
+        """Return all states for the recording; b"" without any."""
+        states = [state for process in self._processes.values() for state in process.states()]
+        return encode_states(states) if states else b""
+
+    def _open(self, pid: int) -> _ObservedBash | _ObservedGo | None:
+        path = os.readlink(f"{self._procfs.root}/{pid}/exe")
+        mapping = next((one for one in loaded_files(self._procfs.maps(pid, data=True)) if one.path == path), None)
+        if mapping is None:
+            return None
+        key = (mapping.major, mapping.minor, mapping.inode)
+        if key not in self._files:
+            if len(self._files) >= _MOST_FILES:
+                return None
+            self._files[key] = None
+            self._files[key] = _examine(pid, mapping)
+        known = self._files[key]
+        if known is None:
+            return None
+        shift, memory = mapping.start - known.first, InterpreterMemory(pid)
+        if known.go is not None:
+            return _ObservedGo(pid, memory, known.go, shift)
+        addresses = {name: address + shift for name, address in known.variables.items()}
+        return _ObservedBash(pid, memory, bash.BashProcess(memory, addresses))
+
+
+def _examine(pid: int, mapping: ProcMapping) -> _KnownFile | None:
+    """Return what is needed to look at the processes of a program; None for other programs than shells and Go's."""
+    is_shell = bash.PROGRAM.fullmatch(os.path.basename(mapping.path)) is not None
+    file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (pid,))
+    if file.bits != 64 or file.endian != "<" or not len(file.segments):
+        return None
+    first = int(file.segments["vaddr"].min()) & -_PAGE
+    if is_shell:
+        variables = _addresses(file, bash.SYMBOLS)
+        return _KnownFile(first, variables, None) if len(variables) == len(bash.SYMBOLS) else None
+    if not all(any(file.section(name) for name in names) for names in _GO_SECTIONS):
+        return None
+    go = GoProgram(mapping.path, file)
+    return _KnownFile(first, {}, go) if go.layout is not None else None
+
+
+def _addresses(file: ElfFile, names: Iterable[str]) -> dict[str, int]:
+    """Return the addresses of dynamic symbols in a file."""
+    section = file.section(".dynsym", elf.SHT_DYNSYM)
+    if section is None:
+        return {}
+    entries, strings = file.symbols(section), bytes(file.strings(section))
+    addresses = {}
+    for name in names:
+        text = name.encode() + b"\0"
+        positions: list[int] = []  # linkers store a name that another one ends with only once
+        while (position := strings.find(text, positions[-1] + 1 if positions else 0)) >= 0:
+            positions.append(position)
+        rows = np.flatnonzero(np.isin(entries["name"], positions) & (entries["value"] != 0))
+        if len(rows):
+            addresses[name] = int(entries["value"][rows[0]])
+    return addresses
+
+
+class _ObservedProcess:
+    """A process that is looked at.
+
+    Attributes:
+        due: when it is looked at next, in seconds.
+        is_alive: False after it has ended or executed another program.
+    """
+
+    def __init__(self, pid: int, memory: InterpreterMemory) -> None:
+        self._pid = pid
+        self._memory = memory
+        self._looks = 0
+        self.due = 0.0
+        self.is_alive = True
+
+    def end(self) -> None:
+        """Look at it no longer."""
+        if self.is_alive:
+            self.is_alive = False
+            self._memory.close()
+
+
+class _ObservedBash(_ObservedProcess):
+    """A shell: the lines at which it starts its children."""
+
+    def __init__(self, pid: int, memory: InterpreterMemory, process: bash.BashProcess) -> None:
+        super().__init__(pid, memory)
+        self._process = process
+        self._stacks: Counter[tuple[bash.ScriptFrame, ...]] = Counter()
+        self._children: set[int] = set()  # that were seen
+
+    def look(self) -> None:
+        """Read its call stack if it waits for a child that was not seen yet, or for its output: each child counts once."""
+        state = read_state(self._pid, self._pid)
+        if state is None:
+            self.end()
+            return
+        children = children_of(self._pid, [self._pid]) if state.call in (_WAIT4, _WAITID, _READ) else []
+        if self._children.issuperset(children):
+            return
+        if len(self._children) < _MOST_CHILDREN:
+            self._children.update(children)
+        try:
+            frames = tuple(self._process.frames(has_started=state.call != _READ))
+        except UnreadableMemoryError:
+            return
+        self._looks += 1
+        if len(self._stacks) < _MOST_STATES or frames in self._stacks:
+            self._stacks[frames] += 1
+
+    def states(self) -> Iterator[ObservedState]:
+        """Yield its states."""
+        for frames, count in self._stacks.items():
+            yield ObservedState(self._pid, "bash", self._looks, count, "", [ObservedFrame(*frame) for frame in frames], [])
+
+
+class _ObservedGo(_ObservedProcess):
+    """A Go program: its goroutines."""
+
+    def __init__(self, pid: int, memory: InterpreterMemory, program: GoProgram, shift: int) -> None:
+        super().__init__(pid, memory)
+        assert program.layout is not None
+        layout = program.layout._replace(
+            allgs=program.layout.allgs + shift, reasons=program.layout.reasons and program.layout.reasons + shift
+        )
+        self._process = GoProcess(memory, layout)
+        self._program, self._shift = program, shift
+        self._goroutines: Counter[Goroutine] = Counter()
+
+    def look(self) -> None:
+        """Read its goroutines."""
+        try:
+            goroutines = self._process.goroutines()
+        except UnreadableMemoryError:
+            self.end()
+            return
+        if not goroutines:  # the runtime has not started
+            return
+        self._looks += 1
+        for goroutine in goroutines:
+            if len(self._goroutines) < _MOST_STATES or goroutine in self._goroutines:
+                self._goroutines[goroutine] += 1
+
+    def states(self) -> Iterator[ObservedState]:
+        """Yield the states of its goroutines."""
+        for goroutine, count in self._goroutines.items():
+            frames = [frame for address in goroutine.addresses for frame in self._program.frames(address - self._shift)]
+            began = [
+                self._program.frames(goroutine.start - self._shift + 1)[-1:],
+                self._program.frames(goroutine.creator - self._shift)[:1],
+            ]
+            yield ObservedState(
+                self._pid,
+                "go",
+                self._looks,
+                count,
+                goroutine.reason or _STATUS[goroutine.status],
+                frames,
+                [one for part in began for one in part],
+            )
+
+
+_STATUS: Final = {1: "runnable", 2: "running", 3: "system call", 4: "waiting"}
+
+
+class GoProgram:
+    """A Go program's debug information: the layout of goroutines, functions and lines."""
+
+    def __init__(self, path: str, file: ElfFile) -> None:
+        self._program = Program(path, file, file, demangles=False)
+        self._lines = SourceLines(self._program.units)
+        self._frames: dict[int, list[ObservedFrame]] = {}
+
+    @cached_property
+    def layout(self) -> GoLayout | None:
+        """The layout of goroutines, with addresses of the file; None if it is unknown."""
+        allgs = self._program.data_address("runtime.allgs")
+        members, registers = self._members("runtime.g"), self._members("runtime.gobuf")
+        if allgs is None or not members.keys() >= _OF_GOROUTINES or not registers.keys() >= {"pc", "bp"}:
+            return None
+        reasons, sched = self._program.data_address("runtime.waitReasonStrings") or 0, members["sched"]
+        rest = (members[name] for name in ("atomicstatus", "waitreason", "gopc", "startpc"))
+        return GoLayout(allgs, reasons, sched + registers["pc"], sched + registers["bp"], *rest)
+
+    def _members(self, name: str) -> dict[str, int]:
+        """Return the offsets of a structure's members; empty if it is unknown."""
+        die = next(self._structures(name), None)
+        members = {}
+        for member in die.children() if die else ():
+            offset = member.number(dwarf.AT_DATA_MEMBER_LOCATION)
+            if member.tag == dwarf.TAG_MEMBER and offset is not None:
+                members[member.name] = offset
+        return members
+
+    def _structures(self, name: str) -> Iterator[Die]:
+        """Yield the structures of a name. Go writes a DIE's name right after its one or two bytes of abbreviation."""
+        for unit in self._program.units_mentioning(name):
+            data, text = bytes(unit.reader.data), name.encode() + b"\0"
+            position = data.find(text)
+            while position >= 0:
+                for offset in (position - 1, position - 2):
+                    if die := _structure_at(unit, offset, name):
+                        yield die
+                position = data.find(text, position + 1)
+
+    def frames(self, address: int) -> list[ObservedFrame]:
+        """Return the function and the line of a return address, after those of calls that are inlined there."""
+        if address not in self._frames:
+            try:
+                self._frames[address] = self._read_frames(address - 1)
+            except elf.DAMAGE:
+                self._frames[address] = []
+        return self._frames[address]
+
+    def _read_frames(self, address: int) -> list[ObservedFrame]:
+        unit = self._program.unit_at(address) if address > 0 else None
+        functions = self._program.functions(unit) if unit else None
+        if functions is None:
+            return []
+        found = self._lines.find(np.array([address], np.uint64))
+        number, line = int(found.file[0]), int(found.line[0])
+        path = self._lines.paths[number] if number >= 0 else ""
+        code = next((one for one in reversed(functions.code) if one.holds(address)), None)
+        frames = []
+        while code is not None and unit is not None:
+            frames.append(ObservedFrame(functions.name_of(code).name, path, line))
+            path, line = self._program.statements(unit).path(code.call_file), code.call_line
+            code = code.caller
+        return frames
+
+
+def _structure_at(unit: DebugUnit, offset: int, name: str) -> Die | None:
+    """Return the structure of a name at an offset of a unit; None if there is none."""
+    try:
+        die = Die(unit, offset)
+        return die if die.tag == dwarf.TAG_STRUCTURE_TYPE and die.name == name else None
+    except elf.DAMAGE:
+        return None

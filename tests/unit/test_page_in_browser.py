@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,7 +25,6 @@ from tests.builders.stacks import At, stacks, timed_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -933,6 +933,55 @@ def test_all_controls_have_accessible_names(page: Browser) -> None:
         " && !e.closest('h1, p, td')).map(e => e.outerHTML)"
     )
     assert small == []  # WCAG 2.2, 2.5.8
+
+
+#: of axe-core, without the program itself, which has 550 kB
+RULES = (Path(__file__).parents[1] / "builders" / "page_rules.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_rules_of_axe_hold_on_every_view(page: Browser, width: int) -> None:
+    page.size(width, 900)
+    page.run("document.querySelector('#badge').click()")
+    functions(page)
+    for tab in ("flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"):
+        page.run(f"document.querySelector('#tab-{tab}').click()")
+        page.run("[...document.querySelectorAll('#details .neighbours button')].forEach((one, i) => i || one.click())")
+        assert page.run(RULES) == [], tab
+    page.size(1200, 900)
+
+
+def test_every_picture_is_a_table_for_screen_readers(page: Browser) -> None:
+    for tab, name, row in (
+        ("flame", "graph", ["1", "app: 50.00%, 5.000 s"]),
+        ("chart", "chart", ["0", "app: 0.0 \u00b5s to 4.995 s"]),
+        ("heat", "heat", ["20.000 ms", "2"]),
+    ):
+        page.click(f"#tab-{tab}")
+        rows = f"[...document.querySelectorAll('#spoken-{name} tbody tr')].map(one => [...one.cells].map(cell => cell.textContent))"
+        page.until(f"!!document.querySelector('#spoken-{name} tbody tr')")
+        shown = page.run(rows)
+        assert row in shown, shown
+        assert 0 < len(shown) <= 60
+    page.until("!!document.querySelector('#spoken-activity tbody tr')")
+    first = page.run("[...document.querySelector('#spoken-activity tbody tr').cells].map(one => one.textContent).slice(0, 3)")
+    assert first == ["0.0 \u00b5s", "1.003 s", "1.00"]  # a CPU in use, with own code
+    assert page.run("document.querySelector('#spoken').getBoundingClientRect().width") <= 1
+
+
+def test_on_paper_everything_is_there(page: Browser) -> None:
+    page.click("#tab-functions")
+    page.choose("#theme", "dark")
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.run("window.onbeforeprint()")
+    assert page.run("document.documentElement.dataset.theme") == "light"
+    boxes = "[...document.querySelectorAll('.box, #details, #tracks, main')].filter(e => e.checkVisibility())"
+    assert page.run(f"{boxes}.filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.id || e.className)") == []
+    assert page.run("['search-box', 'notes'].map(id => document.getElementById(id).checkVisibility())") == [False, True]
+    page.run("window.onafterprint()")
+    assert page.run("document.documentElement.dataset.theme") == "dark"
+    page.call("Emulation.setEmulatedMedia", media="")
+    page.choose("#theme", "system")
 
 
 def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> None:

@@ -41,6 +41,9 @@ export function connect(page) {
   $("forms").onkeydown = step($("forms"), one => one.click());
   document.onkeydown = event => key(page, event);
   window.onhashchange = () => readAddress(page);
+  /* on paper the page is light */
+  window.onbeforeprint = () => { document.documentElement.dataset.theme = "light"; page.redraw(); };
+  window.onafterprint = () => { theme(page); page.redraw(); };
   let resized = 0;
   window.onresize = () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(() => { page.loadTimes(); page.redraw(); }); };
 }
@@ -97,6 +100,7 @@ export function keepAddress(page) {
 export function readAddress(page) {
   const { profile, toolbar } = page, [, end] = page.all, ticks = range => range && range.map(at => Math.min(end, at * 1e9 / profile.tick));
   const given = toolbar.checked(stateOf(location.hash));
+  if ($(`tab-${given.tab}`).hidden) given.tab = "flame";
   page.state = { ...given, ...Object.fromEntries(RANGES.map(key => [key, ticks(given[key])])) };
   theme(page);
   showPanel(page);

@@ -1,5 +1,7 @@
 /* Elements with text (never markup), and canvases as large as they are shown. */
 
+const RESTED = 400; /* ms */
+
 /* kind: a tag, with its class after a dot; values: properties, or attributes where the name has a dash or is `role`. */
 export function el(kind, values = {}, ...children) {
   const [tag, style] = kind.split("."), made = document.createElement(tag);
@@ -42,6 +44,21 @@ export function windowed(canvas, box, whole) {
 export function inks() {
   const style = getComputedStyle(document.documentElement);
   return name => style.getPropertyValue(name).trim();
+}
+
+/* A picture as a table that screen readers find, and eyes do not; made when the page has rested. rows() -> cells of each row. */
+const spoken = new Map();
+export function speak(canvas, caption, titles, rows) {
+  const { pending } = spoken.get(canvas.id) || {};
+  clearTimeout(pending);
+  spoken.set(canvas.id, { pending: setTimeout(() => {
+    const region = document.getElementById("spoken"), name = `spoken-${canvas.id}`;
+    const line = (tag, cells) => el("tr", {}, ...cells.map(text => el(tag, { textContent: text })));
+    const body = el("tbody", {}, ...rows().map(cells => line("td", cells)));
+    const table = el("table", { id: name }, el("caption", { textContent: caption() }), el("thead", {}, line("th", titles)), body);
+    const before = document.getElementById(name);
+    if (before) before.replaceWith(table); else if (region) region.append(table);
+  }, RESTED) });
 }
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

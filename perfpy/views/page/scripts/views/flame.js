@@ -2,10 +2,10 @@
 
 import { INK, OWN, colour, waitingPart } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
-import { calm, fitted, inks, roomOf, windowed } from "./elements.js";
+import { calm, fitted, inks, roomOf, speak, windowed } from "./elements.js";
 
 /* rows are as high as fills the room, from LOW to HIGH pixels; MATTERS: the share of the width that a row fills to count for that */
-const LOW = 18, HIGH = 28, MATTERS = 0.01, SMALLEST = 0.4, ZOOM = 160; /* ms */
+const LOW = 18, HIGH = 28, MATTERS = 0.01, SMALLEST = 0.4, SPOKEN = 60, ZOOM = 160; /* ms */
 
 export class FlameView {
   /* told: {describe(tree, node), label(tree, node), say(text), focused(view), choose(name)}; look: () => see model/categories.js */
@@ -82,6 +82,14 @@ export class FlameView {
       this.boxes.push([i, x, y, w]);
       this.frame(pen, i, x, y, w, style);
     });
+    speak(this.canvas, () => `${this.canvas.getAttribute("aria-label").split(".")[0]}: the widest frames`, ["Depth", "Frame"], () => this.widest());
+  }
+
+  /* The widest frames in view in words, with their depth. */
+  widest() {
+    const found = [];
+    this.shown(1000, (i, x, w, row) => { if (w >= 10) found.push([i, w, row]); });
+    return found.sort((a, b) => b[1] - a[1]).slice(0, SPOKEN).sort((a, b) => a[0] - b[0]).map(([i, , row]) => [String(row), this.told.describe(this.tree, i)]);
   }
 
   frame(pen, i, x, y, w, { look, letter, font, edge, wait }) {

@@ -4,7 +4,7 @@
 import { heatOf } from "../model/heat_cells.js";
 import { ordered } from "./brush.js";
 import { duration, whole } from "../model/words.js";
-import { inks, prepared } from "./elements.js";
+import { inks, prepared, speak } from "./elements.js";
 
 const ROWS = 50, CELL = 7, NARROWEST = 4, WIDEST = 24, HEADER = 18, LABEL = 56;
 
@@ -79,6 +79,12 @@ export class HeatMap {
     const selected = this.told.selected();
     if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--mark"));
     if (this.cursor !== null) this.outline([this.cursor, this.cursor + 1], wide, ink("--fg"));
+    speak(this.canvas, () => "Heat map: the moments with most samples", ["Time", "Samples"], () => this.hottest());
+  }
+
+  hottest() {
+    const each = this.heat.ticks / this.heat.rows * this.tick, cells = Array.from(this.heat.cells, (count, cell) => [cell, count]).filter(([, count]) => count);
+    return cells.sort((a, b) => b[1] - a[1]).slice(0, 40).sort((a, b) => a[0] - b[0]).map(([cell, count]) => [duration(cell * each), whole(count)]);
   }
 
   ruler(wide, ink) {

@@ -4,7 +4,7 @@ import { INK, colour } from "../model/categories.js";
 import { columnsOf, runsOf } from "../model/stack_order.js";
 import { atRuler, duration, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
-import { fitted, inks, windowed } from "./elements.js";
+import { fitted, inks, speak, windowed } from "./elements.js";
 
 const ROW = 18, RULER = 18;
 
@@ -66,6 +66,8 @@ export class StackChart {
     pen.fillStyle = ink("--bg");
     pen.fillRect(0, 0, width, RULER);
     this.ruler(pen, width, height, ink);
+    speak(this.canvas, () => "Stack chart: the longest calls", ["Depth", "Call"], () => this.runs.toSorted((a, b) => b.to - b.from - a.to + a.from).slice(0, 60)
+      .map(run => [String(run.depth), this.describe(run)]));
     const selected = this.told.selected(), [from, to] = this.told.shown();
     if (!selected) return;
     const at = tick => (tick - from) / (to - from || 1) * width;

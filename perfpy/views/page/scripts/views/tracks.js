@@ -8,7 +8,7 @@ import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, marked, prepared } from "./elements.js";
+import { button, el, inks, marked, prepared, speak } from "./elements.js";
 
 const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 52;
 /* bins narrower than SMOOTH pixels show with their neighbours */
@@ -155,6 +155,14 @@ export class Tracks {
     }
   }
 
+  /* The activity of tenths of the time: what ran, in CPUs or in weight. */
+  spoken() {
+    const { all, seconds, unit } = this.activity, [from, to] = this.told.shown().map(tick => tick * this.tick), each = Math.ceil(this.bins / 10);
+    const at = bin => duration(from + (to - from) * Math.min(1, bin / this.bins)), text = sum => seconds ? (sum / unit / each).toFixed(2) : whole(sum);
+    return all.flatMap(track => Array.from({ length: Math.ceil(this.bins / each) }, (_, tenth) => [at(tenth * each), at((tenth + 1) * each),
+      ...track.bins.map(bins => bins ? text(bins.subarray(tenth * each, (tenth + 1) * each).reduce((a, b) => a + b, 0)) : "0")]));
+  }
+
   /* How high the activity of all is: more in high windows. */
   get tall() { return Math.round(Math.max(44, Math.min(150, window.innerHeight * 0.08))); }
 
@@ -167,12 +175,20 @@ export class Tracks {
       const top = RULER + place * TALL;
       this.bars(pen, track, width, top + 2, TALL - 3, unit, dark, ink);
       this.levels(axis, pen, steps, width, top + 2, TALL - 3, ink);
-      if (tracks.length > 1) { pen.fillStyle = ink("--fg"); pen.fillText(place ? "after" : "before", 4, top + 4); }
+      if (tracks.length > 1) this.label(pen, place ? "after" : "before", top + 4, ink);
       pen.fillStyle = ink("--line");
       pen.fillRect(0, top + TALL - 1, width, 1);
     });
     this.losses(pen, width, ink);
+    speak(this.all, () => "Activity over time", ["From", "To", ...CATEGORIES], () => this.spoken());
     this.veil(pen, width, height, ink, true);
+  }
+
+  label(pen, text, top, ink) {
+    pen.fillStyle = ink("--bg");
+    pen.fillRect(2, top - 2, pen.measureText(text).width + 6, 16);
+    pen.fillStyle = ink("--fg");
+    pen.fillText(text, 5, top);
   }
 
   levels(axis, pen, steps, width, top, height, ink) {

@@ -50,6 +50,21 @@ STATE_NAMES: Final = {
 PYTHON_MARK: Final = "py::"
 
 
+#: instead of the file of a Python function: a C function that a Python function called, with the name in a method table, and one with the
+#: name that was loaded for the call
+BUILT_IN: Final = "<built-in>"
+BUILT_IN_BY_CALL: Final = "<built-in, by its call>"
+
+
+def is_called_c_function(name: str) -> bool:
+    """Whether the name of a function is that of a C function that a Python function called.
+
+    >>> is_called_c_function("py::sorted:<built-in>"), is_called_c_function("py::main:/srv/app.py")
+    (True, False)
+    """
+    return name.startswith(PYTHON_MARK) and name.endswith((f":{BUILT_IN}", f":{BUILT_IN_BY_CALL}"))
+
+
 #: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
 FIRST_ADDRESS: Final = 0x3E00_0000_0000
 

@@ -7,7 +7,10 @@ thread state is read again at the end: `has_moved` means that the thread ran in 
 
 from __future__ import annotations
 
+import os
 import struct
+from bisect import bisect_left
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +19,7 @@ from perfpy.interpreters.layouts import NONE
 from perfpy.interpreters.objects import WORD, UnreadableMemoryError, is_pointer, read_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from perfpy.interpreters.layouts import PythonLayout
     from perfpy.interpreters.objects import Memory, Objects
@@ -521,3 +524,153 @@ def _varint(table: bytes, position: int) -> tuple[int, int]:
 
 def _signed_byte(value: int) -> int:
     return value - 256 if value > 127 else value
+
+
+# Read the name of what an instruction calls: the name that was loaded for the call, by the code object's own instructions.
+#
+# opcodes.tsv has the instructions of each version (facts of Lib/opcode.py and of dis.stack_effect): versions, name, numbers (the first is
+# the instruction's, the others are those of its specialized forms), 16-bit units of inline caches, and the effect on the depth of the
+# stack: a number, and what is added for each unit of the argument, or "low" for its lowest bit, "bits" for each bit, "fmt" for that of a
+# format. Of jumps it has instead whether the argument is the distance ("forward") or the target. Other instructions without an effect do
+# not occur within expressions.
+
+_TABLE: Final = os.path.join(os.path.dirname(__file__), "opcodes.tsv")
+_LARGEST_CODE: Final = 1 << 16  # bytes of instructions that are decoded
+_MOST_STEPS: Final = 256  # instructions between the load and the call
+MOST_CALLS: Final = 1 << 14  #: instructions of a process whose calls are named
+_LONGEST_NAME: Final = 80
+_EXTENDED_ARGUMENT: Final = "EXTENDED_ARG"
+#: an instruction that calls -> the values above those of its argument
+_CALLS: Final = {"CALL": 0, "PRECALL": 0, "CALL_FUNCTION": 0, "CALL_METHOD": 0, "CALL_KW": 1, "CALL_FUNCTION_KW": 1, "CALL_FUNCTION_EX": 1}
+_LOADS_OF_NAMES: Final = ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")
+_LOADS_OF_VARIABLES: Final = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF")
+_FORMAT_IS_GIVEN: Final = 4
+_FORWARD, _ABSOLUTE = "forward", "absolute"
+
+
+class Instruction(NamedTuple):
+    """An instruction.
+
+    effect: the change of the stack's depth; None if that is not known; target: of a forward jump, -1 for other instructions.
+    """
+
+    offset: int
+    name: str
+    argument: int
+    effect: int | None
+    target: int = -1
+
+
+class _Opcode(NamedTuple):
+    name: str
+    caches: int
+    effect: int | None
+    per_argument: str
+
+    def effect_of(self, argument: int) -> int | None:
+        """Return the effect on the depth of the stack."""
+        if self.effect is None:
+            return None
+        kinds = {
+            "low": argument & 1,
+            "-low": -(argument & 1),
+            "bits": -argument.bit_count(),
+            "fmt": -bool(argument & _FORMAT_IS_GIVEN),
+        }
+        change = kinds.get(self.per_argument)
+        return self.effect + (int(self.per_argument) * argument if change is None else change)
+
+
+@cache
+def _opcodes(version: tuple[int, int]) -> dict[int, _Opcode]:
+    """Return the instructions of a version by number; none for other versions than those of the table."""
+    own, opcodes = "{}.{}".format(*version), dict[int, _Opcode]()
+    with open(_TABLE, encoding="ascii") as file:
+        for line in file:
+            versions, name, numbers, caches, effect, per_argument = line.rstrip("\n").split("\t")
+            if own in versions.split(","):
+                opcode = _Opcode(name, int(caches), None if effect == "-" else int(effect), per_argument)
+                opcodes.update((int(number), opcode) for number in numbers.split(","))
+    return opcodes
+
+
+def decode_instructions(data: bytes, version: tuple[int, int]) -> list[Instruction]:
+    """Return the instructions of a code object's bytes."""
+    opcodes, instructions = _opcodes(version), list[Instruction]()
+    position = extension = 0
+    while position + _UNIT <= len(data):
+        opcode, argument = opcodes.get(data[position]), data[position + 1] | extension
+        if opcode is not None and opcode.name == _EXTENDED_ARGUMENT:
+            extension = argument << 8 & 0xFFFFFFFF
+            position += _UNIT
+            continue
+        extension = 0
+        after = position + _UNIT * (1 + (0 if opcode is None else opcode.caches))
+        if opcode is None:
+            instructions.append(Instruction(position, "", argument, None))
+        elif opcode.per_argument in (_FORWARD, _ABSOLUTE):
+            distance = argument * (_UNIT if version >= (3, 10) else 1)
+            target = distance + (after if opcode.per_argument == _FORWARD else 0)
+            instructions.append(Instruction(position, opcode.name, argument, None, target))
+        else:
+            instructions.append(Instruction(position, opcode.name, argument, opcode.effect_of(argument)))
+        position = after
+    return instructions
+
+
+def find_load_of_callee(instructions: Sequence[Instruction], offset: int) -> Instruction | None:
+    """Return the instruction that loaded what the one at an offset calls; None if it calls nothing, or if that is not sure."""
+    row = bisect_left(instructions, offset, key=lambda one: one.offset)
+    if row == len(instructions) or instructions[row].offset != offset or instructions[row].name not in _CALLS:
+        return None
+    call = instructions[row]
+    depth = _CALLS[call.name] + (call.argument & 1 if call.name == "CALL_FUNCTION_EX" else call.argument)
+    row -= 2 if call.name == "CALL" and row and instructions[row - 1].name == "PRECALL" else 1
+    above, first = 0, row - _MOST_STEPS
+    while above != depth:
+        effect = instructions[row].effect if row > max(first, 0) else None
+        if effect is None:
+            return None
+        above += effect
+        row -= 1
+    if row > 0 and instructions[row].name == "PUSH_NULL":
+        row -= 1
+    # what jumps into the expression has loaded something else, as in (f if x else g)(1)
+    is_joined = any(instructions[row].offset < one.target <= offset for one in instructions)
+    return None if row < 0 or is_joined else instructions[row]
+
+
+class CalledNames:
+    """The names of what the instructions of one process's code objects call."""
+
+    def __init__(self, memory: Memory, layout: PythonLayout, objects: Objects) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._objects = objects
+
+    def find(self, code: CodeObject, offset: int) -> str:
+        """Return the name that was loaded for the call by the instruction at an offset, "" without one."""
+        try:
+            return self._read(code, offset)
+        except (UnreadableMemoryError, ValueError):
+            return ""
+
+    def _read(self, code: CodeObject, offset: int) -> str:
+        version = self._layout.version
+        if self._layout.is_free_threaded or offset < 0 or code.end - code.begin > _LARGEST_CODE or not _opcodes(version):
+            return ""
+        load = find_load_of_callee(decode_instructions(self._memory.read(code.begin, code.end - code.begin), version), offset)
+        if load is None:
+            return ""
+        if load.name in _LOADS_OF_VARIABLES and (version >= (3, 11) or load.name != "LOAD_DEREF"):
+            names, row = self._layout.code.variables, load.argument
+        elif load.name in _LOADS_OF_NAMES:
+            has_flag = (load.name == "LOAD_GLOBAL" and version >= (3, 11)) or (load.name == "LOAD_ATTR" and version >= (3, 12))
+            names, row = self._layout.code_names, load.argument >> (2 if load.name == "LOAD_SUPER_ATTR" else int(has_flag))
+        else:
+            return ""
+        table = read_word(self._memory, code.address + names)
+        if not is_pointer(table) or row >= read_word(self._memory, table + _SIZE):
+            return ""
+        name = self._objects.text(read_word(self._memory, table + self._layout.tuple_items + 8 * row))
+        return name if name.isidentifier() and len(name) <= _LONGEST_NAME else ""

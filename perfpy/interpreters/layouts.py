@@ -7,7 +7,9 @@ release candidates. 3.13 and later describe themselves (debug_offsets).
 
 from __future__ import annotations
 
+import os
 import struct
+from functools import cache
 from typing import Final
 
 from perfpy.abi.light_types import NamedTuple
@@ -109,6 +111,11 @@ class PythonLayout(NamedTuple):
     def tuple_items(self) -> int:
         """The offset of a tuple's items; since 3.14 they follow its hash."""
         return 32 if self.version >= (3, 14) else 24
+
+    @property
+    def code_names(self) -> int:
+        """PyCodeObject.co_names, the tuple of the names that the instructions load, beside local variables."""
+        return 32 if self.version >= (3, 11) else 64
 
     @property
     def shared_keys(self) -> int:
@@ -293,3 +300,20 @@ def _frame(version: tuple[int, int], offsets: dict[str, int]) -> FrameLayout:
 def _code(offsets: dict[str, int]) -> CodeLayout:
     size, filename, name, qualname, lines, first_line, code, variables = (offsets[f"code.{name}"] for name in _CODE_FIELDS)
     return CodeLayout(size, filename, name, qualname, lines, first_line, code, True, variables, (first_line + _FRAME_SIZE,))
+
+
+# The slots of types: name of the method that Python has for it ("()": the type itself; "-": one that nobody calls), its number in specs
+# (Include/typeslots.h), and its offset in PyTypeObject, or that of a table in it and then the offset in the table.
+
+_SLOTS: Final = os.path.join(os.path.dirname(__file__), "slots.tsv")
+
+
+@cache
+def slots() -> tuple[tuple[str, int, tuple[int, int]], ...]:
+    """Return the name, the number and the offsets of each slot; the second offset is NONE for slots of the type itself."""
+    with open(_SLOTS, encoding="ascii") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    offsets = [offset.partition("+") for _, _, offset in rows]
+    return tuple(
+        (row[0], int(row[1]), (int(first), int(second) if second else NONE)) for row, (first, _, second) in zip(rows, offsets, strict=True)
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.interpreters.frames import MOST_FRAMES, Codes, FrameWalker, ThreadFrames
+from perfpy.interpreters.frames import MOST_FRAMES, CalledNames, Codes, FrameWalker, ThreadFrames
 from perfpy.interpreters.layouts import COOKIE, LAYOUTS, NONE, SIZE, PythonLayout, decode
 from perfpy.interpreters.objects import WORD, Objects, UnreadableMemoryError, is_pointer, read_word
 from perfpy.interpreters.tasks import AwaitingTasks, EventLoops
@@ -53,6 +53,7 @@ class PythonProcess:
         self.states = ThreadStates(memory, runtime, self.layout)
         objects = Objects(memory, self.layout)
         self.codes = Codes(memory, self.layout, objects, clock, numbers)
+        self.called_names = CalledNames(memory, self.layout, objects)
         self.event_loops = EventLoops(memory, self.layout, self.codes)
         self._names = PythonThreadNames(memory, self.layout, objects, self.states, clock)
         self._walker = FrameWalker(memory, self.layout, self.codes)

@@ -104,6 +104,10 @@ class CallFrames:
             rules.update((address, tables.find(address)) for address in addresses)
         return rules
 
+    def starts(self) -> NDArray[np.uint64]:
+        """Return the addresses at which functions begin, or parts of them, ascending."""
+        return np.zeros(0, np.uint64) if self._of_runtime is None else self._of_runtime.starts
+
     def is_stub(self, offsets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which offsets are in the procedure linkage table."""
         mask = np.zeros(len(offsets), bool)
@@ -200,24 +204,24 @@ NONE: Final = -1
 
 
 class FrameIndex:
-    """The FDEs of one section. starts: u64, sorted; offsets: of the FDEs in the section."""
+    """The FDEs of one section. starts: addresses of their code, u64, sorted; offsets: of the FDEs in the section."""
 
     def __init__(self, section: FrameSection, starts: NDArray[np.uint64], offsets: NDArray[np.int64]) -> None:
         self.section = section
         if len(starts) and not bool((starts[1:] >= starts[:-1]).all()):
             order = np.argsort(starts, kind="stable")
             starts, offsets = starts[order], offsets[order]
-        self._starts = starts
+        self.starts = starts
         self._offsets = offsets
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
     def offsets_of(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the offset of the last FDE that begins at or before each address (it may end before the address), or NONE."""
-        if not len(self._starts):
+        if not len(self.starts):
             return np.full(len(addresses), NONE, np.int64)
-        row = np.searchsorted(self._starts, addresses, side="right") - 1
+        row = np.searchsorted(self.starts, addresses, side="right") - 1
         offsets: NDArray[np.int64] = np.where(row >= 0, self._offsets[np.maximum(row, 0)], NONE)
         return offsets
 

@@ -139,6 +139,13 @@ class UserCallchains:
         stepper = self._stepper(abi)
         return None if stepper is None else stepper.frame_rules(pid, key, addresses)
 
+    def frames_at(
+        self, pid: NDArray[np.int32], key: NDArray[np.uint64], addresses: NDArray[np.uint64]
+    ) -> tuple[Symbolizer, NDArray[np.int32]]:
+        """Return the frames at addresses of processes, and the symbolizer that has them."""
+        scenes = self._symbolizer.user_scenes(pid, key)
+        return self._symbolizer, self._symbolizer.frames_in(scenes, addresses, np.arange(len(addresses)))
+
     def _groups(self, columns: Columns, event: NDArray[np.int32]) -> Iterator[tuple[NDArray[np.int64], EventAttr, int]]:
         """Yield the samples with a stack, in groups with the same registers."""
         is_copied = self._has[event] & (columns["user_stack"].lengths > 0) & (columns["user_regs"].lengths > 0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.callchains import whole_chains_of
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.demangling.short_names import shorten_name
@@ -39,6 +39,8 @@ def readable(name: str) -> str:
 
     >>> readable("py::Parser.parse:/srv/app/parser.py"), readable("[.] py::loads:/usr/lib/python3.11/json/__init__.py")
     ('Parser.parse (parser.py)', '[.] loads (json/__init__.py)')
+    >>> readable("py::str.join:<built-in>"), readable("py::add:<built-in, by its call>")
+    ('str.join (built-in)', 'add (built-in, by its call)')
     >>> readable("JS:*parse file:///srv/app.js:12:34"), readable("JS: /srv/app.js:1:1"), readable("JS:^next node:internal/queue:69:14")
     ('parse (app.js:12)', '(anonymous) (app.js:1)', 'next (node:internal/queue:69)')
     """
@@ -82,7 +84,9 @@ def _script(match: re.Match[str]) -> str:
 
 
 def short_path(path: str) -> str:
-    """Return the name of the file, with its folder for names that many files have."""
+    """Return the name of the file, with its folder for names that many files have; of C functions how their name is known."""
+    if path in (BUILT_IN, BUILT_IN_BY_CALL):
+        return path[1:-1]
     folder, _, file = path.rpartition("/")
     return f"{folder.rpartition('/')[2]}/{file}" if file in _PACKAGE and folder else file or path
 

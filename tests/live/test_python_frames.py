@@ -388,3 +388,93 @@ def test_running_workers_of_a_process_are_recorded(tmp_path: Path) -> None:
     assert {int(line) for line in text.splitlines() if line.strip().isdecimal()} == {worker}
     assert "py::work:" not in output_of([*PERFPY, "script", "-i", "one.data", "-F", "pid,ip,sym"], cwd=tmp_path)
     assert re.search(rf"Process {worker}:(?s:.*)\n    work \(", stacks)
+
+
+# record --python: C functions that Python calls have rows, named by method tables or else by their calls.
+
+
+#: a module whose method is made at run time, so that no table in the file has its name
+EXTENSION = """
+#include <Python.h>
+#include <stdlib.h>
+#include <time.h>
+static PyObject *burn(PyObject *self, PyObject *argument) {
+    double end = PyFloat_AsDouble(argument);
+    struct timespec now;
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); while (now.tv_sec + now.tv_nsec * 1e-9 < end);
+    Py_RETURN_NONE;
+}
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "burning", 0, -1, 0};
+PyMODINIT_FUNC PyInit_burning(void) {
+    PyObject *module = PyModule_Create(&definition);
+    PyMethodDef *method = calloc(1, sizeof *method);
+    method->ml_name = "secret"; method->ml_meth = burn; method->ml_flags = METH_O;
+    PyModule_AddObject(module, "burn_time", PyCFunction_New(method, 0));
+    return module;
+}
+"""
+C_CALLS = """
+import json, re, sys, time
+import burning
+took = {}
+data, text, names = list(range(60000)), "word " * 20000, ["a" * 9] * 30000
+pattern = re.compile("(w)(o)(x)")
+def measured(name, function, seconds):
+    began = time.thread_time()
+    while time.thread_time() < began + seconds: function()
+    took[name] = took.get(name, 0) + time.thread_time() - began
+def sort():
+    sorted(data, reverse=True)
+def search():
+    pattern.search(text)
+def total():
+    sum(data)
+def join():
+    ",".join(names)
+def burn():
+    burning.burn_time(time.thread_time() + 0.05)
+def spin():
+    x = 1
+    for _ in range(3000): x = (x * 1103515245 + 12345) & 0x7fffffff
+for _ in range(2):
+    measured("sorted", sort, 0.12); measured("re.Pattern.search", search, 0.15); measured("sum", total, 0.12)
+    measured("str.join", join, 0.1); measured("burn_time", burn, 0.15); measured("spin", spin, 0.1)
+json.dump(took, open("took.json", "w"))
+"""
+
+
+@pytest.mark.live
+@pytest.mark.particular
+def test_c_functions_that_python_calls_have_rows_at_the_lines_of_their_calls(python_of_memory: str, tmp_path: Path) -> None:
+    include = subprocess.run(
+        [python_of_memory, "-c", "import sysconfig; print(sysconfig.get_paths()['include'])"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not shutil.which("gcc") or not (Path(include) / "Python.h").exists():
+        pytest.skip("no gcc, or no headers of this Python")
+    (tmp_path / "burning.c").write_text(EXTENSION)
+    subprocess.run(
+        ["gcc", "-O1", "-w", "-shared", "-fPIC", f"-I{include}", "-o", "burning.so", "burning.c"], cwd=tmp_path, check=True, timeout=60
+    )
+    subprocess.run(["strip", "burning.so"], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "program.py").write_text(C_CALLS)
+    record_memory("--", python_of_memory, "program.py", folder=tmp_path)
+    took = json.loads((tmp_path / "took.json").read_text())
+    rows = json.loads(perfpy("report", "--json", "--no-children", "-s", "pyfunc,pyline", folder=tmp_path))["events"][0]["rows"]
+    periods: Counter[str] = Counter()
+    lines: dict[str, set[str]] = {}
+    for row in rows:
+        name, _, kind = row["keys"]["pyfunc"].partition(" ")
+        if name in took:
+            periods[name] += row["period"]
+            place = row["keys"]["pyline"].rpartition("/")[2].removeprefix(f"{name} ")
+            lines.setdefault(name, set()).add(f"{place} {kind}")
+    total, in_functions = sum(took.values()), sum(periods.values())
+    assert {name: 100 * periods[name] / in_functions for name in took} == pytest.approx(
+        {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
+    )
+    written = C_CALLS.split("\n")
+    calls = {"sorted": "sorted(", "re.Pattern.search": ".search(", "sum": "sum(", "str.join": ".join(", "burn_time": "burn_time("}
+    for name, call in calls.items():
+        line = next(number for number, text in enumerate(written, 1) if call in text)
+        kind = "<built-in, by its call>" if name == "burn_time" else "<built-in>"
+        assert lines[name] == {f"program.py:{line} {kind}"}

@@ -644,7 +644,7 @@ def _of_generated(name: str) -> int:
     if name.startswith(_MARK):
         return LIBRARY
     if python := _PYTHON.match(name):
-        return LIBRARY if python[1].startswith("<frozen") or _PACKAGES.search(python[1]) else OWN
+        return LIBRARY if python[1].startswith(("<frozen", "<built-in")) or _PACKAGES.search(python[1]) else OWN
     if _JAVASCRIPT.match(name):
         return INTERPRETER if " node:" in name else LIBRARY if _PACKAGES.search(name) else OWN
     method = _JAVA_RETURN_TYPE.sub("", name)

@@ -79,6 +79,18 @@ class FoundChain(NamedTuple):
     awaiting: list[tuple[int, int]] = []  # noqa: RUF012  # never changed
 
 
+class FoundCall(NamedTuple):
+    """The name that was loaded for the call by an instruction.
+
+    code: the number of the code object; offset: of the instruction.
+    """
+
+    pid: int
+    code: int
+    offset: int
+    name: str
+
+
 class FoundName(NamedTuple):
     """The name of a thread, which replaces the kernel's."""
 
@@ -100,8 +112,8 @@ class Refused(NamedTuple):
     reason: str
 
 
-Answer = FoundProcess | FoundCode | FoundChain | FoundName | ReadUpTo | Refused
-_KINDS: Final = (FoundProcess, FoundCode, FoundChain, FoundName, ReadUpTo, Refused)
+Answer = FoundProcess | FoundCode | FoundCall | FoundChain | FoundName | ReadUpTo | Refused
+_KINDS: Final = (FoundProcess, FoundCode, FoundCall, FoundChain, FoundName, ReadUpTo, Refused)
 
 
 def encode_message(answer: Answer) -> bytes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from bisect import bisect_right
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -23,10 +24,19 @@ from perfpy.abi import records
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.light_types import NamedTuple
-from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
+from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
 from perfpy.abi.records import IdLayout, code_mapping
 from perfpy.capture.python_frames import merging
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, IncomingAnswers, ReadUpTo
+from perfpy.capture.python_frames.answers import (
+    FoundCall,
+    FoundChain,
+    FoundCode,
+    FoundName,
+    FoundProcess,
+    IncomingAnswers,
+    ReadUpTo,
+)
+from perfpy.capture.python_frames.locating import CalledFunctions
 from perfpy.capture.python_frames.merging import (
     EXACT,
     FROM_PERF,
@@ -50,7 +60,7 @@ from perfpy.capture.python_frames.threads import AWAITED, MARK, BlockedLoops, Pe
 from perfpy.capture.runtimes.hotspot import stack_words
 from perfpy.capture.runtimes.rewriting import write_image
 from perfpy.errors import plural
-from perfpy.interpreters.frames import decode_lines
+from perfpy.interpreters.frames import Lines, decode_lines
 from perfpy.interpreters.tasks import is_callback
 from perfpy.symbols import jitdump
 from perfpy.symbols.jitdump import CodeLine, Section, debug_sections, new_folder
@@ -66,6 +76,7 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Columns
     from perfpy.capture.python_frames.merging import FrameState
     from perfpy.perfdata.events import FileEvent
+    from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
     from perfpy.unwind.rules import FrameRules
 
@@ -102,6 +113,7 @@ class _Process:
         self.is_mapped = False
         self.is_over = False  # whether its end was recorded before the last piece
         self.placed: dict[int, PlacedFunction | None] = {}
+        self.called_names: dict[tuple[int, int], str] = {}  # code and offset of an instruction -> what it calls
 
     def are_loops(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which addresses are in the evaluation loop."""
@@ -170,6 +182,7 @@ class PythonFrames:
         self._batch = 0
         self._refused: dict[int, str] = {}
         self._functions = PythonFunctions()
+        self._called = CalledFunctions()
         self._first: dict[int, int] = {}
         self._names = PendingNames()
         self._comms = b""
@@ -196,6 +209,9 @@ class PythonFrames:
                 self._add_chain(answer)
             elif isinstance(answer, FoundCode):
                 self._add_code(answer)
+            elif isinstance(answer, FoundCall):
+                if process := self._processes.get(answer.pid):
+                    process.called_names[answer.code, answer.offset] = answer.name
             elif isinstance(answer, FoundName):
                 self._names.add(*answer)
             elif isinstance(answer, ReadUpTo):
@@ -385,9 +401,17 @@ class PythonFrames:
         blocked, awaited = self._blocked_loop(batch, row, loops, all_frames), self._awaited(loops, all_frames)
         values = batch.kernel_part(row)
         state = self._gil_state(batch, row, loops)
+        after = 0  # the first native frame within the loop
         for number, value in enumerate(loops.native.tolist()):
+            python_frames = frames.get(number)
+            holder = self._lock_holder(owner, loops.chain) if python_frames and state == GilState.WAITS and loops.chain else []
+            called = self._called_function(batch, row, range(after, number), owner, python_frames[0]) if python_frames else []
+            if called:
+                values += [*holder, *called]
+                holder = []
             values.append(value)
-            if python_frames := frames.get(number):
+            after = number + 1 if number in frames else after
+            if python_frames:
                 addresses = self._addresses(owner, python_frames)
                 if 0 <= blocked < len(python_frames) == len(addresses):
                     addresses = [*addresses[:blocked], *self._function(owner, MARK), *addresses[blocked:]]
@@ -395,13 +419,28 @@ class PythonFrames:
                     awaiting = [*self._function(owner, AWAITED), *self._addresses(owner, loops.chain.awaiting)]
                     addresses = [*addresses[:awaited], *awaiting, *addresses[awaited:]]
                 blocked, awaited = blocked - len(python_frames), awaited - len(python_frames)
-                if state == GilState.WAITS and loops.chain:
-                    addresses = [*self._lock_holder(owner, loops.chain), *addresses]
+                addresses = [*holder, *addresses]
                 if addresses:  # the innermost frame of all has the state
                     addresses[0] += mapping_of(state) - FIRST_ADDRESS
                     state = GilState.UNKNOWN
                 values += addresses
         return values
+
+    def _called_function(self, batch: _Batch, row: int, inside: range, process: _Process, frame: merging.Frame) -> list[int]:
+        """Return the address of the C function that a loop called for its innermost Python frame; empty without one.
+
+        Args:
+            batch, row: the sample.
+            inside: the positions of the native frames within the loop, innermost first.
+            process: of the sample.
+            frame: the Python frame.
+        """
+        if not inside:
+            return []
+        code, offset = frame
+        name_of_call = process.called_names.get((code, offset or 0), "") if not inside.start else ""
+        name, is_in_table = self._called.find(*batch.native_frames(row, inside), name_of_call)
+        return self._functions.address_of_call(name, (process.ranges.codes[code], offset), process.version, is_in_table) if name else []
 
     def _gil_state(self, batch: _Batch, row: int, loops: _Loops) -> GilState:
         """Return whether the thread had the GIL; a thread that waits for it does so on a futex in the lock."""
@@ -514,6 +553,7 @@ class _Batch:
         self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
         self._keys = keys
         self._unwinder = unwinder
+        self._frames: tuple[Symbolizer, NDArray[np.int32]] | None = None
         self._rules: list[FrameRules] | None = None
         self._ends: NDArray[np.bool_] = np.zeros(0, bool)
 
@@ -547,6 +587,15 @@ class _Batch:
         """Return the user addresses of a chain."""
         return self._chains[row][self._begin(row) :]
 
+    def native_frames(self, row: int, positions: range) -> tuple[Symbolizer, NDArray[np.int32]]:
+        """Return the frames at some positions of the user part, as callers except the first of all, and the symbolizer that has them."""
+        if self._frames is None:
+            chains = self._chains
+            repeated = np.repeat(np.arange(len(chains)), chains.lengths)
+            self._frames = self._unwinder.frames_at(self._columns["pid"][repeated], self._keys[repeated], chains.values)
+        begin = int(self._chains.offsets[row]) + self._begin(row)
+        return self._frames[0], self._frames[1][begin + positions.start : begin + positions.stop]
+
     def user_frames(self, row: int) -> tuple[NDArray[np.uint64], list[FrameRules], bool]:
         """Return the user addresses, their rules, and whether outer frames may be missing."""
         rules = self._load_rules()
@@ -568,6 +617,9 @@ _BEFORE: Final = 2  # bytes before a function's first instruction; addresses the
 _LARGEST_IMAGE: Final = 64 << 20  # bytes of code; of 100,000 functions
 _MOST_MEMORY: Final = 256 << 20  # bytes of the code objects of all functions
 _MOST_LINES: Final = 1 << 19
+_MOST_SITES: Final = 1 << 9  # addresses of a C function: one for each line that calls it, after one for all others
+_MOST_CALLED: Final = 1 << 13  # C functions
+_MOST_TABLES: Final = 1 << 12  # decoded tables of lines
 _MACHINE: Final = 62  # EM_X86_64
 
 
@@ -586,6 +638,22 @@ class PlacedFunction(NamedTuple):
         return min(self.begin + _BEFORE + offset, self.begin + self.size - 1)
 
 
+class _CalledFunction:
+    """A C function and the addresses that stand for its calls. lines: file and line of each call, after an address without a line."""
+
+    def __init__(self, begin: int, name: str, path: str) -> None:
+        self.begin = begin
+        self.path = path
+        self.symbol = f"{PYTHON_MARK}{name}:{path}"
+        self.lines: dict[tuple[str, int], int] = {}
+
+    def address(self, file: str, line: int) -> int:
+        """Return the address of a call."""
+        if (file, line) not in self.lines and line and len(self.lines) < _MOST_SITES - 1:
+            self.lines[file, line] = self.begin + 1 + len(self.lines)
+        return self.lines.get((file, line), self.begin)
+
+
 class PythonFunctions:
     """All functions of a recording.
 
@@ -596,6 +664,8 @@ class PythonFunctions:
 
     def __init__(self) -> None:
         self._functions: dict[tuple[object, ...], PlacedFunction] = {}
+        self._called: dict[tuple[str, str], _CalledFunction] = {}
+        self._lines: dict[int, tuple[bytes, Lines]] = {}
         self._end = FIRST_ADDRESS
         self.memory = 0
         self.missing = ""
@@ -617,6 +687,34 @@ class PythonFunctions:
             self._end += (size + _ALIGNMENT - 1) & -_ALIGNMENT
         return function
 
+    def address_of_call(self, name: str, frame: tuple[FoundCode, int | None], version: tuple[int, int], is_in_table: bool) -> list[int]:
+        """Return the address of a C function, called by a frame (its code and offset); empty if no addresses are left.
+
+        is_in_table: whether a method table has the name; otherwise it is that of the call.
+        """
+        path = BUILT_IN if is_in_table else BUILT_IN_BY_CALL
+        function = self._called.get((name, path))
+        if function is None:
+            if self._end + _MOST_SITES > FIRST_ADDRESS + MAPPED_SIZE or len(self._called) >= _MOST_CALLED:
+                return []
+            function = self._called[name, path] = _CalledFunction(self._end, name, path)
+            self._end += _MOST_SITES
+        code, offset = frame
+        return [function.address(_one_line(code.filename), self._line(code, offset, version))]
+
+    def _line(self, code: FoundCode, offset: int | None, version: tuple[int, int]) -> int:
+        """Return the line of an instruction, 0 if it is unknown."""
+        if offset is None:
+            return 0
+        table, lines = self._lines.get(code.number, (b"", []))
+        if table != code.lines:
+            if len(self._lines) >= _MOST_TABLES:
+                self._lines.clear()
+            lines = decode_lines(code.lines, code.first_line, version)
+            self._lines[code.number] = code.lines, lines
+        row = bisect_right(lines, offset, key=lambda one: one[0]) - 1
+        return lines[row][1] if row >= 0 else 0
+
     def image(self) -> bytes:
         """Build the ELF file of all functions."""
         shift = IMAGE_OFFSET - FIRST_ADDRESS
@@ -628,7 +726,12 @@ class PythonFunctions:
         symbols = [
             (f"{PYTHON_MARK}{_one_line(one.code.name)}:{_one_line(one.code.filename)}", one.begin + shift, one.size) for one in functions
         ]
+        called = [one for one in self._called.values() if one.begin + _MOST_SITES <= FIRST_ADDRESS + size]
+        symbols += [(one.symbol, one.begin + shift, _MOST_SITES) for one in called]
         lines = self._all_lines(functions, shift)
+        for one in called:
+            lines.append(CodeLine(one.begin + shift, one.path, 0))
+            lines += [CodeLine(address + shift, *line) for line, address in one.lines.items()]
         sections = [Section(b".text", 1, 6, bytes(size), align=16)]
         sections += [Section(name, 1, 0, data) for name, data in debug_sections(lines, IMAGE_OFFSET, size).items()]
         return jitdump.shared_object(sections, symbols, _MACHINE, text_offset=IMAGE_OFFSET)

@@ -22,13 +22,23 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import GilState
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.capture.process_memory import InterpreterMemory
-from perfpy.capture.python_frames.answers import FoundChain, FoundCode, FoundName, FoundProcess, ReadUpTo, Refused, encode_message
+from perfpy.capture.python_frames.answers import (
+    FoundCall,
+    FoundChain,
+    FoundCode,
+    FoundName,
+    FoundProcess,
+    ReadUpTo,
+    Refused,
+    encode_message,
+)
 from perfpy.capture.python_frames.kernel_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
 from perfpy.capture.python_frames.locating import RuntimeLocator, loaded_files
 from perfpy.capture.python_frames.threads import ReadNames
 from perfpy.capture.unwinding import process as messages
 from perfpy.capture.unwinding.process import OWN_COMMS
 from perfpy.capture.unwinding.serving import SpoolReader
+from perfpy.interpreters.frames import MOST_CALLS
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs
@@ -96,6 +106,7 @@ class _KnownProcess:
 
     Attributes:
         sent_codes: numbers of the code objects that were sent.
+        sent_calls: the instructions (code, offset) whose calls were sent.
         inner_tids: tid -> the thread's number in its own pid namespace.
         names: of its threads.
         prompt_tids: threads whose samples are read at once.
@@ -106,6 +117,7 @@ class _KnownProcess:
         self.memory = memory
         self.python = python
         self.sent_codes: set[int] = set()
+        self.sent_calls: set[tuple[int, int]] = set()
         self.inner_tids: dict[int, int] = {}
         self.names = ReadNames(pid, procfs)
         self.prompt_tids: set[int] = set()
@@ -281,6 +293,14 @@ class FrameReader:
             process.sent_codes.add(code.number)
             self.answers.append(FoundCode(process.pid, *code))
 
+    def _send_call(self, process: _KnownProcess, frame: PythonFrame) -> None:
+        """Send the name of what a frame's instruction calls, once for each instruction."""
+        key = (frame.code.number, frame.offset)
+        if key not in process.sent_calls and len(process.sent_calls) < MOST_CALLS:
+            process.sent_calls.add(key)
+            if name := process.python.called_names.find(frame.code, frame.offset):
+                self.answers.append(FoundCall(process.pid, *key, name))
+
     def _read_first(self, pid: int, tid: int, copied: CopiedFrames) -> ThreadFrames | None:
         """Read the frames of a thread, and let the kernel copy its next ones."""
         assert self._sampled is not None
@@ -339,6 +359,8 @@ class FrameReader:
             self.answers.append(FoundName(process.pid, tid, name))
         for frame in (*read.frames, *read.left, *sample.awaiting):
             self._send_code(process, frame.code)
+        if read.frames:
+            self._send_call(process, read.frames[0])
         if process.python.codes.is_full:
             self._full.add(process.pid)
         frames, rest = (

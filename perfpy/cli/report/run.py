@@ -247,7 +247,7 @@ class ReportRun:
         yield from report.notes
         yield from truncated_stacks.note(report.truncated)
         if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters():
-            yield "note: Python functions include the C code that they ran; --no-fold-interpreters shows it"
+            yield "note: C functions that Python called have rows (C; C?: named by the call); --no-fold-interpreters shows their code"
 
     def _browse(self, report: Report) -> int:
         try:

@@ -344,7 +344,8 @@ def _reason(bits: int) -> int:
 
 
 _IMPORTING: Final = "<frozen importlib"
-_NAME: Final = re.compile(PYTHON_MARK + r"(?!\[)([^:]+):(?!:)(.+)", re.DOTALL)  # [GIL held by ...] is no function
+#: [GIL held by ...] is no function, and C functions do not say which Python function waits
+_NAME: Final = re.compile(PYTHON_MARK + r"(?!\[)([^:]+):(?!:|<built-in)(.+)", re.DOTALL)
 
 
 class _PythonCall(NamedTuple):

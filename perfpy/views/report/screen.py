@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.framing import cut_comm
+from perfpy.abi.perfpy_encodings import is_called_c_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_clock, is_off_cpu
@@ -692,13 +693,16 @@ def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries:
 def row_lines(
     report: Report, histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]
 ) -> dict[int, tuple[str, int]]:
-    """Return the path and the line at which the program's own functions in some rows have most samples, as far as lines are known."""
+    """Return the path and the line at which the program's own functions in some rows have most samples, and at which C functions were
+    called by Python, as far as lines are known.
+    """
     if functions is None:
         return {}
     statements = Statements(report, histogram.leader.event.index)
     lines: dict[int, tuple[str, int]] = {}
     for entry, symbol in _symbols(histogram, entries).items():
         line = statements.line(symbol) if functions.category_of[symbol] == OWN else None
+        line = statements.line_with_callees(symbol) if is_called_c_function(functions.name(symbol)) else line
         if line is not None and not statements.is_inlined(symbol, line):
             lines[entry] = line
     return lines

@@ -16,6 +16,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
+from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL
 from perfpy.analysis.sort_key import OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
@@ -401,6 +402,10 @@ def _as_shown(text: str, beside_file: bool) -> str:
     return name[len(_LEVELS[0]) :] if beside_file and name.startswith(_LEVELS) else name
 
 
+#: what stands for the file of a C function that Python called -> the mark beside the line of the call
+_C_FUNCTIONS: Final = {short_path(BUILT_IN): "C", short_path(BUILT_IN_BY_CALL): "C?"}
+
+
 def _with_line(text: str, line: tuple[str, int] | None) -> str:
     """Return the name of a function with its hottest line.
 
@@ -408,11 +413,15 @@ def _with_line(text: str, line: tuple[str, int] | None) -> str:
     ('parse (app.py:14)', 'audit (prog.cpp:41)', 'main')
     >>> _with_line("render (app.js:3)", ("/srv/app.js", 5))
     'render (app.js:5)'
+    >>> _with_line("sorted (built-in)", ("/srv/app.py", 14))
+    'sorted (C, app.py:14)'
     """
     if line is None:
         return text
     location = f"{visible(short_path(line[0]))}:{line[1]}"
     name, separator, file = text.removesuffix(")").rpartition(" (")
+    if separator and file in _C_FUNCTIONS:
+        return f"{name} ({_C_FUNCTIONS[file]}, {location})"
     return f"{name} ({location})" if separator and location.startswith(f"{file.partition(':')[0]}:") else f"{text} ({location})"
 
 

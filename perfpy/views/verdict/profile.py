@@ -8,7 +8,7 @@ import numpy as np
 
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.columns import distinct
-from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.report.report import margin, remedy_for_losses
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
@@ -360,7 +360,7 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
     for number, one in enumerate(further):
         first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
         callers.append(_called_from(one, one.charged, first.numbers, first.names, f"caller {number}"))
-        parts.append((_about(one.charged, functions), f"in {function_text(one.name)}{_source(evidence, one)}"))
+        parts.append((_about(one.charged, functions), f"in {_of_c_function(one)}{function_text(one.name)}{_source(evidence, one)}"))
     common = callers[0]
     is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
     if is_common and len({*callers}) == 1:
@@ -396,12 +396,20 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
     share = hot.charged if _is_python(hot) else hot.own
-    text = f"{_start(share, functions)} of {measure} in {function_text(hot.name)}{_source(evidence, hot)}"
+    text = f"{_start(share, functions)} of {measure} in {_of_c_function(hot)}{function_text(hot.name)}{_source(evidence, hot)}"
     called = _called_from(hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
     text += called
     return _Beginning(text, "hot function", numbers, names)
+
+
+def _of_c_function(hot: ChargedFunction) -> str:
+    """Return the C function that a Python function called in nearly all of its samples, before the latter's name; "" without one."""
+    callee = _largest(hot.callees)
+    if callee is None or callee.share < MOSTLY * hot.charged or not is_called_c_function(callee.name):
+        return ""
+    return f"{function_text(callee.name)} of "
 
 
 def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 
@@ -189,6 +189,8 @@ def _of_python(qualified: str, path: str) -> str:
         return f"the top level of {short_path(path)}"
     if last in _NAMELESS:
         return f"{_NAMELESS[last]} in {_of_python(outer or _MODULE, path)}"
+    if path == BUILT_IN_BY_CALL:
+        return f"{qualified}() (named by its call)"
     return f"{qualified.replace(_LOCALS, '.')}()" if not qualified.startswith("<") else qualified
 
 

@@ -555,7 +555,7 @@ _perfpy() {
                 '*--speedscope=[write stacks for speedscope]::file:_files' \
                 '*--firefox=[write samples for the Firefox Profiler]::file:_files' \
                 '*--pprof=[write stacks for pprof]::file:_files' \
-                '*--itrace=-[decode a hardware trace into these samples  ibfmtaM]::value: ' \
+                '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*--header[show the files header, too]' \
                 '*--header-only[show only the files header]' \
                 '*-I[show the extended header]' \
@@ -653,7 +653,7 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*--itrace=-[decode a hardware trace into these samples  ibfmtaM]::value: ' \
+                '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*-m[ignored  symbols of modules are always loaded]' \
                 '*--modules[ignored  symbols of modules are always loaded]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
@@ -734,7 +734,7 @@ _perfpy() {
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
                 '*--jobs=[read large files with at most n processes]:value: ' \
-                '*--itrace=-[decode a hardware trace into these samples  ibfmtaM]::value: ' \
+                '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*-F+[print these fields]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*--fields=[print these fields]:value: _sequence compadd - comm tid pid time cpu event trace ip sym dso dsoff addr symoff srcline period iregs uregs brstack brstacksym data_src weight bpf-output callindent insn disasm insnlen brstackinsn brstackoff synth phys_addr metric misc srccode ipc tod data_page_size code_page_size ins_lat brstackinsnlen machine_pid vcpu cgroup retire_lat brstackdisasm brcntr' \
                 '*-D[print every record as bytes and text]' \
@@ -755,9 +755,9 @@ _perfpy() {
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[show full paths of source files]' \
                 '*--show-kernel-path[show the path of the kernels symbol file]' \
-                '*--call-trace=-[show calls]::value: ' \
-                '*--call-ret-trace=-[show calls and returns]::value: ' \
-                '*--insn-trace=-[show instructions]::value: ' \
+                '*--call-trace=-[show calls of hardware traces]::value: ' \
+                '*--call-ret-trace=-[show calls and returns of hardware traces]::value: ' \
+                '*--insn-trace=-[show instructions of hardware traces]::value: ' \
                 '*--show-task-events[print task records, too]' \
                 '*--show-mmap-events[print mmap records, too]' \
                 '*--show-switch-events[print switch records, too]' \
@@ -1474,7 +1474,7 @@ _perfpy() {
                 '*--mmap2-buildids[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
                 '*--known-build-ids=[trust these build-ids  path id,..., or @FILE]:value: ' \
-                '*--itrace=-[decode a hardware trace into these samples  ibfmtaM]::value: ' \
+                '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*--convert-callchain[unwind copies of stacks into callchains, drop the copies]' \
                 '*--symfs=[look for the recorded files below this directory]:directory: _files -/' \
                 '*-v[print each action]' \

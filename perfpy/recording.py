@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     Key = tuple[bool, SymbolOptions]
 
 
+SCRIPT_SAMPLES = "cbexwpoftaMm"  #: of --itrace: what `script` makes of a hardware trace without it
+
+
 class Recording:
     """An open perf.data file.
 
@@ -75,6 +78,8 @@ class Recording:
         itrace: str | None = None,
     ) -> None:
         exported = recordings_in(origin)
+        self.symbol_options = symbols  #: for methods without symbol options
+        self._symbolizers: list[Symbolizer] = []
         self._file: BinaryIO | None = None  #: unnamed, of an exported or decoded recording
         self._symbols: KeptSymbols | None = None  #: of an exported recording
         self._unwound = False  #: whether its callchains were unwound from stack copies that are no longer there
@@ -84,8 +89,6 @@ class Recording:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
             if itrace is not None and any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events):
                 self._decode_trace(itrace)
-        self.symbol_options = symbols  #: for methods without symbol options
-        self._symbolizers: list[Symbolizer] = []
         self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
         self.sample_filter: SampleFilter | None = None  #: of where()
 
@@ -103,17 +106,18 @@ class Recording:
 
     def _decode_trace(self, itrace: str) -> None:
         """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""
-        from perfpy.auxtrace.decoded import MEMORY_LETTERS, decoded_recording, needs_decoding, parse_itrace, refuse_other_traces
+        from perfpy.auxtrace.decoded import decoded_recording, needs_decoding, refuse_other_traces
+        from perfpy.auxtrace.itrace import MEMORY_LETTERS, parse_itrace
 
         source = self.data
         source.decodes_traces = True
         try:
             wanted = parse_itrace(itrace)
-            if itrace and not wanted.letters <= MEMORY_LETTERS:
+            if itrace not in ("", SCRIPT_SAMPLES) and not wanted.letters <= MEMORY_LETTERS:
                 refuse_other_traces(source)
             if not needs_decoding(source):
                 return
-            self._file = decoded_recording(source, wanted)
+            self._file = decoded_recording(source, wanted, self._find_file())
             self.data = PerfData(self._file, as_stored=True)
         except BaseException:
             source.close()
@@ -121,6 +125,20 @@ class Recording:
         self.data.path, self.data.kernel_copy = source.path, source.kernel_copy
         self.data.warnings += source.warnings
         source.close()
+
+    def _find_file(self) -> Callable[[str, str], memoryview | None]:
+        """Return a function that finds the content of a mapped file by name and build-id."""
+        from perfpy.symbols.dso import user_kind
+
+        timeline = self.make_timeline(keep_exited=True)
+        symbolizer = self.new_symbolizer(timeline, None)
+
+        def find(name: str, build_id: str) -> memoryview | None:
+            files = symbolizer.files(timeline.dso_table.id_of(name, user_kind(name), build_id))
+            file = files.runtime or (None if build_id else files.original)  # a file without symbols has code, too
+            return None if file is None else memoryview(file.content)
+
+        return find
 
     def __enter__(self) -> Self:
         return self

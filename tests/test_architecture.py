@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "events": FOUNDATION | {"counts", "kernel"},
     "unwind": FOUNDATION | {"symbols", "perfdata"},
     "debuginfo": FOUNDATION | {"symbols"},
-    "auxtrace": FOUNDATION | {"perfdata"},
+    "auxtrace": FOUNDATION | {"disassembly", "perfdata"},
     "disassembly": FOUNDATION | {"debuginfo", "symbols"},
     "probing": FOUNDATION | {"unwind", "debuginfo", "symbols"},
     "analysis": FOUNDATION | {"workers", "counts", "scheduling", "unwind", "disassembly", "debuginfo", "symbols", "perfdata"},

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
+INTEL_PT: Final = 1  #: AuxtraceInfo.type of Intel PT
 ARM_SPE: Final = 4  #: AuxtraceInfo.type of Arm's statistical profiling extension
 
 
@@ -98,9 +99,9 @@ def is_pmcu(info: bytes, endian: str, pmus: dict[int, str]) -> bool:
     return info_record.type == HISI_PMCU and bool(info_record.priv) and pmus.get(info_record.priv[0], PMCU_NAME).startswith(PMCU_NAME)
 
 
-def is_spe(info: bytes, endian: str) -> bool:
-    """Whether the body of an AUXTRACE_INFO is of Arm's statistical profiling extension."""
-    return len(info) >= 4 and struct.unpack_from(endian + "I", info)[0] == ARM_SPE
+def is_decoded(info: bytes, endian: str) -> bool:
+    """Whether the body of an AUXTRACE_INFO is of a tracer whose data perfpy decodes into samples."""
+    return len(info) >= 4 and struct.unpack_from(endian + "I", info)[0] in (ARM_SPE, INTEL_PT)
 
 
 class HeaderAttr(NamedTuple):

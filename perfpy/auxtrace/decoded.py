@@ -16,7 +16,7 @@ import numpy as np
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import with_header
-from perfpy.abi.perf_records import ARM_SPE, TimeConv
+from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, TimeConv
 from perfpy.abi.records import SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_rows, written_attr
 from perfpy.auxtrace.arm_spe import (
@@ -34,74 +34,25 @@ from perfpy.auxtrace.arm_spe import (
     has_neoverse_sources,
 )
 from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
-from perfpy.errors import PerfError, UsageError, plural
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, TraceClock
+from perfpy.auxtrace.pt_samples import PtSamples
+from perfpy.errors import PerfError, plural
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from perfpy.auxtrace.pt_code import FindFile
     from perfpy.perfdata.reader import PerfData
 
 
 #: AuxtraceInfo.type -> the tracer's name, of traces that are not decoded
-_OTHERS: Final = {1: "Intel PT", 2: "Intel BTS", 3: "CoreSight", 5: "s390 CPU-measurement", 6: "HiSilicon PTT"}
-#: kinds of samples that other hardware than a tracer may have, too
-MEMORY_LETTERS: Final = frozenset("fmtaM")
+_OTHERS: Final = {2: "Intel BTS", 3: "CoreSight", 5: "s390 CPU-measurement", 6: "HiSilicon PTT"}
 _NO_ID: Final = -1
-_UNITS: Final = {"i": 0, "t": 0, "ns": 1, "us": 1000, "ms": 1_000_000}  # nanoseconds, 0: no time
-_DEFAULT_PERIOD: Final = 100_000
-_DEFAULT_LETTERS: Final = "ibxwpoeftaMm"
-
-
-class Itrace(NamedTuple):
-    """The samples to make of a hardware trace (perf's itrace.txt).
-
-    Attributes:
-        letters: of the kinds of samples.
-        period: instructions or other units from sample to sample.
-        unit: of the period: i, t, ns, us or ms.
-    """
-
-    letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
-    period: int = _DEFAULT_PERIOD
-    unit: str = "ns"
-
-
-def parse_itrace(text: str) -> Itrace:
-    """Parse the value of --itrace; "" for the default.
-
-    Raises UsageError.
-
-    >>> sorted(parse_itrace("i10im").letters), parse_itrace("i10im").period
-    (['i', 'm'], 10)
-    """
-    if not text:
-        return Itrace()
-    letters: set[str] = set()
-    period, unit, position = 0, "ns", 0
-    while position < len(text):
-        letter = text[position]
-        position += 1
-        if letter in " ,":
-            continue
-        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
-            raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
-        letters.add(letter)
-        end = position
-        while end < len(text) and (text[end] in "0123456789" or (letter in "ed" and text[end] in "+-abcdefghijklmnopqrstuvwxyz")):
-            end += 1
-        if letter in "iy" and end > position:
-            period = min(int(text[position:end][:_DIGITS]), _MASK_64)
-            unit = next((name for name in ("ns", "us", "ms", "i", "t") if text.startswith(name, end)), "ns")
-            if not text.startswith(unit, end) and end < len(text):
-                raise UsageError(f"--itrace={text}: the period needs a unit: i, t, ns, us or ms")
-            end += len(unit)
-        position = end
-    return Itrace(frozenset(letters), period or _DEFAULT_PERIOD, unit)
 
 
 def needs_decoding(data: PerfData) -> bool:
@@ -109,14 +60,14 @@ def needs_decoding(data: PerfData) -> bool:
     if not data.record_index.type_counts[RecordType.AUXTRACE_INFO]:
         return False
     infos = data.side_band([RecordType.AUXTRACE_INFO])
-    return any(one.record.type == ARM_SPE for one in infos)
+    return any(one.record.type in (ARM_SPE, INTEL_PT) for one in infos)
 
 
 def refuse_other_traces(data: PerfData) -> None:
     """Raise PerfError if a recording has hardware traces, none of which perfpy decodes."""
     kinds = [one.record.type for one in data.side_band([RecordType.AUXTRACE_INFO])]
     names = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
-    if names and ARM_SPE not in kinds:
+    if names and not {ARM_SPE, INTEL_PT} & set(kinds):
         raise PerfError(f"{data.path}: perfpy does not decode {names[0]} traces; perf script --itrace does")
 
 
@@ -147,7 +98,6 @@ _OWN_FIELDS: Final = SampleType.IP | SampleType.TID | SampleType.PERIOD | Sample
 #: what the new events take over from the tracer's
 _SAME: Final = ("exclude_user", "exclude_kernel", "exclude_hv", "exclude_host", "exclude_guest", "read_format")
 _KERNEL_START: Final = np.uint64(1 << 63)
-_DIGITS: Final = 20  # of the largest period
 #: what a trace may become: a record of the hardware has an address and an end, 18 bytes, and at most 10 samples of 104 bytes
 _SHORTEST, _MOST_EMPTY = 8, 1 << 20
 _EXPANSION, _LEAST_ALLOWED = 32, 64 << 20
@@ -156,42 +106,65 @@ _MASK_64: Final = (1 << 64) - 1
 _MAGIC: Final = 0x1010101010101010  # of a CPU in AUXTRACE_INFO
 
 
-def decoded_recording(data: PerfData, itrace: Itrace) -> BinaryIO:
-    """Return the recording with samples in place of its Arm SPE trace, as an open file without a name, in order of delivery.
+def decoded_recording(data: PerfData, itrace: Itrace, find_file: FindFile) -> BinaryIO:
+    """Return the recording with samples in place of its trace, as an open file without a name, in order of delivery.
 
     Warnings about the trace are added to the recording's. Raises PerfError if the trace cannot be decoded.
+    find_file: returns the content of a mapped file by name and build-id.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: recorded on a machine of the other byte order; its hardware trace cannot be decoded here")
-    return _SpeRecording(data, aux_pieces(data), itrace).write()
+    aux = aux_pieces(data)
+    if any(info.type == ARM_SPE for info in aux.infos):
+        return _SpeRecording(data, aux, itrace).write()
+    clock = TraceClock(*PtSamples.clock_words(data, aux))
+    samples = PtSamples(data, aux, itrace, clock, find_file)
+    records = _own_records(data)
+    return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer))
 
 
-class _TraceClock(NamedTuple):
-    """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
+def _write_decoded(data: PerfData, new: list[WrittenEvent], names: list[str], fill: Callable[[FileWriter], None]) -> BinaryIO:
+    """Write a recording with new events; return it as an open file without a name. fill: writes the records."""
+    events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
+    with tempfile.TemporaryFile() as file:
+        writer = FileWriter(tempfile.gettempdir(), os.dup(file.fileno()))
+        try:
+            writer.begin(events, {})
+            begin = writer.size
+            fill(writer)
+            if writer.size == begin:  # readers take a file without any record for unfinished
+                writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", NATIVE_ENDIAN))
+            features = {number: section for number, section in features_of(data).items() if number != Feature.AUXTRACE}
+            all_names = [event.name for event in data.events] + names
+            described = [EventDesc(event.attr, name, event.ids) for event, name in zip(events, all_names, strict=True)]
+            features[Feature.EVENT_DESC] = encode_feature(Feature.EVENT_DESC, described, data.endian)
+            writer.finish(features)
+            return os.fdopen(os.dup(writer.fd), "rb")
+        finally:
+            writer.close()
 
-    shift: int = 0
-    mult: int = 0
-    zero: int = 0
-    cycles: int = 0
-    mask: int = 0
-    is_short: bool = False
 
-    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return times on the clock of the other records."""
-        if self.is_short:
-            base = np.uint64(self.cycles)
-            ticks = base + ((ticks - base) & np.uint64(self.mask))
-        shift, mult = np.uint64(self.shift & 63), np.uint64(self.mult)
-        rest = ticks & np.uint64((1 << (self.shift & 63)) - 1)
-        return np.uint64(self.zero) + (ticks >> shift) * mult + (rest * mult >> shift)
+def _own_records(data: PerfData) -> Iterator[tuple[int, bytes, object]]:
+    """Yield time, bytes and, but for samples, the value of the recording's own records, in order of delivery."""
+    side_band = data.side_band()
+    side = (
+        (raw.key, 0, raw.time, with_header(raw.type, raw.misc, raw.body, NATIVE_ENDIAN), raw)
+        for raw in side_band.raw()
+        if raw.type not in NOT_IN_RECORDINGS
+    )
+    samples = ((*one, None) for one in _own_samples(data))
+    for _, _, time, record, raw in merge(side, samples, key=lambda one: one[:2]):
+        yield time, record, None if raw is None else side_band.decode(raw)
 
-    def ticks(self, time: int) -> int:
-        """Return the ticks at a time in nanoseconds; 0 without a conversion."""
-        if not self.mult:
-            return 0
-        whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
-        shift = self.shift & 63
-        return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64
+
+def _own_samples(data: PerfData) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield key, 1, time and bytes of the samples that are in the recording itself."""
+    attrs = [written_attr(event.attr) for event in data.events]
+    for batch in data.batches():
+        times = batch.columns.get("time", np.zeros(len(batch), np.uint64)).tolist()
+        for row, (event, key) in enumerate(zip(batch.event.tolist(), data.settled_keys(batch).tolist(), strict=True)):
+            encoded, _ = encode_rows(attrs[event], batch.columns.take(slice(row, row + 1)), 1)
+            yield key, 1, times[row], encoded.tobytes()
 
 
 class _SpeRecording:
@@ -204,34 +177,22 @@ class _SpeRecording:
         self._midrs = dict(_midrs(words))
         kind = words[2] if self._midrs else words[0] if words else None
         self._tracers = [event for event in data.events if event.attr.type == kind]
-        self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), _TraceClock())
+        self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), TraceClock())
         self._has_times = data.has(SampleType.TIME)
         letters = itrace.letters
         if "i" in letters and itrace.unit != "i":
-            if itrace != Itrace():
+            if itrace._replace(is_default=False) != Itrace():
                 data.warnings.append(f"--itrace=i{itrace.period}{itrace.unit}: Arm SPE samples by instructions; write i1i for all samples")
             letters = letters - {"i"}
-        self._period = itrace.period
+        self._period = itrace.period or DEFAULT_PERIOD
         self._kinds = [kind for kind in _KINDS if kind.letter in letters] if self._tracers else []
 
     def write(self) -> BinaryIO:
         """Write the recording; return it as an open file without a name."""
-        data = self._data
         new, attr = self._new_events()
-        events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
-        with tempfile.TemporaryFile() as file:
-            writer = FileWriter(tempfile.gettempdir(), os.dup(file.fileno()))
-            try:
-                writer.begin(events, {})
-                _interleave(self._other_records(), *self._samples(attr, [event.ids[0] for event in new]), writer)
-                features = {number: section for number, section in features_of(data).items() if number != Feature.AUXTRACE}
-                names = [event.name for event in data.events] + [kind.name for kind in self._kinds]
-                described = [EventDesc(event.attr, name, event.ids) for event, name in zip(events, names, strict=True)]
-                features[Feature.EVENT_DESC] = encode_feature(Feature.EVENT_DESC, described, data.endian)
-                writer.finish(features)
-                return os.fdopen(os.dup(writer.fd), "rb")
-            finally:
-                writer.close()
+        names = [kind.name for kind in self._kinds]
+        samples = self._samples(attr, [event.ids[0] for event in new])
+        return _write_decoded(self._data, new, names, lambda writer: _interleave(self._other_records(), *samples, writer))
 
     def _new_events(self) -> tuple[list[WrittenEvent], EventAttr]:
         """Return the events of the samples, and the attr that they share but for the event."""
@@ -250,23 +211,9 @@ class _SpeRecording:
     def _other_records(self) -> Iterator[tuple[int, bytes]]:
         """Yield the ticks and the bytes of the recording's own records and samples, in order of delivery; ticks never go back."""
         latest = 0
-        side = (
-            (raw.key, 0, raw.time, with_header(raw.type, raw.misc, raw.body, NATIVE_ENDIAN))
-            for raw in self._data.side_band().raw()
-            if raw.type not in NOT_IN_RECORDINGS
-        )
-        for _, _, time, record in merge(side, self._own_samples(), key=lambda one: one[:2]):
+        for time, record, _ in _own_records(self._data):
             latest = max(latest, self._clock.ticks(time) if time else 0)
             yield latest, record
-
-    def _own_samples(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield key, 1, time and bytes of the samples that are in the recording itself."""
-        attrs = [written_attr(event.attr) for event in self._data.events]
-        for batch in self._data.batches():
-            times = batch.columns.get("time", np.zeros(len(batch), np.uint64)).tolist()
-            for row, (event, key) in enumerate(zip(batch.event.tolist(), self._data.settled_keys(batch).tolist(), strict=True)):
-                encoded, _ = encode_rows(attrs[event], batch.columns.take(slice(row, row + 1)), 1)
-                yield key, 1, times[row], encoded.tobytes()
 
     def _samples(self, attr: EventAttr, ids: Sequence[int]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.uint64]], NDArray[np.int64]]:
         """Return the samples of the trace in order: the ticks of each record, blocks of words (a row a sample), and samples before each
@@ -381,7 +328,7 @@ class _Queue(NamedTuple):
 class _ThreadsOf:
     """The threads of records: by the context packets of the trace, or else by the recording's context switches."""
 
-    def __init__(self, data: PerfData, clock: _TraceClock, *, by_context: bool) -> None:
+    def __init__(self, data: PerfData, clock: TraceClock, *, by_context: bool) -> None:
         self._by_context = by_context
         self._switches: dict[int, list[tuple[int, int]]] = {}  # cpu -> ticks, tid
         numbers = data.side_band().task_numbers()
@@ -449,7 +396,6 @@ def _interleave(
         before: the number of samples before each record of the trace, and of all.
     """
     written, block, start = 0, np.zeros((0, 0), np.uint64), 0
-    others_written = 0
 
     def write_samples(end: int) -> None:
         nonlocal written, block, start
@@ -465,10 +411,7 @@ def _interleave(
     for moment, record in others:
         write_samples(int(before[int(np.searchsorted(ticks, np.uint64(moment), "left"))]))
         writer.write(record)
-        others_written += 1
     write_samples(int(before[-1]))
-    if not others_written and not written:  # readers take a file without any record for unfinished
-        writer.write(with_header(RecordType.FINISHED_INIT, 0, b"", NATIVE_ENDIAN))
 
 
 def _pair(first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.uint64]:
@@ -482,8 +425,8 @@ def _signed(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number
 
 
-def _clock(record: TimeConv) -> _TraceClock:
-    return _TraceClock(
+def _clock(record: TimeConv) -> TraceClock:
+    return TraceClock(
         record.time_shift,
         record.time_mult,
         record.time_zero,

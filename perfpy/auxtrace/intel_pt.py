@@ -64,6 +64,12 @@ class PacketReader:
     def __init__(self) -> None:
         self._item_size = 0  # bytes per item of the current block; 0: outside of blocks
 
+    def copy(self) -> PacketReader:
+        """Return a reader in the same block."""
+        reader = PacketReader()
+        reader._item_size = self._item_size
+        return reader
+
     def read(self, data: memoryview, offset: int) -> Packet | None:
         """Return the packet at an offset, or None if there is none, or only a part of one."""
         packet = self._decode(data, offset)

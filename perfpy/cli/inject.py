@@ -40,6 +40,9 @@ _LACKING: Final = {
 }
 
 
+_ALL_SAMPLES: Final = "ibxwpoeftaMm"  #: of --itrace without a value
+
+
 class InjectCommandOptions(InputOptions, lacks=_LACKING):
     """Options of `perfpy inject`."""
 
@@ -52,7 +55,7 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
     known_build_ids: str = option(
         "--known-build-ids", Value(default=""), "trust these build-ids: 'path id,...', or @FILE", metavar="<list or @file>"
     )
-    itrace: str | None = option("--itrace", Attached(""), "decode a hardware trace into these samples: ibfmtaM (default)", metavar="<opts>")
+    itrace: str | None = option("--itrace", Attached(""), "decode a hardware trace into these samples, such as i100us", metavar="<opts>")
     convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, drop the copies")
     symfs: str = option("--symfs", Value(default=""), "look for the recorded files below this directory", metavar="<directory>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
@@ -68,7 +71,8 @@ def run(options: InjectCommandOptions) -> None:
     if output == "-" and sys.stdout.isatty():
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     build_ids = _known_build_ids(options.known_build_ids)
-    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=options.itrace) as recording:
+    itrace = _ALL_SAMPLES if options.itrace == "" else options.itrace
+    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=itrace) as recording:
         _inject(recording, output, options, build_ids)
 
 

@@ -62,7 +62,8 @@ _LACKING: Final = {
 }
 
 
-#: Changes to the default fields by option.
+#: Changes to the default fields by option, and samples of hardware traces.
+_TRACE_SAMPLES: Final = {"call_trace": "cewp", "call_ret_trace": "crewp", "insn_trace": "i0nse"}
 _TRACE_FIELDS: Final = {
     "call_trace": "-ip,-addr,-event,-period",
     "call_ret_trace": "-ip,-addr,-event,-period,+flags",
@@ -73,9 +74,17 @@ _TRACE_FIELDS: Final = {
 class ScriptTraceOptions(CommandOptions):
     """Streams of hardware traces. Other recordings show their samples with the same fields."""
 
-    call_trace: str | None = option("--call-trace", Attached(""), "show calls (hardware traces are not decoded)")
-    call_ret_trace: str | None = option("--call-ret-trace", Attached(""), "show calls and returns (hardware traces are not decoded)")
-    insn_trace: str | None = option("--insn-trace", Attached(""), "show instructions (hardware traces are not decoded)", metavar="raw")
+    call_trace: str | None = option("--call-trace", Attached(""), "show calls of hardware traces")
+    call_ret_trace: str | None = option("--call-ret-trace", Attached(""), "show calls and returns of hardware traces")
+    insn_trace: str | None = option("--insn-trace", Attached(""), "show instructions of hardware traces", metavar="raw")
+
+    @property
+    def trace_samples(self) -> str:
+        """The samples to make of a hardware trace without --itrace."""
+        from perfpy.recording import SCRIPT_SAMPLES  # --header-only has no need of it
+
+        names = [occurrence.name for occurrence in self.in_order(*_TRACE_FIELDS)]
+        return _TRACE_SAMPLES[names[-1]] if names else SCRIPT_SAMPLES
 
     @property
     def trace_fields(self) -> list[str]:
@@ -224,7 +233,7 @@ def run(options: ScriptCommandOptions) -> int:
         verbose=options.verbose,
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
-        itrace=None if options.dumps or options.header_only or options.trace_fields else options.decoding,
+        itrace=None if options.dumps or options.header_only else options.decoding or options.trace_samples,
     ) as recording:
         return SampleListing(recording, options, fields).show()
 

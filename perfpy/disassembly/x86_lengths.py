@@ -1,4 +1,4 @@
-"""The length of an x86 instruction, and whether execution never continues after it.
+"""The length of an x86 instruction, whether execution never continues after it, and what kind of branch it is.
 
 The tables have, for each opcode, whether a ModRM byte follows and the bytes of immediate operands (opcode maps in Intel's and AMD's
 manuals).
@@ -6,6 +6,7 @@ manuals).
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 LONGEST: Final = 15
@@ -71,6 +72,66 @@ def always_elsewhere(code: bytes, *, bits: int = 64) -> bool:
     if start.table == 1:
         return start.opcode in _ALWAYS_ELSEWHERE_OF_0F and not start.encoded
     return start.table == 0 and start.opcode in _ALWAYS_ELSEWHERE | _FAR
+
+
+class BranchKind(IntEnum):
+    """What an instruction does to the flow of control; the numbers of perf's kinds (intel-pt-insn-decoder.h) are not used."""
+
+    NONE = 0
+    CONDITIONAL = 1
+    JUMP = 2
+    CALL = 3
+    INDIRECT_JUMP = 4
+    INDIRECT_CALL = 5
+    RETURN = 6
+    INTERRUPT = 7
+    INTERRUPT_RETURN = 8
+    SYSTEM_CALL = 9
+    SYSTEM_RETURN = 10
+    VM_ENTRY = 11
+
+
+_KINDS: Final = {
+    **dict.fromkeys(_ranges("70-7f,e0-e3"), BranchKind.CONDITIONAL),
+    **dict.fromkeys(_ranges("e9,eb"), BranchKind.JUMP),
+    **dict.fromkeys(_ranges("c2,c3,ca,cb"), BranchKind.RETURN),
+    **dict.fromkeys(_ranges("cc-ce"), BranchKind.INTERRUPT),
+    0xE8: BranchKind.CALL,
+    0x9A: BranchKind.INDIRECT_CALL,
+    0xEA: BranchKind.INDIRECT_JUMP,
+    0xCF: BranchKind.INTERRUPT_RETURN,
+}
+_KINDS_OF_0F: Final = {
+    **dict.fromkeys(_ranges("80-8f"), BranchKind.CONDITIONAL),
+    **dict.fromkeys(_ranges("05,34"), BranchKind.SYSTEM_CALL),
+    **dict.fromkeys(_ranges("07,35"), BranchKind.SYSTEM_RETURN),
+}
+_KINDS_OF_FF: Final = {
+    2: BranchKind.INDIRECT_CALL,
+    3: BranchKind.INDIRECT_CALL,
+    4: BranchKind.INDIRECT_JUMP,
+    5: BranchKind.INDIRECT_JUMP,
+}
+_VM_ENTRIES: Final = frozenset((0xC2, 0xC3))  # ModRM of VMLAUNCH and VMRESUME, after 0F 01
+_DIRECT: Final = frozenset((BranchKind.CONDITIONAL, BranchKind.JUMP, BranchKind.CALL))
+
+
+def branch_of(code: bytes, *, bits: int = 64) -> tuple[int, BranchKind, int]:
+    """Return the length of the first instruction (0 if it is truncated), its kind, and the displacement of a direct branch."""
+    size = length(code, bits=bits)
+    if not size:
+        return 0, BranchKind.NONE, 0
+    start = _decode_start(code, bits)
+    kind = BranchKind.NONE
+    if start.encoded:
+        return size, kind, 0
+    if start.table == 0:
+        kind = _KINDS_OF_FF.get(code[start.size] >> 3 & 7, kind) if start.opcode == 0xFF else _KINDS.get(start.opcode, kind)
+    elif start.table == 1:
+        is_vm_entry = start.opcode == 1 and code[start.size] in _VM_ENTRIES
+        kind = BranchKind.VM_ENTRY if is_vm_entry else _KINDS_OF_0F.get(start.opcode, kind)
+    displacement = int.from_bytes(code[start.size : size], "little", signed=True) if kind in _DIRECT else 0
+    return size, kind, displacement
 
 
 def _decode_start(code: bytes, bits: int) -> _Start:

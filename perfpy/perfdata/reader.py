@@ -192,10 +192,10 @@ class PerfData:
 
     def _are_read(self, infos: Iterable[RawRecord]) -> bool:
         """Whether the AUX data that these AUXTRACE_INFO records announce are shown, or become samples."""
-        from perfpy.abi.perf_records import is_spe
+        from perfpy.abi.perf_records import is_decoded
 
         records = list(infos)
-        return self._are_decoded(records) or (self.decodes_traces and any(is_spe(raw.body, self.endian) for raw in records))
+        return self._are_decoded(records) or (self.decodes_traces and any(is_decoded(raw.body, self.endian) for raw in records))
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:

@@ -1,19 +1,18 @@
-"""Tests that hardware traces are perf's: dumps packet by packet, for any bytes; samples of Arm SPE line by line."""
+"""Tests that hardware traces are perf's: dumps packet by packet, for any bytes; samples of Arm SPE and Intel PT line by line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from perfpy.perfdata.header import Feature, MemNode, MemTopology, NumaNode
-from tests.builders import traces
+from tests.builders import intel_pt, traces
 from tests.builders.arm_spe import random_packets, random_trace, spe_recording
 from tests.builders.perfdata import traced
 from tests.builders.prepared_start import PERFPY, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.versus_perf
 
@@ -67,3 +66,42 @@ def test_reports_of_arm_spe_recordings_are_perfs(seed: int, perf: str, tmp_path:
     assert b"Total weight" in same(path, perf, "mem", "report", "--stdio")
     same(path, perf, "mem", "report", "--stdio", "-s", "mem,symbol_daddr")
     assert b"Shared Data Cache Line Table" in same(path, perf, "c2c", "report", "--stdio")
+
+
+PROGRAMS = Path(__file__).parents[1] / "builders" / "traced_programs"
+BRANCH = re.compile(rb" (\d+) (?:\[\d+\])? +[\d.]+: +1 +branches:u: +([0-9a-f]+) .*=> +([0-9a-f]+) ")
+TRACES = {
+    "plain": intel_pt.Options(interrupts=0.002),
+    "cycles": intel_pt.Options(seed=2, cyc=True, slice=700, psb_bytes=600),
+    "switches by CPU": intel_pt.Options(seed=3, switches=3, piece=3000, compresses_returns=False),
+    "threads": intel_pt.Options(seed=4, per_thread=True, mtc=False),
+}
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Steps]:
+    """What each program did, instruction by instruction."""
+    folder, results = tmp_path_factory.mktemp("stepped"), {}
+    for source in sorted(PROGRAMS.iterdir()):
+        program = folder / source.stem
+        compiler = "g++" if source.suffix == ".cpp" else "gcc"
+        subprocess.run([compiler, "-O1", "-g", "-pthread", "-o", program, source], check=True)
+        results[source.stem] = intel_pt.single_step(folder, [str(program)])
+    return results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TRACES)
+@pytest.mark.parametrize("program", [source.stem for source in sorted(PROGRAMS.iterdir())])
+def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
+    """C and C++, exceptions, signals, threads, fork and exec: branches are those that ran, and samples are perf's line by line."""
+    path = tmp_path / "perf.data"
+    data, truth = intel_pt.pt_recording(stepped[program], TRACES[kind])
+    path.write_bytes(data)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for tid, source, target in BRANCH.findall(same(path, perf, "script", "--itrace=be", "--ns")):
+        found.setdefault(int(tid), []).append((int(source, 16), int(target, 16)))
+    assert found == {tid: branches for tid, branches in truth.items() if branches}
+    for letters in ("i500ie", "cri3us", "i20t"):
+        same(path, perf, "script", f"--itrace={letters}", "--ns")
+    same(path, perf, "script")

@@ -48,7 +48,7 @@ class HardwareTraceOptions(CommandOptions):
     itrace: str = option(
         "--itrace",
         Attached("", default="", negated="none"),
-        "decode a hardware trace into these samples: ibfmtaM (default)",
+        "decode a hardware trace into these samples, such as i100us",
         metavar="<opts>",
     )
 

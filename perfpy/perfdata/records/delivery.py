@@ -649,11 +649,11 @@ class SideBand:
 
     def __iter__(self) -> Iterator[SideRecord]:
         for raw in self.raw():
-            record = self._decode(raw)
+            record = self.decode(raw)
             if record is not None:
                 yield SideRecord(record, raw.key, raw.offset)
 
-    def _decode(self, raw: RawRecord) -> Any:
+    def decode(self, raw: RawRecord) -> Any:
         """Decode a record; return None, with a warning, if it is damaged."""
         table = self._table
         try:
@@ -676,7 +676,7 @@ class SideBand:
         too_short = raw.too_short
         if too_short.any():
             for damaged in RawRecords(rows[too_short], records.bodies):
-                self._decode(damaged)  # which warns
+                self.decode(damaged)  # which warns
             rows, raw = rows[~too_short], raw.rows(~too_short)
         return decode_tasks(raw, rows["key"], self._table.endian)
 

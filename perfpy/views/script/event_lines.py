@@ -17,7 +17,7 @@ from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
 from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
-from perfpy.views.script.fields import has_callchain
+from perfpy.views.script.fields import SYNTH_TYPE, has_callchain
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _COLUMNS: Final = {
     "comm": ("tid",), "trace": ("raw",), "sym": (), "event": (), "ip": ("ip", "pid", "cpumode", "callchain"),
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
-    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "tod": ("time",), "metric": ("period",),
+    "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "synth": ("raw",), "tod": ("time",), "metric": ("period",),
     "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
     **dict.fromkeys(OF_SAMPLE, ("ip", "pid", "cpumode")), **dict.fromkeys(OF_BRANCHES, ("branch_stack", "ip", "pid", "cpumode")),
     "brcntr": ("branch_counters",),
@@ -56,6 +56,8 @@ def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
         needed.add("branch_stack")
     for name in fields:
         needed.update(_COLUMNS.get(name, (name,)))
+    if is_branch_trace(event) and event.attr.sample_type & SampleType.ADDR:
+        needed.update(_COLUMNS["addr"])
     return needed
 
 
@@ -183,6 +185,8 @@ class EventLines:
         pieces: list[Piece] = []
         if "trace" in fields and self._trace is not None:
             pieces.append(self._trace_piece(columns, self._trace))
+        if "synth" in fields and self._event.attr.type == SYNTH_TYPE:
+            pieces.append([field_text.synthesized_text(self._event.attr.config, raw) for raw in _raw_bytes(columns)])
         if "addr" in fields:
             pieces.append(self._address(batch))
         if "data_src" in fields:

@@ -250,6 +250,49 @@ def branch_type_text(kind: int, new: int) -> str:
     return _BRANCH_TYPES[kind]
 
 
+_SYNTHESIZED_WIDTH: Final = 34
+_SIZES_OF_SYNTHESIZED: Final = {0: 12, 1: 12, 2: 12, 3: 4, 4: 12, 5: 12, 6: 12}  #: event of a trace -> bytes of its raw data
+
+
+def synthesized_text(number: int, raw: bytes) -> bytes:
+    """Return the synth field: what an event of a hardware trace says (struct perf_synth_intel_* in perf's event.h), "" if it is cut off.
+
+    number: of the event, config of PERF_TYPE_SYNTH.
+    """
+    if len(raw) < _SIZES_OF_SYNTHESIZED.get(number, len(raw) + 1):
+        return b""
+    flags = int.from_bytes(raw[:4], "little")
+    payload = int.from_bytes(raw[4:12], "little")
+    if number == 0:
+        text = f" IP: {flags & 1} payload: {_hexadecimal(payload)} {_printable(raw[4:12])} "
+    elif number == 1:
+        text = f" hints: {_hexadecimal(payload & 0xFF)} extensions: {_hexadecimal(payload >> 32 & 3)} "
+    elif number == 2:
+        text = f" hw: {payload >> 7 & 1} cstate: {payload >> 12 & 15} sub-cstate: {payload >> 8 & 15} "
+    elif number == 3:
+        text = f" IP: {flags & 1} "
+    elif number == 4:
+        text = f" deepest cstate: {payload & 15} last cstate: {payload >> 4 & 15} wake reason: {_hexadecimal(payload >> 8 & 15)} "
+    elif number == 5:
+        ratio, most = flags & 0xFF, flags >> 16 & 0xFF
+        text = f" cbr: {ratio:2} freq: {((payload & 0xFFFFFFFF) + 500) // 1000:4} MHz "
+        text += f"({(5 + 1000 * ratio // most) // 10:3}%) " if most else ""
+    else:
+        text = f" psb offs: {_hexadecimal(payload)}"
+    return text.ljust(_SYNTHESIZED_WIDTH).encode()
+
+
+def _hexadecimal(number: int) -> str:
+    """Return a number as C's %#x prints it."""
+    return f"{number:#x}" if number else "0"
+
+
+def _printable(raw: bytes) -> str:
+    """Return the characters of a payload that has nothing else but zeros after them, "" for other payloads."""
+    text = raw.rstrip(b"\0")
+    return text.decode("ascii") if all(0x20 <= byte < 0x7F for byte in text) else ""
+
+
 def bpf_output_text(raw: bytes) -> bytes:
     """Return the data of a bpf-output event, 8 bytes on each line, and as a string if it is one."""
     lines = [b"\n"]

@@ -25,7 +25,7 @@ FIELDS: Final = (
 
 SYNTH: Final = 6
 OTHER: Final = 7
-_SYNTH_TYPE: Final = 0x80000000  # PERF_TYPE_SYNTH
+SYNTH_TYPE: Final = 0x80000000  # PERF_TYPE_SYNTH
 _COMMON: Final = ("comm", "tid", "cpu", "time", "event")
 _ADDRESS: Final = ("ip", "sym", "symoff", "dso")
 _RAW_ONLY: Final = ("addr", "data_src", "weight", "phys_addr", "data_page_size", "code_page_size", "ins_lat", "retire_lat")
@@ -94,7 +94,7 @@ class FieldSet:
 
 def kind_of(event: FileEvent) -> int:
     """Return the kind of an event, an index into the field sets."""
-    if event.attr.type == _SYNTH_TYPE:
+    if event.attr.type == SYNTH_TYPE:
         return SYNTH
     return event.attr.type if event.attr.type <= PerfType.BREAKPOINT else OTHER
 

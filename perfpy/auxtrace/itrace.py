@@ -1,0 +1,114 @@
+"""What to make of a hardware trace (--itrace), and the clock of its times.
+
+The letters are those of perf's itrace.txt.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+#: kinds of samples that other hardware than a tracer may have, too
+MEMORY_LETTERS: Final = frozenset("fmtaM")
+_DIGITS: Final = 20  # of the largest period
+_MASK_64: Final = (1 << 64) - 1
+_UNITS: Final = {"i": 0, "t": 0, "ns": 1, "us": 1000, "ms": 1_000_000}  # nanoseconds, 0: no time
+DEFAULT_PERIOD: Final = 100_000
+_DEFAULT_LETTERS: Final = "ibxwpoeftaMm"
+
+
+class Itrace(NamedTuple):
+    """The samples to make of a hardware trace (perf's itrace.txt).
+
+    Attributes:
+        letters: of the kinds of samples.
+        period: instructions or other units from sample to sample.
+        unit: of the period: i, t, ns, us or ms.
+        errors_left_out: letters of the errors that are not reported: o, overflows; l, lost data.
+        skipped: how many samples to leave out at first.
+        is_default: whether the user has not chosen.
+    """
+
+    letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
+    period: int = DEFAULT_PERIOD
+    unit: str = "ns"
+    errors_left_out: str = ""
+    skipped: int = 0
+    is_default: bool = False
+
+    @property
+    def nanoseconds(self) -> int:
+        """The period, if its unit is one of time."""
+        return self.period * _UNITS[self.unit]
+
+
+def parse_itrace(text: str) -> Itrace:
+    """Parse the value of --itrace; "" for the default.
+
+    Raises UsageError.
+
+    >>> sorted(parse_itrace("i10im").letters), parse_itrace("i10im").period
+    (['i', 'm'], 10)
+    """
+    if not text:
+        return Itrace(is_default=True)
+    letters: set[str] = set()
+    period, unit, position, left_out, skipped = DEFAULT_PERIOD, "ns", 0, "", 0
+    while position < len(text):
+        letter = text[position]
+        position += 1
+        if letter in " ,":
+            continue
+        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
+            raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
+        letters.add(letter)
+        found = re.compile(r"(?:\s*[+-]\s*[a-z]|\s)*" if letter in "ed" else r"[0-9]*").match(text, position)
+        end = found.end() if found else position
+        if letter in "iy" and end > position:
+            period = min(int(text[position:end][:_DIGITS]), _MASK_64)
+            unit = next((name for name in ("ns", "us", "ms", "i", "t") if text.startswith(name, end)), "ns")
+            if not text.startswith(unit, end) and end < len(text):
+                raise UsageError(f"--itrace={text}: the period needs a unit: i, t, ns, us or ms")
+            end += len(unit)
+        if letter == "e":
+            left_out = "".join(re.findall(r"-\s*([a-z])", text[position:end]))
+        elif letter == "s" and end > position:
+            skipped = int(text[position:end][:_DIGITS])
+        position = end
+    return Itrace(frozenset(letters), period, unit, left_out, skipped)
+
+
+class TraceClock(NamedTuple):
+    """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
+
+    shift: int = 0
+    mult: int = 0
+    zero: int = 0
+    cycles: int = 0
+    mask: int = 0
+    is_short: bool = False
+
+    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return times on the clock of the other records."""
+        if self.is_short:
+            base = np.uint64(self.cycles)
+            ticks = base + ((ticks - base) & np.uint64(self.mask))
+        shift, mult = np.uint64(self.shift & 63), np.uint64(self.mult)
+        rest = ticks & np.uint64((1 << (self.shift & 63)) - 1)
+        return np.uint64(self.zero) + (ticks >> shift) * mult + (rest * mult >> shift)
+
+    def ticks(self, time: int) -> int:
+        """Return the ticks at a time in nanoseconds; 0 without a conversion."""
+        if not self.mult:
+            return 0
+        whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
+        shift = self.shift & 63
+        return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64

@@ -1,0 +1,263 @@
+"""The code that a trace ran through: the mappings of processes as the side-band tells them, and blocks of instructions in their files.
+
+A block is a run of instructions up to the first branch. Blocks are decoded once for each file and kept by address.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, copies_parent
+from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    #: (name, build-id) -> the bytes of the mapped file, None if it is missing
+    FindFile = Callable[[str, str], bytes | memoryview | None]
+
+
+_MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
+_ERRORS_OF_FILE: Final = 2  # perf reports a file that it cannot read twice
+
+#: bits of a branch's flags (PERF_IP_FLAG_* in perf's event.h)
+BRANCH, CALL, RETURN, CONDITIONAL, SYSCALL, ASYNC, INTERRUPT, TX_ABORT, TRACE_BEGIN, TRACE_END, IN_TX, VM_ENTRY = (
+    1 << bit for bit in range(12)
+)
+_FLAGS: Final = {
+    BranchKind.NONE: 0,
+    BranchKind.CALL: BRANCH | CALL,
+    BranchKind.INDIRECT_CALL: BRANCH | CALL,
+    BranchKind.RETURN: BRANCH | RETURN,
+    BranchKind.CONDITIONAL: BRANCH | CONDITIONAL,
+    BranchKind.JUMP: BRANCH,
+    BranchKind.INDIRECT_JUMP: BRANCH,
+    BranchKind.INTERRUPT_RETURN: BRANCH | RETURN | INTERRUPT,
+    BranchKind.INTERRUPT: BRANCH | CALL | INTERRUPT,
+    BranchKind.SYSTEM_CALL: BRANCH | CALL | SYSCALL,
+    BranchKind.SYSTEM_RETURN: BRANCH | RETURN | SYSCALL,
+    BranchKind.VM_ENTRY: BRANCH | VM_ENTRY,
+}
+
+#: how a block ends
+CONDITIONAL_END, DIRECT_END, INDIRECT_END, RETURN_END, NO_CODE, MISSING_FILE = range(6)
+_CALLS: Final = (BranchKind.CALL, BranchKind.INDIRECT_CALL)
+
+
+class Edges:
+    """Numbers of distinct branches: where from, where to, flags and the length of the instruction."""
+
+    def __init__(self) -> None:
+        self.columns: list[tuple[int, int, int, int]] = []
+        self._numbers: dict[tuple[int, int, int, int], int] = {}
+
+    def number(self, source: int, target: int, flags: int, length: int) -> int:
+        """Return the number of a branch."""
+        key = source, target, flags, length
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.columns)
+            self.columns.append(key)
+        return number
+
+
+class CodeBlock:
+    """Consecutive instructions.
+
+    Attributes:
+        count: instructions, with the branch.
+        last: the address of the branch, or of what is no code.
+        end: how the block ends.
+        target, after: addresses of the branch's direct target and of the next instruction.
+        pushes: whether the branch is a call that returns.
+        flags, length: of the branch.
+        edge: the number of the direct branch, -1 if it is indirect.
+        targets: numbers of indirect branches by target.
+        starts: the address of each instruction.
+    """
+
+    __slots__ = ("after", "count", "edge", "end", "flags", "last", "length", "pushes", "starts", "target", "targets")
+
+    def __init__(self, base: int, shape: _BlockShape, edges: Edges) -> None:
+        self.count = len(shape.starts)
+        self.starts = shape.starts
+        self.end = shape.end
+        self.last = base + shape.last
+        self.length = shape.length
+        self.after = self.last + shape.length
+        self.flags = shape.flags
+        self.target = (self.after + shape.displacement) & _MASK
+        self.pushes = shape.is_call and not (shape.end == DIRECT_END and not shape.displacement)
+        self.edge = edges.number(self.last, self.target, shape.flags, shape.length) if shape.end <= DIRECT_END else -1
+        self.targets: dict[int, int] = {}
+        self.starts = [base + start for start in shape.starts]
+
+
+class _BlockShape(NamedTuple):
+    """A block in a file: offsets of instructions and of the branch, and what the branch is."""
+
+    starts: list[int]
+    last: int
+    end: int
+    length: int = 0
+    displacement: int = 0
+    flags: int = 0
+    is_call: bool = False
+
+
+_MASK: Final = (1 << 64) - 1
+_ENDS: Final = {
+    BranchKind.CONDITIONAL: CONDITIONAL_END,
+    BranchKind.JUMP: DIRECT_END,
+    BranchKind.CALL: DIRECT_END,
+    BranchKind.RETURN: RETURN_END,
+}
+
+
+class _CodeFile:
+    """The code of a mapped file."""
+
+    def __init__(self, content: bytes | memoryview | None) -> None:
+        self._content = content
+        self._shapes: dict[tuple[int, int], _BlockShape] = {}
+        self._instructions: dict[int, tuple[int, BranchKind, int]] = {}
+        self.reads = 0
+
+    def shape(self, offset: int, limit: int) -> _BlockShape:
+        """Return the block that begins at an offset; limit: the end of the mapping in the file."""
+        known = self._shapes.get((offset, limit))
+        if known is not None:
+            return known
+        content, position = self._content, offset
+        starts: list[int] = []
+        if content is None:
+            self.reads += 1
+            return _BlockShape([], offset, NO_CODE if self.reads <= _ERRORS_OF_FILE else MISSING_FILE)
+        instructions, limit_here = self._instructions, min(limit, len(content))
+        while position < limit_here and len(starts) < _MOST_INSTRUCTIONS:
+            instruction = instructions.get(position)
+            if instruction is None:
+                instruction = instructions[position] = branch_of(bytes(content[position : position + LONGEST]))
+            length, kind, displacement = instruction
+            if not length:
+                break
+            starts.append(position)
+            if kind:
+                end = _ENDS.get(kind, INDIRECT_END)
+                shape = _BlockShape(starts, position, end, length, displacement, _FLAGS[kind], kind in _CALLS)
+                self._shapes[offset, limit] = shape
+                return shape
+            position += length
+        return _BlockShape(starts, position, NO_CODE)
+
+
+class _Mapping(NamedTuple):
+    start: int
+    end: int
+    offset: int
+    file: _CodeFile
+
+
+class AddressSpace:
+    """The mappings of a process, and the blocks of its code by address."""
+
+    def __init__(self, edges: Edges, mappings: list[_Mapping] | None = None) -> None:
+        self._edges = edges
+        self._mappings = list(mappings or ())
+        self._starts = [mapping.start for mapping in self._mappings]
+        self.blocks: dict[int, CodeBlock] = {}
+
+    def copy(self) -> AddressSpace:
+        """Return the address space of a forked process."""
+        return AddressSpace(self._edges, self._mappings)
+
+    def map(self, start: int, end: int, offset: int, file: _CodeFile) -> None:
+        """Map a file in place of what is there."""
+        kept = []
+        for mapping in self._mappings:
+            if mapping.end <= start or mapping.start >= end:
+                kept.append(mapping)
+                continue
+            if mapping.start < start:
+                kept.append(mapping._replace(end=start))
+            if mapping.end > end:
+                kept.append(mapping._replace(start=end, offset=mapping.offset + end - mapping.start))
+        kept.append(_Mapping(start, end, offset, file))
+        self._mappings = sorted(kept, key=lambda mapping: mapping.start)
+        self._starts = [mapping.start for mapping in self._mappings]
+        self.blocks.clear()
+
+    def block(self, address: int) -> CodeBlock:
+        """Return the block at an address."""
+        block = self.blocks.get(address)
+        if block is not None:
+            return block
+        found = bisect_right(self._starts, address) - 1
+        if found < 0 or address >= self._mappings[found].end:
+            return CodeBlock(address, _BlockShape([], 0, NO_CODE), self._edges)
+        mapping = self._mappings[found]
+        base = mapping.start - mapping.offset
+        shape = mapping.file.shape(address - base, mapping.end - base)
+        block = CodeBlock(base, shape, self._edges)
+        if shape.end == NO_CODE and shape.last >= mapping.end - base:  # goes on in the next mapping
+            rest = self.block(base + shape.last) if shape.starts else block
+            if rest.count:
+                block = _joined(block, rest)
+        if block.end < NO_CODE:
+            self.blocks[address] = block
+        return block
+
+
+def _joined(first: CodeBlock, rest: CodeBlock) -> CodeBlock:
+    """Return two blocks as one: the first is not ended by a branch."""
+    block = object.__new__(CodeBlock)
+    for name in CodeBlock.__slots__:
+        setattr(block, name, getattr(rest, name))
+    block.starts = first.starts + rest.starts
+    block.count = len(block.starts)
+    return block
+
+
+class CodeOfProcesses:
+    """The address spaces and threads of a recording, as of the side-band records applied so far."""
+
+    def __init__(self, find_file: FindFile, build_ids: dict[str, str]) -> None:
+        self.edges = Edges()
+        self._find_file = find_file
+        self._build_ids = build_ids
+        self._files: dict[tuple[str, str], _CodeFile] = {}
+        self._spaces: dict[int, AddressSpace] = {}
+        self.pid_of: dict[int, int] = {0: 0}
+        self._nothing = AddressSpace(self.edges)
+
+    def space(self, pid: int) -> AddressSpace:
+        """Return the address space of a process."""
+        return self._spaces.get(pid, self._nothing)
+
+    def apply(self, record: object) -> None:
+        """Apply a side-band record."""
+        if isinstance(record, (Mmap, Mmap2)):
+            is_code = not isinstance(record, Mmap2) or record.prot & _EXECUTABLE
+            self.pid_of.setdefault(record.tid, record.pid)
+            if is_code and record.misc & _CPU_MODE == _USER:
+                space = self._spaces.setdefault(record.pid, AddressSpace(self.edges))
+                file = self._file(record.filename, getattr(record, "build_id", b"").hex())
+                space.map(record.addr, record.addr + record.len, record.pgoff, file)
+        elif isinstance(record, Comm):
+            self.pid_of.setdefault(record.tid, record.pid)
+        elif isinstance(record, Fork):
+            self.pid_of[record.tid] = record.pid
+            if copies_parent(record.pid, record.ppid, record.misc) and record.ppid in self._spaces:
+                self._spaces[record.pid] = self._spaces[record.ppid].copy()
+
+    def _file(self, name: str, build_id: str) -> _CodeFile:
+        key = name, build_id or self._build_ids.get(name, "")
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = _CodeFile(self._find_file(*key))
+        return file
+
+
+_EXECUTABLE: Final = 4
+_CPU_MODE, _USER = 7, 2

@@ -1,0 +1,448 @@
+"""Turn the Intel PT traces of a recording into samples among its other records, as perf 6.12 delivers them.
+
+The traces of CPUs or threads are decoded side by side, each up to the time of the next record, because records tell which thread runs and
+what it has mapped.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
+from perfpy.abi.perf_records import AuxtraceError, encode
+from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
+from perfpy.abi.sample_encoding import encode_sample
+from perfpy.auxtrace.pt_clock import PtParameters
+from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses
+from perfpy.auxtrace.pt_flow import ERRORS, LOST, OVERFLOW, Period, PtFlow, TracePiece
+from perfpy.errors import PerfError
+from perfpy.perfdata.events import default_name
+from perfpy.perfdata.writer import WrittenEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfpy.auxtrace.aux_pieces import AuxPiece, AuxPieces
+    from perfpy.auxtrace.itrace import Itrace, TraceClock
+    from perfpy.auxtrace.pt_code import FindFile
+    from perfpy.auxtrace.pt_flow import PtEvent
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.writer import FileWriter
+
+
+#: the words of AUXTRACE_INFO
+_TYPE, _SHIFT, _MULT, _ZERO, _HAS_ZERO, _TSC, _NO_COMPRESSION, _SWITCHES, _IS_SNAPSHOT, _PER_CPU = range(10)
+_MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO = range(10, 16)
+_BRANCH_BIT: Final = 0x2000
+_POWER_BIT: Final = 1 << 4
+_KERNEL: Final = 1 << 63
+_MASK_64: Final = (1 << 64) - 1
+_NOBODY: Final = -1
+_LAST: Final = 1 << 64
+_ID_AFTER: Final = 1_000_000_000  # perf's ids of the new events begin as much above that of the tracer's event
+_SYNTH: Final = 0x80000000  # PERF_TYPE_SYNTH
+_INSTRUCTIONS, _BRANCHES = 1, 4  # of PERF_TYPE_HARDWARE
+_SAME: Final = ("exclude_user", "exclude_kernel", "exclude_hv", "exclude_host", "exclude_guest", "sample_id_all", "read_format")
+#: what samples of the trace have of the tracer's fields (PERF_SAMPLE_MASK in perf's event.h)
+_KEPT: Final = (
+    *(SampleType.IP, SampleType.TID, SampleType.TIME, SampleType.ADDR, SampleType.ID, SampleType.STREAM_ID, SampleType.CPU),
+    *(SampleType.PERIOD, SampleType.IDENTIFIER),
+)
+#: kinds of events: name, letter, config of PERF_TYPE_SYNTH, and the layout of raw data
+_RAW: Final = {
+    "ptwrite": ("w", 0),
+    "cbr": ("p", 5),
+    "psb": ("p", 6),
+    "mwait": ("p", 1),
+    "pwre": ("p", 2),
+    "exstop": ("p", 3),
+    "pwrx": ("p", 4),
+}
+_OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
+_MOST_BYTES: Final = 16 << 30  # of samples
+_AT_ONCE: Final = 1 << 20  # branches encoded at once
+_LETTERS: Final = frozenset("ibcrxwpoesZTftaMm")  # those of other tracers are ignored, as perf ignores them
+
+
+class _PtQueue:
+    """One trace: its CPU (-1: none), thread and decoder."""
+
+    def __init__(self, number: int, cpu: int, tid: int, flow: PtFlow) -> None:
+        self.number, self.cpu, self.tid, self.flow = number, cpu, tid, flow
+        self.is_ready = False
+
+
+class PtSamples:
+    """The samples of a recording's Intel PT traces.
+
+    Attributes:
+        events: the new events, in perf's order.
+        names: of these.
+    """
+
+    def __init__(self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, find_file: FindFile) -> None:
+        self._data, self._aux, self._itrace = data, aux, itrace
+        if missing := "".join(sorted(itrace.letters - _LETTERS)):
+            data.warnings.append(f"--itrace: {missing} of Intel PT is left out; perf script --itrace={missing} decodes it")
+        words = next(info.priv for info in aux.infos if info.type == 1)
+        self._words = tuple(words) + (0,) * (_TURBO_RATIO + 1 - len(words))
+        self._tracer = next((event for event in data.events if event.attr.type == self._words[_TYPE]), None)
+        self._has_times = self._knows_times() and "Z" not in itrace.letters
+        self._clock = clock if self._has_times else clock._replace(mult=clock.mult or 1)
+        self._is_per_cpu = bool(self._words[_PER_CPU])
+        self._parameters = self._read_parameters()
+        build_ids = {entry.filename: entry.build_id.hex() for entry in data.features.get("build_id", ())}
+        self._processes = CodeOfProcesses(find_file, build_ids)
+        self._threads: dict[int, int] = {}  # CPU -> thread
+        self._filter = self._branch_filter()
+        self._skipped = 0
+        self._written = 0
+        self._choose_events()
+        self._queues = self._make_queues()
+        self._running: list[_PtQueue] = []
+
+    @staticmethod
+    def clock_words(data: PerfData, aux: AuxPieces) -> tuple[int, int, int]:
+        """Return time_shift, time_mult and time_zero of the trace's ticks."""
+        words = next(info.priv for info in aux.infos if info.type == 1)
+        if len(words) <= _PER_CPU:
+            raise PerfError(f"{data.path}: the description of the Intel PT trace (AUXTRACE_INFO) is truncated")
+        return words[_SHIFT] & 63, words[_MULT] & 0xFFFFFFFF, words[_ZERO]
+
+    def _knows_times(self) -> bool:
+        words = self._words
+        if not words[_TSC] or not words[_HAS_ZERO] or self._tracer is None:
+            return False
+        return self._data.has(SampleType.TIME) and bool(self._tracer.attr.config & words[_TSC])
+
+    def _read_parameters(self) -> PtParameters:
+        words, config = self._words, self._tracer.attr.config if self._tracer else 0
+        frequency = words[_MTC_FREQUENCY]
+        period = (config & frequency) // (frequency & -frequency) if frequency else 0
+        mult, shift = words[_MULT] & 0xFFFFFFFF or 1, words[_SHIFT] & 63
+        hertz = (10**9 // mult << shift) + ((10**9 % mult << shift) // mult)
+        ratio = words[_TURBO_RATIO] or (hertz + 50_000_000) // 100_000_000
+        return PtParameters(
+            returns_are_compressed=not words[_NO_COMPRESSION] or not config & words[_NO_COMPRESSION],
+            has_branches=not (config & 1 and not config & _BRANCH_BIT),
+            has_times=self._has_times,
+            mtc_period=min(period, 15),
+            crystal=(words[_CRYSTAL_TICKS] & 0xFFFFFFFF, words[_CRYSTAL] & 0xFFFFFFFF),
+            turbo_ratio=ratio & 0xFFFFFFFF,
+            thousands_of_hertz=hertz // ratio // 1000 if ratio else 0,
+        )
+
+    def _branch_filter(self) -> int:
+        letters = self._itrace.letters
+        return (CALL | ASYNC | TRACE_END if "c" in letters else 0) | (RETURN | TRACE_BEGIN if "r" in letters else 0)
+
+    # -- the new events --------------------------------------------------------------
+
+    def _choose_events(self) -> None:
+        """Make the attrs of the new events."""
+        self.events: list[WrittenEvent] = []
+        self.names: list[str] = []
+        self._attrs: dict[str, tuple[EventAttr, int]] = {}
+        tracer, letters = self._tracer, self._itrace.letters - ({"b"} if self._itrace.is_default else set())
+        if tracer is None or not tracer.ids:
+            return
+        fields = sum(int(field) for field in _KEPT if tracer.attr.sample_type & field)
+        fields = fields & ~int(SampleType.TIME | SampleType.ADDR) | int(SampleType.IP | SampleType.TID | SampleType.PERIOD)
+        fields |= int(SampleType.TIME) if self._has_times else 0
+        if not self._is_per_cpu:
+            fields &= ~int(SampleType.CPU)
+        attr = EventAttr(type=0, sample_type=fields, **{name: getattr(tracer.attr, name) for name in _SAME})
+        if letters & set("bcr"):
+            self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
+        if "i" in letters:
+            self._add("instructions", attr.copy(config=_INSTRUCTIONS, sample_period=self._period_of_attr()))
+        attr = attr.copy(sample_period=1, sample_type=fields & ~int(SampleType.PERIOD))
+        if "x" in letters:
+            self._add("transactions", attr.copy(config=_INSTRUCTIONS), "transactions")
+        attr = attr.copy(type=_SYNTH, sample_type=attr.sample_type | int(SampleType.RAW))
+        for name, (letter, config) in _RAW.items():
+            if letter in letters and (name not in _OF_POWER or tracer.attr.config & _POWER_BIT):
+                self._add(name, attr.copy(config=config), name)
+
+    def _add(self, kind: str, attr: EventAttr, name: str = "") -> None:
+        assert self._tracer is not None
+        ident = ((self._tracer.ids[0] + _ID_AFTER) & _MASK_64 or 1) + len(self.events)
+        self.events.append(WrittenEvent(attr, (ident,)))
+        self.names.append(name or default_name(attr))
+        self._attrs[kind] = attr, ident
+
+    def _period_of_attr(self) -> int:
+        itrace = self._itrace
+        return itrace.period if itrace.unit in ("i", "t") else self._ticks_in(itrace.nanoseconds)
+
+    def _ticks_in(self, nanoseconds: int) -> int:
+        mult, shift = self._words[_MULT] & 0xFFFFFFFF or 1, self._words[_SHIFT] & 63
+        whole, rest = divmod(nanoseconds, mult)
+        return (whole << shift) + (rest << shift) // mult
+
+    def _period(self) -> Period:
+        if "i" not in self._itrace.letters:
+            return Period()
+        count = self._period_of_attr()
+        return Period(count or 1, is_ticks=self._itrace.unit != "i" and bool(count))
+
+    # -- the traces --------------------------------------------------------------------
+
+    def _make_queues(self) -> list[_PtQueue]:
+        pieces: dict[int, list[AuxPiece]] = {}
+        for piece in self._aux.pieces:
+            pieces.setdefault(piece.record.idx, []).append(piece)
+        queues = []
+        for number in sorted(pieces):
+            record = pieces[number][0].record
+            tid, cpu = _signed(record.tid), _signed(record.cpu)
+            flow = PtFlow(
+                self._trace_pieces(pieces[number]), self._parameters, self._processes.edges, self._processes.space(tid), self._period()
+            )
+            queues.append(_PtQueue(number, cpu, tid, flow))
+        return queues
+
+    def _trace_pieces(self, pieces: Sequence[AuxPiece]) -> Iterator[TracePiece]:
+        for number, piece in enumerate(pieces):
+            data = self._aux.read(piece.offset, piece.size)
+            yield TracePiece(data, piece.record.reference if self._has_times else 0, bool(number) and not self._words[_IS_SNAPSHOT])
+
+    def write(self, others: Iterator[tuple[int, bytes, object]], writer: FileWriter) -> None:
+        """Write the recording's own records (time in nanoseconds, bytes, the record if it is no sample) and the samples."""
+        for time, raw, record in others:
+            if self._has_times:
+                if time and time != _MASK_64:
+                    self._begin()
+                    self._deliver(self._clock.ticks(time), writer)
+            elif isinstance(record, Exit):
+                self._deliver_all(writer, record.tid)
+            if isinstance(record, Aux) and record.flags & 1 and "e" in self._itrace.letters and not self._leaves_out(LOST):
+                self._write_lost(record, writer)
+            self._apply(record)
+            writer.write(raw)
+        self._begin()
+        if self._has_times:
+            self._deliver(_LAST, writer)
+        else:
+            self._deliver_all(writer, _NOBODY)
+
+    def _begin(self) -> None:
+        """Decode each trace up to its first time."""
+        for queue in self._queues:
+            if not queue.is_ready and self._has_times:
+                queue.is_ready = True
+                self._set_thread(queue)
+                flow = queue.flow
+                while not flow.ended and not flow.stamp:
+                    flow.run(1)
+                flow.take(*flow.boundary)
+                flow.events = [event for event in flow.events if event.kind != "error"]
+                if flow.stamp:
+                    self._running.insert(0, queue)
+
+    def _deliver(self, until: int, writer: FileWriter) -> None:
+        """Write the samples before a time, in ticks, in order over all traces."""
+        running = self._running
+        while running:
+            queue = min(running, key=_time_of)
+            if queue.flow.stamp >= until:
+                return
+            limit = min((other.flow.stamp + 1 for other in running if other is not queue), default=until)
+            self._run(queue, min(limit, until), writer)
+            running.remove(queue)
+            if not queue.flow.ended:
+                running.insert(0, queue)  # at the same time perf goes on with the one that it left last
+
+    def _deliver_all(self, writer: FileWriter, tid: int) -> None:
+        """Write all samples of a thread's trace, or of all."""
+        for queue in self._queues:
+            if tid in (_NOBODY, queue.tid) and not queue.flow.ended:
+                self._run(queue, _LAST, writer)
+
+    def _run(self, queue: _PtQueue, until: int, writer: FileWriter) -> None:
+        pid, tid = self._set_thread(queue)
+        flow = queue.flow
+        while True:
+            flow.run(until)
+            end = (len(flow.branches), len(flow.events)) if flow.ended else flow.boundary
+            self._write_samples(queue, pid, tid, *end, writer)
+            if flow.ended or flow.stamp >= until:
+                return
+
+    def _set_thread(self, queue: _PtQueue) -> tuple[int, int]:
+        """Let a trace go on in the thread that runs now; return its process and thread."""
+        tid = queue.tid if queue.tid != _NOBODY and self._words[_SWITCHES] == 0 else self._threads.get(queue.cpu, _NOBODY)
+        pid = self._processes.pid_of.get(tid, _NOBODY)
+        queue.flow.space = self._processes.space(pid)
+        return pid, tid
+
+    def _apply(self, record: object) -> None:
+        """Apply a record: what is mapped, which thread runs."""
+        self._processes.apply(record)
+        stamp = getattr(record, "sample_id", None)
+        if stamp is None or stamp.cpu is None:
+            return
+        if isinstance(record, ItraceStart):
+            if self._is_per_cpu:
+                self._threads[stamp.cpu] = _signed(record.tid)
+        elif isinstance(record, (Switch, SwitchCpuWide)):
+            is_out = bool(record.misc & MISC_SWITCH_OUT)
+            if self._words[_SWITCHES] == 3:
+                if not is_out:
+                    self._threads[stamp.cpu] = _signed(stamp.tid)
+                elif isinstance(record, SwitchCpuWide):
+                    self._threads[stamp.cpu] = _signed(record.next_prev_tid)
+                    self._processes.pid_of.setdefault(_signed(record.next_prev_tid), _signed(record.next_prev_pid))
+            elif not is_out:
+                self._threads[stamp.cpu] = _signed(stamp.tid)
+                self._processes.pid_of.setdefault(_signed(stamp.tid), _signed(stamp.pid))
+
+    # -- samples -------------------------------------------------------------------------
+
+    def _write_samples(self, queue: _PtQueue, pid: int, tid: int, end: int, count: int, writer: FileWriter) -> None:
+        """Write the samples of the first `end` branches of a trace and the first `count` other events, and forget these."""
+        flow = queue.flow
+        events = flow.events[:count]
+        if not end and not events:
+            return
+        blocks = self._branch_blocks(queue, pid, tid, end)
+        position = 0
+        for event in events:
+            if event.kind != "error" and event.kind not in self._attrs:
+                continue
+            raw = self._event_bytes(queue, pid, tid, event)
+            if not raw:
+                continue
+            if blocks is not None:
+                self._write_rows(blocks, position, event.position, writer)
+            position = event.position
+            writer.write(raw)
+        if blocks is not None:
+            self._write_rows(blocks, position, end, writer)
+        flow.take(end, count)
+
+    def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: FileWriter) -> None:
+        rows, before = blocks
+        part = rows[before[first] : before[last]]
+        if len(part):
+            self._count_bytes(part.nbytes)
+            writer.write(part.data.cast("B"))
+
+    def _count_bytes(self, size: int) -> None:
+        self._written += size
+        if self._written > _MOST_BYTES:
+            raise PerfError(
+                f"{self._data.path}: the samples of the trace need more than {_MOST_BYTES >> 30} GB; choose fewer, such as --itrace=i1ms"
+            )
+
+    def _branch_blocks(self, queue: _PtQueue, pid: int, tid: int, end: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]] | None:
+        """Return samples of branches as words, a row each, and their number before each branch."""
+        if "branches" not in self._attrs:
+            return None
+        attr, ident = self._attrs["branches"]
+        flow = queue.flow
+        numbers = np.frombuffer(flow.branches[:end], np.int32)
+        columns = self._edge_columns()
+        is_chosen = (columns[2][numbers] & self._filter) != 0 if self._filter else np.ones(len(numbers), bool)
+        before = np.concatenate([[0], np.cumsum(is_chosen)])
+        chosen = numbers[is_chosen]
+        positions = np.array([position for position, _ in flow.stamps] or [0], np.int64)
+        ticks = np.array([ticks for _, ticks in flow.stamps] or [flow.stamp], np.uint64)
+        times = self._clock.nanoseconds(ticks)[np.maximum(np.searchsorted(positions, np.flatnonzero(is_chosen), "right") - 1, 0)]
+        source, target = columns[0][chosen], columns[1][chosen]
+        values = {
+            SampleType.IDENTIFIER: ident,
+            SampleType.IP: source,
+            SampleType.TID: pid & 0xFFFFFFFF | (tid & 0xFFFFFFFF) << 32,
+            SampleType.TIME: times,
+            SampleType.ADDR: target,
+            SampleType.ID: ident,
+            SampleType.STREAM_ID: ident,
+            SampleType.CPU: queue.cpu & 0xFFFFFFFF,
+            SampleType.PERIOD: 1,
+        }
+        used = [value for field, value in values.items() if attr.sample_type & field]
+        rows = np.empty((len(chosen), 1 + len(used)), np.uint64)
+        level = np.where(np.where(source == 0, target, source) >= np.uint64(_KERNEL), np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
+        rows[:, 0] = np.uint64(RecordType.SAMPLE | 8 * rows.shape[1] << 48) | level << np.uint64(32)
+        for number, value in enumerate(used, 1):
+            rows[:, number] = value
+        return rows, before
+
+    def _edge_columns(self) -> NDArray[np.uint64]:
+        """Return sources, targets, flags and lengths of all branches by number."""
+        edges = self._processes.edges.columns
+        if len(edges) != getattr(self, "_known_edges", -1):
+            self._known_edges = len(edges)
+            self._edge_table = np.array(edges, np.uint64).reshape(-1, 4).T.copy()
+        return self._edge_table
+
+    def _event_bytes(self, queue: _PtQueue, pid: int, tid: int, event: PtEvent) -> bytes:
+        """Return the record of an event that is no branch; b"" for none."""
+        if event.kind == "error":
+            return self._error_bytes(queue, pid, tid, event)
+        attr, ident = self._attrs[event.kind]
+        address = event.ip or event.target
+        values: dict[str, Any] = {
+            "identifier": ident,
+            "id": ident,
+            "stream_id": ident,
+            "ip": event.ip,
+            "addr": event.target,
+            "pid": pid,
+            "tid": tid,
+            "cpu": queue.cpu,
+            "time": int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]),
+            "period": event.value,
+            "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,
+        }
+        if attr.sample_type & SampleType.RAW:
+            values["raw"] = self._raw(event)
+        return encode_sample(attr, values, NATIVE_ENDIAN)
+
+    def _raw(self, event: PtEvent) -> bytes:
+        if event.kind == "ptwrite":
+            return struct.pack("<IQ", event.extra, event.value)
+        if event.kind == "psb":
+            return struct.pack("<IQ", 0, event.extra)
+        if event.kind == "cbr":
+            parameters = self._parameters
+            flags = event.value & 0xFFFF | (parameters.turbo_ratio << 16) & 0xFFFFFFFF
+            return struct.pack("<III", flags, (event.value & 0xFF) * parameters.thousands_of_hertz & 0xFFFFFFFF, 0)
+        if event.kind == "exstop":
+            return struct.pack("<I", event.extra)
+        return struct.pack("<IQ", 0, event.value)
+
+    def _leaves_out(self, number: int) -> bool:
+        """Whether --itrace=e-o or e-l leaves out an error."""
+        return (number == OVERFLOW and "o" in self._itrace.errors_left_out) or (number == LOST and "l" in self._itrace.errors_left_out)
+
+    def _error_bytes(self, queue: _PtQueue, pid: int, tid: int, event: PtEvent) -> bytes:
+        if "e" not in self._itrace.letters or self._leaves_out(event.value):
+            return b""
+        time = int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]) if self._has_times else 0
+        return _error(event.value, queue.cpu, pid, tid, event.ip, time)
+
+    def _write_lost(self, record: Aux, writer: FileWriter) -> None:
+        stamp = record.sample_id
+        cpu, pid, tid, time = (getattr(stamp, name, None) or 0 for name in ("cpu", "pid", "tid", "time"))
+        writer.write(_error(LOST, cpu, pid, tid, 0, time))
+
+
+def _error(number: int, cpu: int, pid: int, tid: int, ip: int, time: int) -> bytes:
+    cpu, pid, tid = (value & 0xFFFFFFFF for value in (cpu, pid, tid))
+    return encode(AuxtraceError(0, 1, number, cpu, pid, tid, 1, ip, time, ERRORS[number], 0, 0xFFFFFFFF), NATIVE_ENDIAN)
+
+
+def _time_of(queue: _PtQueue) -> int:
+    return queue.flow.stamp
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number

@@ -1,0 +1,571 @@
+"""Recordings of Intel PT, made from real programs.
+
+Every instruction is single-stepped, and the packets that hardware would have written are encoded from its addresses.
+
+Input: a command. Output: a perf.data file that perf decodes, and the truth: each branch, thread by thread.
+Layout of packets: Intel SDM, volume 3, "Intel Processor Trace", "Trace packets and data types".
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import capstone
+
+from perfpy.abi import records
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo
+from perfpy.abi.records import SampleId
+from perfpy.perfdata.header import CpuCount, EventDesc, Feature
+from tests.builders.perfdata import PerfDataBuilder
+
+STEPPER: Final = Path(__file__).with_name("single_step.c")
+STEP, MAP, COMM, FORK, EXIT, SIGNAL = range(6)
+PSB: Final = b"\x02\x82" * 8
+PSBEND, OVF, CBR, MODE_EXEC = b"\x02\x23", b"\x02\xf3", b"\x02\x03\x18\x00", b"\x99\x01"
+TIP, TIP_PGE, TIP_PGD, FUP = 0x0D, 0x11, 0x01, 0x1D
+TSC_BIT, MTC_BIT, NORETCOMP_BIT, CYC_BIT, MTC_FREQUENCY = 0x400, 0x200, 0x800, 0x2, 0x3C000
+PT_TYPE: Final = 8
+_CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
+_MTC_PERIOD: Final = 3
+_SHIFT, _MULT, _ZERO = 31, 894784853, 1000  # 2.4 GHz
+_RECORD: Final = struct.Struct("<IIQQQ")
+_NEXT, _CONDITIONAL, _JUMP, _CALL, _RETURN, _INDIRECT, _INDIRECT_CALL, _SYSCALL = range(8)
+
+
+class Steps(NamedTuple):
+    """What a program did: for each record its kind, thread, three numbers and text; `code`: bytes from an address on."""
+
+    events: list[tuple[int, int, int, int, int, str]]
+
+
+def nanoseconds(ticks: int) -> int:
+    """The time of a TSC, as perf converts it."""
+    whole, rest = ticks >> _SHIFT, ticks & ((1 << _SHIFT) - 1)
+    return _ZERO + whole * _MULT + (rest * _MULT >> _SHIFT)
+
+
+def single_step(folder: Path, command: list[str], maximum: int = 2_000_000) -> Steps:
+    """Run a command instruction by instruction."""
+    stepper = folder / "single_step"
+    if not stepper.exists():
+        subprocess.run(["gcc", "-O1", "-o", stepper, STEPPER], check=True)
+    output = folder / "steps"
+    subprocess.run([stepper, output, str(maximum), *command], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    data, position, events = output.read_bytes(), 0, []
+    while position < len(data):
+        kind, tid, first, second, third = _RECORD.unpack_from(data, position)
+        position += _RECORD.size
+        size = {MAP: 256, COMM: 16}.get(kind, 0)
+        text = data[position : position + size].split(b"\0")[0].decode()
+        position += size
+        events.append((kind, tid, first, second, third, text))
+    return Steps(events)
+
+
+class Instruction(NamedTuple):
+    """One instruction: its kind, length and direct target; `repeats`: whether single steps stop at each of its repetitions."""
+
+    kind: int
+    size: int
+    target: int
+    repeats: bool
+
+
+class _Code:
+    """Instructions by address, from the mapped files; capstone says what they are."""
+
+    def __init__(self) -> None:
+        self._maps: dict[int, tuple[int, bytes]] = {}
+        self._known: dict[int, Instruction] = {}
+        self._reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        self._reader.detail = True
+
+    def map(self, start: int, size: int, offset: int, path: str) -> None:
+        """Map a file."""
+        content = _own_vdso() if path == "[vdso]" else _content(path)[offset : offset + size]
+        if self._maps.get(start) != (size, content):
+            self._known = {}
+        self._maps = {one: value for one, value in self._maps.items() if one + value[0] <= start or one >= start + size}
+        self._maps[start] = size, content
+
+    def at(self, address: int) -> Instruction:
+        """The instruction at an address."""
+        one = self._known.get(address)
+        if one is None:
+            one = self._known[address] = self._decode(address)
+        return one
+
+    def _decode(self, address: int) -> Instruction:
+        start = max(start for start in self._maps if start <= address)
+        code = self._maps[start][1][address - start : address - start + 15]
+        one = next(self._reader.disasm(code, address, 1), None)
+        assert one, (hex(address), code)
+        groups, name = set(one.groups), one.mnemonic
+        direct = one.operands[0].imm if one.operands and one.operands[0].type == capstone.x86.X86_OP_IMM else 0
+        kind = _NEXT
+        if name in ("syscall", "sysenter"):
+            kind = _SYSCALL
+        elif capstone.CS_GRP_RET in groups:
+            kind = _RETURN
+        elif capstone.CS_GRP_CALL in groups:
+            kind = _CALL if direct else _INDIRECT_CALL
+        elif capstone.CS_GRP_JUMP in groups or name.startswith("loop"):
+            kind = (_JUMP if direct else _INDIRECT) if name in ("jmp", "ljmp", "notrack jmp", "bnd jmp") else _CONDITIONAL
+        return Instruction(kind, one.size, direct, name.startswith("rep"))
+
+
+@cache
+def _content(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+@cache
+def _own_vdso() -> bytes:
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith("[vdso]"):
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            with open("/proc/self/mem", "rb") as memory:
+                memory.seek(begin)
+                return memory.read(end - begin)
+    return b""
+
+
+@dataclass
+class Options:
+    """What the hardware writes.
+
+    Attributes:
+        psb_bytes: of trace between two PSB packets.
+        compresses_returns: False for the noretcomp term.
+        long_tnt: share of TNT packets that are long.
+        interrupts: share of instructions that the kernel interrupts.
+        overflows: share of instructions after which trace is lost.
+        mtc, cyc, tsc: whether the packets are written.
+        per_thread: a trace for each thread, without CPUs.
+        cpus: CPUs to run on.
+        slice: instructions that a thread runs before another's turn.
+        switches: how context switches are recorded: 2 by the task, 3 by the CPU.
+    """
+
+    seed: int = 1
+    psb_bytes: int = 2048
+    compresses_returns: bool = True
+    long_tnt: float = 0.3
+    interrupts: float = 0.0005
+    overflows: float = 0.0
+    mtc: bool = True
+    cyc: bool = False
+    tsc: bool = True
+    per_thread: bool = False
+    cpus: int = 2
+    slice: int = 3000
+    switches: int = 2
+    ptwrites: float = 0.0
+    piece: int = 0
+    pgd_ip: bool = False
+    lost: bool = False
+
+
+@dataclass
+class Writer:
+    """The packets of one trace, and the branches that they tell."""
+
+    options: Options
+    draw: random.Random
+    out: bytearray = field(default_factory=bytearray)
+    last_ip: int = 0
+    bits: list[int] = field(default_factory=list)
+    stack: list[int] = field(default_factory=list)
+    ticks: int = 0
+    cycles: int = 0
+    mtc: int = -1
+    last_psb: int = 0
+    on: bool = False
+    first_tick: int = 0
+
+    def ip(self, head: int, address: int) -> None:
+        """An IP packet, as short as the last IP allows."""
+        self.flush()
+        last = self.last_ip
+        if address >> 16 == last >> 16:
+            kind, size = 1, 2
+        elif address >> 32 == last >> 32:
+            kind, size = 2, 4
+        elif address >> 48 == last >> 48 and self.draw.random() < 0.5:
+            kind, size = 4, 6
+        else:
+            kind, size = (3, 6) if self.draw.random() < 0.9 else (6, 8)
+        self.cyc()
+        self.out += bytes([head | kind << 5]) + (address & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+        self.last_ip = address
+
+    def flush(self) -> None:
+        """The pending conditional branches as TNT packets."""
+        while self.bits:
+            most = 47 if self.draw.random() < self.options.long_tnt else 6
+            part, self.bits = self.bits[:most], self.bits[most:]
+            value = 1
+            for bit in part:
+                value = value << 1 | bit
+            self.cyc()
+            self.out += bytes([value << 1]) if len(part) <= 6 else b"\x02\xa3" + value.to_bytes(6, "little")
+
+    def cyc(self) -> None:
+        """The cycles since the last CYC packet, before packets that need it."""
+        if not self.options.cyc or not self.cycles:
+            return
+        value, self.cycles = self.cycles, 0
+        more = value >> 5
+        self.out.append(value << 3 & 0xF8 | (4 if more else 0) | 3)
+        while more:
+            self.out.append(more << 1 & 0xFE | (1 if more >> 7 else 0))
+            more >>= 7
+
+    def bit(self, taken: bool) -> None:
+        """A conditional branch."""
+        self.bits.append(int(taken))
+        if len(self.bits) >= (47 if self.options.long_tnt else 6):
+            self.flush()
+
+    def tick(self, ticks: int) -> None:
+        """Let time pass."""
+        self.ticks += ticks
+        self.cycles += ticks
+        if not self.options.mtc:
+            return
+        clock = self.ticks // _CRYSTAL >> _MTC_PERIOD
+        if self.mtc >= 0 and clock != self.mtc:
+            for value in range(max(self.mtc + 1, clock - 255), clock + 1):
+                self.flush_all_before()
+                self.out += bytes([0x59, value & 0xFF])
+        self.mtc = clock
+
+    def flush_all_before(self) -> None:
+        """Packets that come before a packet of time."""
+        if self.draw.random() < 0.5:
+            self.flush()
+        self.cyc()
+
+    def clock(self) -> None:
+        """TSC and TMA packets."""
+        if not self.options.tsc:
+            return
+        self.out += b"\x19" + (self.ticks & (1 << 56) - 1).to_bytes(7, "little")
+        if self.options.mtc:
+            self.out += b"\x02\x73" + struct.pack("<HBH", self.ticks // _CRYSTAL & 0xFFFF, 0, self.ticks % _CRYSTAL)
+            self.mtc = self.ticks // _CRYSTAL >> _MTC_PERIOD
+
+    def psb(self, address: int | None) -> None:
+        """PSB and its status packets; address: of the next instruction while tracing."""
+        self.flush()
+        self.cyc()
+        self.out += PSB
+        self.last_ip = 0
+        self.clock()
+        self.out += CBR
+        if address is not None:
+            self.out += MODE_EXEC
+            self.ip(FUP, address)
+        self.out += PSBEND
+        self.stack.clear()
+        self.last_psb = len(self.out)
+
+    def begin(self, address: int) -> None:
+        """Tracing begins or goes on at an address."""
+        if not self.out:
+            self.first_tick = self.ticks
+            self.psb(None)
+        elif self.draw.random() < 0.3 or not self.options.mtc:
+            self.clock()
+        self.ip(TIP_PGE, address)
+        self.on = True
+
+    def end(self, address: int | None = None) -> None:
+        """Tracing ends, in the kernel; address: of the interrupted instruction."""
+        if address is not None:
+            self.ip(FUP, address)
+        self.flush()
+        self.cyc()
+        self.out += bytes([TIP_PGD])
+        self.stack.clear() if self.draw.random() < 0.1 else None
+        self.on = False
+
+
+Branch = tuple[int, int]
+
+
+@dataclass
+class _Task:
+    """A thread: what it has still to do."""
+
+    tid: int
+    pid: int
+    steps: list[tuple[int, int, int, int, str]] = field(default_factory=list)
+    position: int = 0
+    alive: bool = False
+    since: int = 0
+    code: _Code = field(default_factory=_Code)
+    comm: str = ""
+
+
+class Machine:
+    """Runs the recorded threads on CPUs and writes traces and side-band."""
+
+    def __init__(self, steps: Steps, options: Options) -> None:
+        self.options = options
+        self.draw = random.Random(options.seed)
+        self.tasks: dict[int, _Task] = {}
+        self.truth: dict[int, list[Branch]] = {}
+        self.side: list[tuple[int, Any, _Task, int]] = []  # time, record, tid, cpu
+        first = steps.events[0][1]
+        for kind, tid, one, two, three, text in steps.events:
+            if kind == FORK and one not in self.tasks:
+                self.tasks[one] = _Task(one, one if two else self.tasks[tid].pid)
+            task = self.tasks.setdefault(tid, _Task(tid, tid))
+            task.steps.append((kind, one, two, three, text))
+        self.tasks[first].alive = True
+        self.writers: dict[int, Writer] = {}
+        self.current: dict[int, int] = {}
+        self.pieces: dict[int, list[tuple[int, bytes]]] = {}
+
+    def run(self) -> None:
+        """Run everything."""
+        cpus = 1 if self.options.per_thread else self.options.cpus
+        clocks = [1_000_000 + 7 * cpu for cpu in range(cpus)]
+        turn = dict.fromkeys(range(cpus), 0)
+        while True:
+            if not any(task.alive for task in self.tasks.values()):
+                break
+            cpu = min(range(cpus), key=clocks.__getitem__)
+            mine = [task for number, task in enumerate(self.tasks.values()) if number % cpus == cpu and self._can_run(task)]
+            if not mine:
+                clocks[cpu] = min(clock for one, clock in enumerate(clocks) if one != cpu) + 1
+                continue
+            turn[cpu] += 1
+            task = mine[turn[cpu] % len(mine)]
+            clocks[cpu] = self._run_slice(task, cpu, clocks[cpu])
+        for writer in self.writers.values():
+            writer.flush()
+
+    def _can_run(self, task: _Task) -> bool:
+        """Whether a thread can run: the last instructions of a process wait for its threads."""
+        is_last = len(task.steps) - task.position < 3 * self.options.slice
+        return task.alive and not (
+            is_last
+            and any(one.alive and one.pid == task.pid and one is not task and one.tid != one.pid for one in self.tasks.values())
+            and task.tid == task.pid
+        )
+
+    def _run_slice(self, task: _Task, cpu: int, clock: int) -> int:
+        key = task.tid if self.options.per_thread else cpu
+        writer = self.writers.setdefault(key, Writer(self.options, random.Random(self.options.seed + key % 7)))
+        moment = max(clock, writer.ticks, task.since) + 50
+        if writer.out:
+            writer.tick(moment - writer.ticks)
+        writer.ticks = moment
+        before = self.current.get(cpu)
+        if before != task.tid:
+            if before is None:
+                self._note(records.ItraceStart(0, task.pid, task.tid), writer, task, cpu)
+            else:
+                old = self.tasks[before]
+                self._switch(old, writer, cpu, True)
+                writer.tick(400)
+                self._switch(task, writer, cpu, False, old)
+            writer.tick(40)
+            self.current[cpu] = task.tid
+        left = self.options.slice // 2 + self.draw.randrange(self.options.slice)
+        truth = self.truth.setdefault(task.tid, [])
+        steps, position = task.steps, task.position
+        while left > 0 and position < len(steps):
+            kind, one, two, three, text = steps[position]
+            position += 1
+            if kind == STEP:
+                following = self._next_step(task, position)
+                self._step(task, writer, one, following, truth, steps[position : position + 1])
+                left -= 1
+                if not writer.on and not following:
+                    continue
+                if not writer.on:
+                    left -= 20
+            else:
+                self._event(task, writer, cpu, kind, one, two, three, text)
+        task.position = position
+        if position >= len(steps):
+            task.alive = False
+        elif writer.on:
+            following = self._next_step(task, position)
+            writer.end(following)
+            truth.append((following, 0))
+        return writer.ticks
+
+    def _next_step(self, task: _Task, position: int) -> int:
+        for kind, one, *_ in task.steps[position : position + 50]:
+            if kind == STEP:
+                return one
+        return 0
+
+    def _step(  # noqa: C901  one branch a kind of instruction
+        self, task: _Task, writer: Writer, at: int, following: int, truth: list[Branch], after: list[Any]
+    ) -> None:
+        """One instruction, and where the next one of the thread is."""
+        options, draw = self.options, self.draw
+        if not writer.on:
+            writer.begin(at)
+            truth.append((0, at))
+        elif len(writer.out) - writer.last_psb > options.psb_bytes:
+            writer.psb(at)
+        one = task.code.at(at)
+        writer.tick(draw.randrange(1, 4))
+        if options.overflows and draw.random() < options.overflows and following:
+            self._overflow(writer, following, truth)
+            return
+        end = at + one.size
+        signalled = bool(after) and after[0][0] == SIGNAL
+        if one.kind == _SYSCALL:
+            writer.end()
+            truth.append((at, 0))
+            writer.tick(500)
+            return
+        if not following:
+            return
+        if signalled and one.kind == _NEXT:
+            writer.end(end if following != at else at)
+            truth.append((end if following != at else at, 0))
+            return
+        if one.kind == _NEXT:
+            if following not in (end, at):  # a fault or a signal
+                writer.end(at)
+                truth.append((at, 0))
+                writer.tick(300)
+                return
+        elif one.kind == _CONDITIONAL:
+            if following not in (end, one.target):
+                writer.end(at)
+                truth.append((at, 0))
+                return
+            writer.bit(following == one.target)
+            if following == one.target:
+                truth.append((at, following))
+        elif one.kind in (_JUMP, _CALL):
+            if one.kind == _CALL and one.target != end:
+                self._push(writer, end)
+            truth.append((at, following))
+        elif one.kind == _RETURN:
+            top = writer.stack.pop() if writer.stack else 0
+            if options.compresses_returns and top == following:
+                writer.bit(True)
+            else:
+                writer.ip(TIP, following)
+            truth.append((at, following))
+        else:
+            if one.kind == _INDIRECT_CALL:
+                self._push(writer, end)
+            writer.ip(TIP, following)
+            truth.append((at, following))
+        if options.ptwrites and draw.random() < options.ptwrites:
+            writer.flush()
+            writer.out += b"\x02\xb2" + draw.getrandbits(64).to_bytes(8, "little")
+            writer.ip(FUP, following)
+        if draw.random() < options.interrupts:
+            writer.end(following)
+            truth.append((following, 0))
+            writer.tick(600)
+
+    @staticmethod
+    def _push(writer: Writer, address: int) -> None:
+        writer.stack.append(address)
+        del writer.stack[:-64]
+
+    def _overflow(self, writer: Writer, following: int, truth: list[Branch]) -> None:
+        writer.flush()
+        writer.out += OVF
+        writer.last_ip = 0
+        writer.stack.clear()
+        writer.tick(1)
+        writer.ip(FUP, following)
+        truth.append((0, following))
+
+    def _event(self, task: _Task, writer: Writer, cpu: int, kind: int, one: int, two: int, three: int, text: str) -> None:
+        if kind == MAP:
+            path = text or "//anon"
+            if path.startswith("/") or path == "[vdso]":
+                for other in self.tasks.values():
+                    if other.pid == task.pid:
+                        other.code = task.code
+                task.code.map(one, two, three, path)
+                self._note(records.Mmap2(2, task.pid, task.tid, one, two, three, 8, 1, len(path), 0, 5, 2, path, b""), writer, task, cpu)
+        elif kind == COMM:
+            task.comm = text
+            self._note(records.Comm(0x2000, task.pid, task.tid, text), writer, task, cpu)
+        elif kind == FORK:
+            child = self.tasks[one]
+            child.alive = True
+            child.comm = task.comm
+            child.since = writer.ticks + 100
+            if two:
+                child.code._maps = dict(task.code._maps)
+            else:
+                child.code = task.code
+            self._note(records.Fork(0, child.pid, task.pid, one, task.tid, nanoseconds(writer.ticks)), writer, task, cpu)
+        elif kind == EXIT:
+            self._note(records.Exit(0, task.pid, task.pid, task.tid, task.tid, nanoseconds(writer.ticks)), writer, task, cpu)
+
+    def _switch(self, task: _Task, writer: Writer, cpu: int, out: bool, other: _Task | None = None) -> None:
+        misc = 0x2000 if out else 0
+        if self.options.per_thread:
+            return
+        if self.options.switches == 3:
+            other = other or task
+            self._note(records.SwitchCpuWide(misc, other.pid, other.tid), writer, task, cpu)
+        elif self.options.switches == 2:
+            self._note(records.Switch(misc), writer, task, cpu)
+
+    def _note(self, record: Any, writer: Writer, task: _Task, cpu: int) -> None:
+        self.side.append((nanoseconds(writer.ticks), record, task, cpu))
+
+
+def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, dict[int, list[Branch]]]:
+    """A perf.data of a command's steps, and its branches by thread."""
+    options = options or Options()
+    machine = Machine(steps, options)
+    machine.run()
+    cpu = 0 if options.per_thread else SampleType.CPU
+    time = SampleType.TIME if options.tsc else 0
+    fields = SampleType.IP | SampleType.TID | time | cpu | SampleType.IDENTIFIER
+    config = 0x2001 | (TSC_BIT if options.tsc else 0) | (0 if options.compresses_returns else NORETCOMP_BIT)
+    config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT if options.cyc else 0)
+    shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": 1, "exclude_hv": 1}
+    tracer = EventAttr(type=PT_TYPE, config=config, sample_type=fields, sample_period=1, **shared)
+    dummy = EventAttr(type=1, config=9, sample_type=fields, mmap=1, comm=1, task=1, mmap2=1, context_switch=1, sample_period=1, **shared)
+    built = PerfDataBuilder([tracer, dummy], [(101,), (202,)])
+    switches = 0 if options.per_thread else options.switches
+    words: tuple[int, ...] = (PT_TYPE, _SHIFT, _MULT, _ZERO, 1, TSC_BIT, NORETCOMP_BIT, switches, 0, int(not options.per_thread))
+    words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24, 0, 0)
+    built.record(AuxtraceInfo(0, 1, words))
+    for moment, record, task, number in sorted(machine.side, key=lambda one: one[0]):
+        stamp = SampleId(pid=task.pid, tid=task.tid, time=moment, cpu=number, identifier=202, id=202)
+        built.record(record._replace(sample_id=stamp), event=1)
+    for index, (key, writer) in enumerate(sorted(machine.writers.items())):
+        trace = bytes(writer.out)
+        offset = 0
+        while offset < len(trace):
+            end = trace.find(PSB, offset + options.piece) if options.piece else -1  # packets are never split
+            part = trace[offset : end if end > 0 else len(trace)]
+            size = len(part)
+            part += bytes(-size % 8)
+            tid, number = (key, 0xFFFFFFFF) if options.per_thread else (0xFFFFFFFF, key)
+            built.record(Auxtrace(0, len(part), offset, writer.first_tick, index, tid, number)).raw(part)
+            offset += size
+    built.feature(Feature.ARCH, "x86_64").feature(Feature.NRCPUS, CpuCount(options.cpus, options.cpus))
+    names = ("intel_pt//u", "dummy:u")
+    described = [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)]
+    return built.feature(Feature.EVENT_DESC, described).file(), machine.truth

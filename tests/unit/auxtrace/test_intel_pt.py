@@ -1,0 +1,200 @@
+"""Intel PT traces become the branches and instructions that ran; damaged ones become errors, in bounded time."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfpy
+from perfpy.abi.flags import RecordType
+from perfpy.auxtrace.itrace import parse_itrace
+from perfpy.auxtrace.pt_clock import PtClock, PtParameters
+from perfpy.disassembly.x86_lengths import BranchKind, branch_of
+from perfpy.errors import PerfError
+from perfpy.recording import Recording
+from tests.builders.intel_pt import COMM, EXIT, MAP, STEP, Options, Steps, pt_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = 0x401000
+#: mov ecx,3; dec ecx; jnz; call; jmp; nop; ret; nop; nop; lea rax,[rip]; jmp rax ... syscall
+CODE = bytes.fromhex("b903000000 ffc9 75fc e802000000 eb04 90c3 9090 488d0502000000 ffe0 0f05 ebfe")
+#: an ELF file for x86-64 without segments, up to its code
+HEAD = struct.pack("<4s3B9x2HI3QI6H", b"\x7fELF", 2, 1, 1, 2, 62, 1, BASE, 0, 0, 0, 64, 56, 0, 64, 0, 0).ljust(0x1000, b"\0")
+
+
+def run_once() -> list[int]:
+    """Offsets of the instructions of one run."""
+    return [0, *[5, 7] * 3, 9, 0x10, 0x11, 0xE, 0x14, 0x1B, 0x1D]
+
+
+def steps_of(folder: Path, runs: int = 40, code: bytes = CODE) -> Steps:
+    """The steps of a program that runs its code again and again; the kernel jumps back."""
+    path = folder / "prog"
+    path.write_bytes(HEAD + code)
+    events = [(COMM, 7, 0, 0, 0, "prog"), (MAP, 7, BASE, 0x1000, 0x1000, str(path))]
+    events += [(STEP, 7, BASE + offset, 0, 0, "") for _ in range(runs) for offset in run_once()]
+    return Steps([*events, (EXIT, 7, 0, 0, 0, "")])
+
+
+def branches_of(path: Path, itrace: str = "be") -> list[tuple[int, int]]:
+    """Source and target of each branch."""
+    with Recording(str(path), itrace=itrace) as recording:
+        index = next(number for number, event in enumerate(recording.events) if event.name.startswith("branches"))
+        found = []
+        for batch in recording.batches():
+            rows = batch.event == index
+            found += list(zip(batch.columns["ip"][rows].tolist(), batch.columns["addr"][rows].tolist(), strict=True))
+        return found
+
+
+def errors_of(path: Path, itrace: str = "be") -> list[tuple[int, str]]:
+    """The number and text of each error."""
+    with Recording(str(path), itrace=itrace) as recording:
+        return [(one.record.code, one.record.msg) for one in recording.data.side_band([RecordType.AUXTRACE_ERROR])]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(seed=2, cyc=True, psb_bytes=64),
+        Options(seed=3, compresses_returns=False, interrupts=0.05),
+        Options(seed=4, per_thread=True, mtc=False),
+        Options(seed=5, tsc=False, mtc=False, per_thread=True),
+        Options(seed=6, switches=3, slice=30, piece=40),
+    ],
+    ids=str,
+)
+def test_branches_are_those_that_ran(options: Options, tmp_path: Path) -> None:
+    data, truth = pt_recording(steps_of(tmp_path), options)
+    path = tmp_path / "perf.data"
+    path.write_bytes(data)
+    assert branches_of(path) == truth[7]
+    assert errors_of(path) == []
+
+
+def test_calls_and_returns_are_chosen_by_their_letters(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 3), Options(interrupts=0))[0])
+    call, back, system_call, begin = (BASE + 9, BASE + 0x10), (BASE + 0x11, BASE + 0xE), (BASE + 0x1D, 0), (0, BASE)
+    assert branches_of(path, "c") == [call, system_call] * 3
+    assert branches_of(path, "r") == [begin, back] * 3
+    assert branches_of(path, "cr") == [begin, call, back, system_call] * 3
+
+
+def test_every_instruction_is_sampled_by_i1i(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 3), Options(interrupts=0))[0])
+    with Recording(str(path), itrace="i1i") as recording:
+        assert recording.samples["ip"].tolist() == [BASE + offset for _ in range(3) for offset in run_once()]
+    with Recording(str(path), itrace="i5i") as recording:
+        assert recording.samples["period"].tolist() == [5] * (3 * len(run_once()) // 5)
+
+
+def test_lost_trace_is_an_error_unless_it_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path), Options(overflows=0.02))[0])
+    assert set(errors_of(path)) == {(7, "Overflow packet")}
+    assert errors_of(path, "be-o") == []
+
+
+def test_a_missing_program_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path), Options())[0])
+    (tmp_path / "prog").unlink()
+    assert errors_of(path) == [(5, "Failed to get instruction")]
+
+
+def test_an_endless_loop_in_the_code_ends(tmp_path: Path) -> None:
+    """The code that is there is not the one that ran: it jumps to itself."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path), Options())[0])
+    (tmp_path / "prog").write_bytes(HEAD + b"\xeb\xfe" * 40)
+    assert errors_of(path)[0] == (10, "Never-ending loop (refer perf config intel-pt.max-loops)")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_traces_are_decoded_as_far_as_they_go(seed: int, tmp_path: Path) -> None:
+    data, truth = pt_recording(steps_of(tmp_path, 100), Options(seed=seed, psb_bytes=100))
+    draw = random.Random(seed)
+    damaged = bytearray(data)
+    first = data.index(b"\x02\x82" * 8)
+    for _ in range(1 + seed):
+        damaged[draw.randrange(first + 40, len(data) - 600)] = draw.randrange(256)
+    path = tmp_path / "perf.data"
+    path.write_bytes(damaged)
+    found = branches_of(path)
+    assert found[:5] == truth[7][:5]
+
+
+def test_random_bytes_are_errors(tmp_path: Path) -> None:
+    data, _ = pt_recording(steps_of(tmp_path, 200), Options())
+    first, last = data.index(b"\x02\x82" * 8), data.rindex(b"\x02\x23")
+    path = tmp_path / "perf.data"
+    path.write_bytes(data[: first + 60] + random.Random(1).randbytes(last - first - 60) + data[last:])
+    assert errors_of(path)
+
+
+def test_a_truncated_description_is_an_error(tmp_path: Path) -> None:
+    from tests.builders.perfdata import traced
+    from tests.builders.traces import INTEL_PT
+
+    path = tmp_path / "perf.data"
+    path.write_bytes(traced(INTEL_PT, (9, 3), b"\0" * 64).file())
+    with pytest.raises(PerfError, match="AUXTRACE_INFO"):
+        Recording(str(path), itrace="b")
+
+
+def test_letters_of_itrace() -> None:
+    parsed = parse_itrace("e-o-lwpi20us")
+    assert (sorted(parsed.letters), parsed.errors_left_out, parsed.nanoseconds) == (["e", "i", "p", "w"], "ol", 20_000)
+    assert parse_itrace("i0nse").period == 0
+
+
+def test_the_clock_follows_tsc_mtc_and_cyc() -> None:
+    clock = PtClock(PtParameters(mtc_period=3, crystal=(100, 1), turbo_ratio=24))
+    clock.reference = 1_000_000
+    clock.set_cbr(24)
+    clock.set_tsc(1_000_050, 0, after_cyc=False)
+    clock.set_tma(10_000 & 0xFFFF | 50 << 24)
+    assert clock.ticks == 1_000_050
+    clock.set_mtc((10_000 >> 3) + 1 & 0xFF, after_cyc=False)
+    assert clock.ticks == 1_000_800
+    assert clock.estimate(10) == 1_000_820
+    clock.set_tsc(1_000_700, 0, after_cyc=False)  # before the MTC packet: time does not go back
+    assert clock.ticks == 1_000_800
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("75fc", (2, BranchKind.CONDITIONAL, -4)),
+        ("0f8400010000", (6, BranchKind.CONDITIONAL, 256)),
+        ("e2f0", (2, BranchKind.CONDITIONAL, -16)),
+        ("e8ffffffff", (5, BranchKind.CALL, -1)),
+        ("eb10", (2, BranchKind.JUMP, 16)),
+        ("f2e900000000", (6, BranchKind.JUMP, 0)),
+        ("ff25aabbcc00", (6, BranchKind.INDIRECT_JUMP, 0)),
+        ("41ffd4", (3, BranchKind.INDIRECT_CALL, 0)),
+        ("ffc9", (2, BranchKind.NONE, 0)),
+        ("f3c3", (2, BranchKind.RETURN, 0)),
+        ("0f05", (2, BranchKind.SYSTEM_CALL, 0)),
+        ("0f01c3", (3, BranchKind.VM_ENTRY, 0)),
+        ("c5f877", (3, BranchKind.NONE, 0)),
+        ("e8ff", (0, BranchKind.NONE, 0)),
+    ],
+)
+def test_kinds_of_branches(code: str, expected: tuple[int, BranchKind, int]) -> None:
+    assert branch_of(bytes.fromhex(code)) == expected
+
+
+def test_the_api_leaves_traces_alone_without_itrace(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 2), Options())[0])
+    with perfpy.open(str(path)) as recording:
+        assert len(recording.samples["ip"]) == 0

@@ -153,6 +153,8 @@ def _tell_cores_apart(events: list[EventDraft], machine: Machine) -> None:
             event.name = f"{event.pmu}/{name}/{modifiers}"
         elif is_pattern(pattern):
             event.name = f"{event.pmu}/{terms}"
+        elif not machine.matching_pmus(pattern):  # cycles/period=1000/: an event's name
+            event.name = f"{event.pmu}/{pattern}{'' if terms.startswith('/') else ','}{terms}"
 
 
 class _Resolver:

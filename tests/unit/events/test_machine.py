@@ -162,6 +162,11 @@ def test_names_of_hybrid_events_have_the_pmu_unless_the_user_chose_them(tmp_path
         *("cpu_atom/cycles/u", "cpu_core/cycles/u"),
         *("ticks", "ticks", "ticks", "cpu_atom/cpu-cycles/"),
     ]
+    names = [event.name for event in parse_events("cycles/period=1000/u,mem-loads//p,cpu_core/cycles,period=7/", machine=machine)]
+    assert names == [
+        *("cpu_atom/cycles,period=1000/u", "cpu_core/cycles,period=1000/u"),
+        *("cpu_atom/mem-loads/p", "cpu_core/mem-loads/p", "cpu_core/cycles,period=7/"),
+    ]
 
 
 def test_the_boxes_of_an_uncore_pmu_are_added_to_the_first(tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> M
         from perfpy.events.vendor import EventFiles  # only for users with event files
 
         files = EventFiles(folder)
-    return Machine(event_files=files, can_open=_can_open, identity=this_identity, core_identity=this_identity, cores=cores, only=only)
+    of_core = this_identity if os.uname().machine == "aarch64" else None
+    return Machine(event_files=files, can_open=_can_open, identity=this_identity, core_identity=of_core, cores=cores, only=only)
 
 
 def this_identity(cpus: Iterable[int] = (0,)) -> str:

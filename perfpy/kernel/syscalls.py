@@ -447,14 +447,18 @@ def _invalid(attr: EventAttr, cpu: int) -> tuple[str, str]:
     return "the kernel rejects an argument", "check the event's terms and modifiers (perfpy list)"
 
 
+_core_pmu_known: list[bool] = []
+
+
 def _has_core_pmu() -> bool:
     """Whether the CPU has a PMU, whose folder is `cpu` or has a list of its CPUs."""
-    if os.path.exists(f"{_PMUS}/cpu"):  # lists try dozens of events that a CPU lacks
-        return True
-    try:
-        return any(os.path.exists(f"{_PMUS}/{name}/cpus") for name in os.listdir(_PMUS))
-    except OSError:
-        return False
+    if not _core_pmu_known:  # lists try dozens of events that a CPU lacks
+        try:
+            names = os.listdir(_PMUS)
+        except OSError:
+            names = []
+        _core_pmu_known.append("cpu" in names or any(os.path.exists(f"{_PMUS}/{name}/cpus") for name in names))
+    return _core_pmu_known[0]
 
 
 def _by_errno(code: int, attr: EventAttr, pid: int, cpu: int) -> tuple[str, str]:

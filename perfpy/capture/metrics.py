@@ -198,7 +198,8 @@ class _Chooser:
                 continue
             groups = ("No_group",) if definition.groups == (definition.name,) else definition.groups
             in_group = sought in (group.lower() for group in groups)
-            if not in_group and definition.name.lower() != sought and sought != "all":
+            is_in_all = sought == "all" and not (self._machine.metrics and definition in BUILT_IN)
+            if not in_group and definition.name.lower() != sought and not is_in_all:
                 continue
             metric = _ChosenMetric(definition, modifier, grouped=self._is_grouped(definition, sought))
             self._add_names(metric, definition)
@@ -212,7 +213,7 @@ class _Chooser:
         raise UnknownMetricError(f"Cannot find metric or group `{name}'{meant}; perfpy list metric shows those of this CPU{where}")
 
     def _is_grouped(self, definition: Definition, sought: str) -> bool:
-        if not self._options.grouped:
+        if not self._options.grouped or sought == "all":  # as in perf: a group for each metric would have most events twice
             return False
         if sought in (group.lower() for group in definition.ungrouped_in):
             return False

@@ -131,6 +131,14 @@ def test_events_that_must_not_be_a_group_share_one_list(tmp_path: Path) -> None:
     assert sorted(map(len, groups(choose("c", MetricOptions(grouped=False), here)))) == [1, 1]
 
 
+def test_all_metrics_share_ungrouped_events(tmp_path: Path) -> None:
+    """As in perf, which has none of the built-in metrics beside those of the CPU."""
+    here = machine(tmp_path, [metric("a", "instructions / cycles"), metric("b", "branches / cycles")])
+    chosen = choose("all", machine=here)
+    assert sorted(map(len, groups(chosen))) == [1, 1, 1]
+    assert {one.plain_name for metrics in chosen.metrics.values() for one in metrics} == {"a", "b"}
+
+
 @pytest.mark.parametrize(
     ("constraint", "watchdog", "sizes"),
     [("NO_GROUP_EVENTS_NMI", "1", [1, 1]), ("NO_GROUP_EVENTS_NMI", "0", [2]), ("NO_GROUP_EVENTS_SMT", "0", [1, 1]), ("", "1", [2])],

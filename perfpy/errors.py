@@ -131,7 +131,7 @@ class GroupIsFullError(KernelRefusedError):
     """The kernel opens an event alone, but not in its group."""
 
     def __init__(self, refusal: KernelRefusedError, remedy: str) -> None:
-        cause = "its group has more events than the PMU can count at once"
+        cause = "the PMU cannot count it at the same time as the events before it in its group"
         super().__init__(refusal.call, refusal.errno, event=refusal.event, cause=cause, remedy=remedy)
 
 

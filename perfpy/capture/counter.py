@@ -499,6 +499,7 @@ def open_with_less(
         raise
 
 
+_WITHOUT_COUNTERS: Final = (PerfType.SOFTWARE, PerfType.TRACEPOINT)
 _SPLIT_GROUP: Final = "split the group, or end it with :W, so that it may break up"
 
 
@@ -506,7 +507,8 @@ def refusal_by_group(
     refusal: KernelRefusedError, attr: EventAttr, pid: int, cpu: int, remedy: str, *, kernel: Kernel | None
 ) -> KernelRefusedError:
     """Return the refusal of a group's member: GroupIsFullError if the kernel opens the event alone."""
-    if refusal.errno != errno.EINVAL:
+    # only hardware runs out of counters; exclusive and pinned events must lead their group
+    if refusal.errno != errno.EINVAL or attr.type in _WITHOUT_COUNTERS or attr.exclusive or attr.pinned:
         return refusal
     try:
         open_with_less(attr.copy(disabled=1), pid, cpu, event=refusal.event, kernel=kernel).close()

@@ -334,23 +334,31 @@ def test_a_weak_group_falls_apart() -> None:
     assert [event.leader for event in events] == events
 
 
-@pytest.mark.parametrize(("opens_alone", "expected"), [(True, GroupIsFullError), (False, KernelRefusedError)])
-def test_a_member_that_opens_alone_has_its_group_as_the_reason(opens_alone: bool, expected: type[Exception]) -> None:
-    """Only then; the other members count."""
+@pytest.mark.parametrize(
+    ("member", "opens_alone", "expected"),
+    [
+        (EventAttr(type=PerfType.RAW, config=0xC4), True, GroupIsFullError),
+        (EventAttr(type=PerfType.RAW, config=0xC4), False, KernelRefusedError),
+        (EventAttr(type=PerfType.RAW, config=0xC4, exclusive=1), True, KernelRefusedError),
+        (EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS), True, KernelRefusedError),
+    ],
+)
+def test_a_member_that_opens_alone_has_its_group_as_the_reason(member: EventAttr, opens_alone: bool, expected: type[Exception]) -> None:
+    """Only then, and only events that need a counter; the other members count."""
 
     class SmallPmu(FakeKernel):
         def perf_event_open(self, attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, flags: int = 0, *, event: str = "") -> int:
-            if event == "faults" and (group_fd != -1 or not opens_alone):
+            if event == "member" and (group_fd != -1 or not opens_alone):
                 raise KernelRefusedError("perf_event_open", errno.EINVAL, event=event)
             return super().perf_event_open(attr, pid, cpu, group_fd, flags, event=event)
 
     kernel = SmallPmu()
-    pair = group(software("cs", SoftwareId.CONTEXT_SWITCHES), software("faults", SoftwareId.PAGE_FAULTS))
-    cs, faults = Counting(pair, cpus=(0,), kernel=kernel).open().events
-    assert cs.state.supported
-    assert not faults.state.supported
-    assert type(faults.state.why_not) is expected
-    assert [counter.event for counter in kernel.counters if not counter.closed] == ["cs"]
+    pair = group(Event("leader", EventAttr(type=PerfType.RAW, config=0xC0)), Event("member", member))
+    leader, refused = Counting(pair, cpus=(0,), kernel=kernel).open().events
+    assert leader.state.supported
+    assert not refused.state.supported
+    assert type(refused.state.why_not) is expected
+    assert [counter.event for counter in kernel.counters if not counter.closed] == ["leader"]
 
 
 def test_topdown_events_stay_grouped_when_a_weak_group_falls_apart() -> None:

@@ -48,7 +48,7 @@ def test_text_has_a_hint_if_the_watchdog_or_a_group_kept_events_from_counting() 
     assert "watchdog" not in text(on_some_cpus, COUNTED, has_watchdog=True)
     assert "watchdog" not in text(clock(), COUNTED, has_watchdog=True)
     full = CountState(supported=False, why_not=GroupIsFullError(KernelRefusedError("perf_event_open", errno.EINVAL), "split it"))
-    assert "cycles is not counted: its group has more events than the PMU can count at once; split it\n" in text(
+    assert "cycles is not counted: the PMU cannot count it at the same time as the events before it in its group; split it\n" in text(
         cycles, full, has_watchdog=True
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -136,3 +137,15 @@ def test_annotations_of_plain_classes_are_text() -> None:
     assert plain
     lacking = [path for path in plain if not re.search("^from __future__ import annotations$", sources[path], re.MULTILINE)]
     assert [str(path.relative_to(CHECKOUT)) for path in lacking] == []
+
+
+@pytest.mark.parametrize("line", ["sched latency", "sched map", "lock contention", "kmem stat", "timechart -o x.svg", "trace -s"])
+def test_tools_that_read_a_recording_have_numpy_start_without_threads_or_slow_modules(line: str, tmp_path: Path) -> None:
+    """Threads for linear algebra spin for 50 ms; numpy.ma, tarfile and urllib take 5 to 20 ms each."""
+    (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
+    start = START.replace("print('LOADED', *(m for m in sys.modules if m.split('.')[0] == 'perfpy'))", "import os")
+    start += "; print('THREADS', os.environ.get('OPENBLAS_NUM_THREADS'), *({'numpy.ma', 'tarfile', 'urllib.request'} & {*sys.modules}))"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", start, *line.split(), "-i", "perf.data"]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True, env=environment)
+    assert process.stdout.split("THREADS", 1)[1].split() == ["1"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.event_pairs import LockEvents, pair_contentions
@@ -101,7 +102,7 @@ def read_waits(source: SampleSource, *, chains: bool = False, owners: bool = Fal
         duration=duration,
         chains=None if begins.chains is None else begins.chains.take(begin),
         key=begins.key[begin],
-        tids=np.unique(begin_events.tid),
+        tids=distinct(begin_events.tid),
         begin=begins.time[begin],
     )
     if not owners:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,8 +32,7 @@ _MOST_BYTES: Final = 1 << 16  # the longest record
 _ELEMENT_SIZES: Final = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "s8": 1, "s16": 2, "s32": 4, "s64": 8, "char": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class TraceField:
+class TraceField(NamedTuple):
     """One field of a tracepoint's raw data.
 
     Attributes:
@@ -79,8 +77,7 @@ class TraceField:
         return "long" in self.type
 
 
-@dataclass(frozen=True, slots=True)
-class EventFormat:
+class EventFormat(NamedTuple):
     """One tracepoint: its common fields, its own, and the text of its print format."""
 
     system: str

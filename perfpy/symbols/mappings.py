@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.columns import are_among, distinct, rows_where
 from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ class SpaceBuilder:
         start, end, _, _, owner, rank = inserted.T
         space = owner if lines is None else lines.holder_of(owner.astype(np.int32), rank.astype(np.int32)).astype(np.uint64)
         self._replay_contested(space, start, end)
-        alone = rows_where(~np.isin(space, list(self._replayed)))
+        alone = rows_where(~are_among(space, np.array(sorted(self._replayed), np.uint64)))
         rows = np.array(self._rows, np.uint64).reshape(-1, _ROW)
         died = np.concatenate([np.array(self._died, np.int32), np.full(len(alone), FOREVER, np.int32)])
         pieces = (space[alone], start[alone], end[alone], alone, rank[alone])
@@ -333,7 +333,7 @@ class SpaceBuilder:
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
         fresh = [number for number in contested.tolist() if number not in self._replayed]
         self._replayed.update((number, _Space()) for number in fresh)
-        rows = rows_where(np.isin(space, fresh))
+        rows = rows_where(are_among(space, np.array(sorted(fresh), np.uint64)))
         for number, of_space in zip(rows.tolist(), space[rows].tolist(), strict=True):
             self._replay(number, of_space)
 

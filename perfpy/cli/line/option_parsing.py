@@ -605,6 +605,9 @@ class CommandOptions:
             raise UsageError(f"unexpected argument '{words_left[0]}'" + (input_hint(words_left[0]) if "input" in cls._options else ""))
         return cls(**parser.values, **words, _occurrences=tuple(parser.occurrences))
 
+    def prepare(self) -> None:
+        """Prepare this process for the command, before its function imports anything."""
+
     def replace(self, **changes: object) -> Self:
         """Return a copy with these values changed."""
         return type(self)(**{**self.__dict__, **changes})
@@ -687,7 +690,11 @@ class PerfCommand(Generic[_O]):
         """Read the arguments, call the function, and return the exit status. name is the command's name in its help."""
         parser = self.parser(args)
         status = self.print_help(name, args, parser)
-        return self.function(self.options_class.read(parser)) or 0 if status is None else status
+        if status is not None:
+            return status
+        options = self.options_class.read(parser)
+        options.prepare()
+        return self.function(options) or 0
 
     def print_help(self, name: str, args: Sequence[str], parser: Parser) -> int | None:
         """Print the help if the parsed arguments ask for it, and return its exit status."""

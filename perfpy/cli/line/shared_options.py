@@ -28,6 +28,13 @@ class InputOptions(CommandOptions):
     input: str = option("-i,--input", Value(default=""), "input file (default: perf.data; -: standard input)", metavar="<file>")
     force: bool = option("-f,--force", Flag(), "skip the file ownership check")
 
+    def prepare(self) -> None:
+        """Have numpy start faster if a recording is read; a program to run would inherit its settings."""
+        if self.input or not (getattr(self, "workload", ()) or getattr(self, "words", ())):
+            from perfpy.cli.line.input_recording import prepare_numpy
+
+            prepare_numpy()
+
 
 class SymbolFileOptions(CommandOptions):
     """Options for the sources of symbols and the form of their names."""

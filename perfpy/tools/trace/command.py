@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 def run(options: TraceCommandOptions) -> int:
     """Print the system calls of a program, of running tasks or of a recording."""
-    from perfpy.tools.trace.replay import replay
-
     if options.workload[:1] == ("record",):
         from perfpy.cli.forwarded_actions import run_record  # rarely needed
 
@@ -48,6 +46,8 @@ def run(options: TraceCommandOptions) -> int:
     if options.input:
         if options.workload:
             fail(f"-i {options.input} excludes a command to run")
+        from perfpy.tools.trace.replay import replay
+
         return replay(options)
 
     return LiveTrace(options).run()

@@ -6,7 +6,6 @@ once. Texts are latin-1 strings: each character is a byte of the data.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +42,7 @@ class TraceText:
 
     def __init__(self, event: EventFormat, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._event = event = replace(event, print_fmt=latin(event.print_fmt))
+        self._event = event = event._replace(print_fmt=latin(event.print_fmt))
         self._plain: set[str] = set()  # character arrays that contained unprintable bytes
         self._of_field: dict[str, Printer] = {}
         self._parsed: PrintFormat | None = None

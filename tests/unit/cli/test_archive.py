@@ -18,9 +18,9 @@ from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.records import SampleId
+from perfpy.cli import archive as tar_stream
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.untrusted import expansion
-from perfpy.untrusted import expansion as tar_stream
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

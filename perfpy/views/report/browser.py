@@ -60,15 +60,11 @@ _LEAST_HEIGHT: Final = 15  # lines of a window that also shows full names
 _KEYS: Final = (
     ("up, down, Home, End", "move"),
     ("Page up, Page down", "move by a screen (Space: down)"),
-    ("Enter, +, right", "open or close the calls below a row; without calls, its code"),
-    ("a", "the code of the function, with the samples at each instruction"),
+    ("Enter, +, right", "open or close the calls below a row, or show code"),
+    ("a", "the function's code with samples"),
     ("-", "close the calls"),
-    ("e, c", "open everything below a row, close it"),
-    ("E, C", "the same for all rows"),
-    ("t", "only this thread (or command); again: all"),
-    ("d", "only this file; again: all"),
-    ("k", "only the kernel; again: all"),
-    ("S", "only this processor socket; again: all"),
+    ("e, c; E, C", "open or close all below a row; below all rows"),
+    ("t, d, k, S", "only this thread, file, kernel, socket; again: all"),
     ("/", "filter by name"),
     ("s", "sort by Self; again: by Children"),
     ("L", "least percentage of rows"),
@@ -78,7 +74,7 @@ _KEYS: Final = (
     ("Esc, left", "remove the last filter"),
     ("Tab, n; Shift+Tab, p", "next event, previous event"),
     ("H", "show or hide column names"),
-    ("V", "full function names, or without long argument lists"),
+    ("V", "full function names, or without long arguments"),
     ("i", "header of the recording"),
     ("P", "write the table to perf.hist.N"),
     ("h, ?, F1", "these keys"),
@@ -92,7 +88,7 @@ class Box(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,h,i,question_mark,f1,enter", "dismiss", "Close")]
     CSS = """
     Box { align: center middle; }
-    #box { width: auto; max-width: 96%; height: auto; max-height: 90%; padding: 1 2; border: round $primary; background: $panel; }
+    #box { width: auto; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; border: round $primary; background: $panel; }
     #lines { width: auto; }
     """
 

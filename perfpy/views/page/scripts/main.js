@@ -10,7 +10,7 @@ import { stateOf } from "./model/permalink.js";
 import { collect, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { changeOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
+import { changeOf, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { counted, describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
@@ -108,7 +108,7 @@ class Page {
     return isNoise ? text : `${change > 0 ? "\u25b4" : "\u25be"} ${text}`;
   }
 
-  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.weighed.totals, this.inSeconds()); }
+  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.totals, this.inSeconds()); }
 
   inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].time; }
   isDark() { return document.documentElement.dataset.theme === "dark"; }
@@ -126,15 +126,22 @@ class Page {
 
   /* Change the state, and all that follows from it. */
   change(part) {
+    const lanes = Object.keys(part).some(key => !OF_VIEWS.includes(key) && part[key] !== this.state[key]);
     this.state = { ...this.state, ...part };
     keepAddress(this);
-    this.refresh({ lanes: Object.keys(part).some(key => !OF_VIEWS.includes(key)), keep: !("event" in part) });
+    this.refresh({ lanes, keep: !("event" in part) });
   }
 
   form() {
     const { form, recursion } = this.state, key = recursion === "merged" ? `${form} merged` : form;
     if (!this.forms.has(key)) this.forms.set(key, merged(this.forms.get(form), this.profile.names.length));
     return this.forms.get(key);
+  }
+
+  /* The weighed tree of the form, of which not every view needs one. */
+  get weighed() {
+    const form = this.form(), { own } = this;
+    return this.ofForm ||= weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
   }
 
   /* Whether two ranges are compared. */
@@ -150,14 +157,14 @@ class Page {
   /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
   refresh({ lanes = true, moving = false, keep = true } = {}) {
     this.event = this.toolbar.eventOf(this.state);
-    const found = this.isCompared ? this.collectBoth() : collect(this.profile, this.choice()), { own } = found, form = this.form();
-    this.own = own;
-    this.counted = found;
+    if (moving) this.tracks.draw();
+    this.counted = this.isCompared ? this.collectBoth() : collect(this.profile, this.choice());
+    this.own = this.counted.own;
     this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
-    this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: found.counts, side: this.state.side } : null;
-    this.weighed = weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
-    this.inner = this.ofFunctions = null;
-    this.showView(keep);
+    this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: this.counted.counts, side: this.state.side } : null;
+    this.totals = this.own.map(totalOf);
+    this.inner = this.ofFunctions = this.ofForm = null;
+    this.showView(keep, moving);
     if (!moving) {
       this.toolbar.show(this.state, this.profile.tick);
       this.details.show(this.functions(), this.state.chosen);
@@ -166,7 +173,7 @@ class Page {
       sayChanges(this);
       sayVerdict(this);
     }
-    if (lanes) this.loadTimes(); else this.tracks.draw();
+    if (lanes) this.loadTimes(); else if (!moving) this.tracks.draw();
     saySelected(this);
     if (!moving) this.refine();
   }
@@ -185,7 +192,7 @@ class Page {
   }
 
   /* Draw the view whose tab is chosen. */
-  showView(keep = true) {
+  showView(keep = true, moving = false) {
     const { tab } = this.state, { names } = this.profile;
     for (const one of $("tabs").children) {
       const isOn = one.id === `tab-${tab}`;
@@ -194,7 +201,8 @@ class Page {
       $(one.getAttribute("aria-controls")).hidden = !isOn;
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
-      functions: () => this.table.load(...this.functions(), this.state.sort), sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
+      functions: () => this.table.load(...this.functions(), this.state.sort, moving),
+      sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
       code: () => this.weighCode(), heat: () => this.showHeat() };
     draw[tab]();
   }

@@ -273,6 +273,14 @@ def test_functions_are_visible_below_their_header_in_every_window(size: tuple[in
     assert all(strip[column - 1] == " " and strip[column : column + 3].strip() for strip in rows)
 
 
+def test_all_keys_are_listed_in_a_window_of_80_by_24(chains: Path, tmp_path: Path) -> None:
+    from perfpy.views.report.browser import _KEYS
+
+    shown = asyncio.run(_strips(chains, tmp_path, "question_mark", size=(80, 24)))[-24:]
+    for keys, meaning in _KEYS:
+        assert any(keys in strip and meaning in strip for strip in shown), keys
+
+
 @pytest.mark.parametrize("keys", [("q",), ("ctrl+c",), ("slash", "x", "ctrl+c"), ("question_mark", "ctrl+c"), ("question_mark", "q", "q")])
 def test_q_and_ctrl_c_quit(keys: tuple[str, ...], chains: Path) -> None:
     from perfpy.views.report.browser import ReportBrowser

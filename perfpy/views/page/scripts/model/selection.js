@@ -107,11 +107,13 @@ export function collect(profile, choice) {
   for (const { samples: table } of tables) all += table.samples;
   eachTable(profile, choice, false, ({ n, node }, column, kept, weight, count) => {
     const to = own[column];
+    let samples = 0;
     for (let one = 0; one < n; one++) {
-      if (!kept[one]) continue;
+      if (!kept[one] || !count[one] && !weight[one]) continue;
       to[node[one] + 1] += weight[one];
-      counts[column] += count[one];
+      samples += count[one];
     }
+    counts[column] += samples;
   });
   return { own, counts, samples: counts.reduce((a, b) => a + b, 0), all };
 }

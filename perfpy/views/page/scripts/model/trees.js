@@ -75,7 +75,7 @@ export function regrouped(own, of, n) {
   });
 }
 
-function totalOf(column) {
+export function totalOf(column) {
   let total = 0;
   for (let i = 0; i < column.length; i++) total += column[i];
   return total;

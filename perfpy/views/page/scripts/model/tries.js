@@ -16,28 +16,34 @@ function finished(forest, own, kind, compared) {
   return weighed(form, columns, kind, compared);
 }
 
+/* A column with room for an index. */
+function grown(column, index) {
+  if (index < column.length) return column;
+  const larger = new Float64Array(2 * index + 2);
+  larger.set(column);
+  return larger;
+}
+
 /* Grow the stacks from some nodes towards the root; start: those nodes, weights: for each column the weight of each. */
 function upwards(tree, start, weights, withSelf) {
-  const forest = new Forest(), whole = tree.totals.reduce((a, b) => a + b, 0) || 1, own = weights.map(() => []);
-  const node = Int32Array.from(start, i => withSelf ? i : tree.parent[i]), to = new Int32Array(start.length);
+  const forest = new Forest(), least = LEAST * (tree.totals.reduce((a, b) => a + b, 0) || 1), { name, parent } = tree, own = weights.map(() => new Float64Array(1024));
+  const node = Int32Array.from(start, i => withSelf ? i : parent[i]), to = new Int32Array(start.length), rows = Int32Array.from(start, (_, row) => row);
   const sum = Float64Array.from(start, (_, row) => weights.reduce((total, column) => total + column[row], 0));
-  const end = row => weights.forEach((column, k) => { own[k][to[row]] = (own[k][to[row]] || 0) + column[row]; });
-  let rows = Int32Array.from(start, (_, row) => row);
-  while (rows.length) {
-    const reached = new Map();
-    rows = rows.filter(row => {
-      const i = node[row];
-      if (i <= 0) { end(row); return false; }
-      const there = to[row] = forest.node(to[row], tree.name[i]);
-      reached.set(there, (reached.get(there) || 0) + sum[row]);
-      node[row] = tree.parent[i];
-      return true;
-    });
-    rows = rows.filter(row => {
-      if (reached.get(to[row]) / whole >= LEAST) return true;
-      end(row);
-      return false;
-    });
+  const end = row => weights.forEach((column, k) => { own[k] = grown(own[k], to[row]); own[k][to[row]] += column[row]; });
+  let reached = new Float64Array(1024);
+  for (let count = rows.length; count;) {
+    let going = 0;
+    for (let k = 0; k < count; k++) {
+      const row = rows[k], i = node[row];
+      if (i <= 0) { end(row); continue; }
+      const there = to[row] = forest.node(to[row], name[i]);
+      reached = grown(reached, there);
+      reached[there] += sum[row];
+      node[row] = parent[i];
+      rows[going++] = row;
+    }
+    count = 0;
+    for (let k = 0; k < going; k++) if (reached[to[rows[k]]] >= least) rows[count++] = rows[k]; else end(rows[k]);
   }
   return finished(forest, own, tree.kind, tree.compared);
 }

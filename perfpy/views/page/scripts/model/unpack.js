@@ -15,7 +15,7 @@ async function inflated(text) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/* A column as numbers: Uint32Array, or Float64Array for what is larger. */
+/* A column as numbers: Uint32Array, or Float64Array for what is larger. of: a table that the numbers are places in. */
 export async function unpacked(column) {
   const n = column.n;
   if ("all" in column) return (column.all < 2 ** 32 ? new Uint32Array(n) : new Float64Array(n)).fill(column.all);
@@ -27,6 +27,9 @@ export async function unpacked(column) {
     for (let i = 0; i < n; i++) values[i] |= bytes[first + i] << shift;
   }
   if (column.delta) for (let i = 1; i < n; i++) values[i] += values[i - 1];
+  if (!column.of) return values;
+  const table = await unpacked(column.of);
+  for (let i = 0; i < n; i++) values[i] = table[values[i]];
   return values;
 }
 

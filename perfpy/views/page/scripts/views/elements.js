@@ -19,7 +19,8 @@ export const button = (text, onclick, values = {}) => el("button", { type: "butt
 export function prepared(canvas, height, width = canvas.clientWidth || 800) {
   const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
   const [across, down] = [width, height].map(size => Math.round(size * ratio));
-  canvas.style.height = height + "px";
+  /* even the same height would have all of the page laid out again */
+  if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
   if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
@@ -36,7 +37,7 @@ export function roomOf(box) {
    Browsers have no canvases of more than 16 to 64 thousand pixels. */
 export function windowed(canvas, box, whole) {
   const height = Math.max(1, Math.min(whole, Math.ceil(roomOf(box)))), [pen, width] = prepared(canvas, height);
-  canvas.parentElement.style.height = `${whole}px`;
+  if (canvas.parentElement.style.height !== `${whole}px`) canvas.parentElement.style.height = `${whole}px`;
   return { pen, width, height, top: Math.max(0, Math.min(box.scrollTop, whole - height)) };
 }
 

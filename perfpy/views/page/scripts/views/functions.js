@@ -5,7 +5,7 @@ import { percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { button, el, marked } from "./elements.js";
 
-const SHOWN = 300;
+const SHOWN = 300, FEW = 40;
 const TEXTS = ["name", "module", "callerName"];
 const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "Module"]];
 const COLUMNS = {
@@ -53,13 +53,13 @@ export class FunctionTable {
     table.addEventListener("keydown", event => this.key(event));
   }
 
-  load(tree, names, charged = null, sort = null) {
+  load(tree, names, charged = null, sort = null, moving = false) {
     if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
     if (COLUMNS[tree.kind].some(([key]) => key === sort)) this.by = sort;
     Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
     this.names = names;
     this.rows = functionRows(tree, names, charged);
-    this.draw();
+    this.draw(moving ? FEW : SHOWN);
   }
 
   /* Sort by a column, or by the first one if the table does not have it. */
@@ -84,10 +84,11 @@ export class FunctionTable {
     return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && isShown(row));
   }
 
-  draw() {
+  /* most: rows; fewer while a range is dragged */
+  draw(most = SHOWN) {
     const columns = this.titled(COLUMNS[this.kind]), wanted = this.wanted();
     this.table.tHead.replaceChildren(this.head(columns));
-    this.table.tBodies[0].replaceChildren(...wanted.slice(0, SHOWN).map(row => this.row(row, columns)));
+    this.table.tBodies[0].replaceChildren(...wanted.slice(0, most).map(row => this.row(row, columns)));
     const rest = wanted.length - SHOWN;
     const none = wanted.length ? "" : "No function has samples here. Remove a filter, or select a longer range.";
     this.more.textContent = rest > 0 ? `${whole(rest)} more functions; search to narrow them down.` : none;

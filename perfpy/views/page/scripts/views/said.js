@@ -13,13 +13,13 @@ const $ = id => document.getElementById(id);
 /* How many samples are selected, or are in either of two ranges. */
 export function saySelected(page) {
   if (page.isCompared) {
-    const { counts } = page.counted, { totals } = page.weighed, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.inSeconds())}`;
+    const { totals, counted: { counts } } = page, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.inSeconds())}`;
     $("selected").textContent = $("selected").title = `A: ${said(0)} \u00b7 B: ${said(1)}`;
     $("empty").hidden = true;
     return;
   }
   const { samples, all } = page.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = page.profile;
-  if (page.profile.recordings === 1) parts.push(amount(page.weighed.totals.reduce((a, b) => a + b, 0), page.inSeconds()));
+  if (page.profile.recordings === 1) parts.push(amount(page.totals.reduce((a, b) => a + b, 0), page.inSeconds()));
   if (page.hitNodes) {
     let found = 0, sum = 0;
     for (const column of page.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }
@@ -28,6 +28,17 @@ export function saySelected(page) {
   $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");
   $("empty").hidden = samples > 0 || ["marks", "code"].includes(page.state.tab);
   $("empty").querySelector("span").textContent = page.profile.events.length ? "The filters leave none." : nothing(page.profile);
+}
+
+/* The charged weights of all time with the filters, kept until these change. */
+let kept = { key: "" };
+function wholeOf(page, choice) {
+  const key = JSON.stringify(choice);
+  if (kept.key !== key) {
+    const [own] = collect(page.profile, choice).own;
+    kept = { key, wholeWeights: chargedWeights(page.profile, [own])[0], wholeTotal: own.reduce((a, b) => a + b, 0) };
+  }
+  return kept;
 }
 
 /* What the selected range says, or two compared ones. */
@@ -39,15 +50,14 @@ export function sayVerdict(page) {
   const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time } = page.profile.events[event];
   const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1);
   const words = { name: f => `${page.short(f)}`, of: time ? "CPU time" : "events", lengths };
-  const sums = own => own.reduce((a, b) => a + b, 0), samples = page.counted.counts;
+  const samples = page.counted.counts;
   if (page.isCompared) {
-    const totals = page.own.map(sums), cpus = seconds ? totals.map((total, k) => total / lengths[k]) : null;
+    const { totals } = page, cpus = seconds ? totals.map((total, k) => total / lengths[k]) : null;
     $("said").textContent = verdictOfBoth({ ...words, weights: chargedWeights(page.profile, page.own), totals, samples, cpus });
     return;
   }
-  const whole = collect(page.profile, { ...page.choice(null), event }).own, own = [page.own[0]], total = sums(own[0]);
-  const [weights, wholeWeights] = [own, whole].map(columns => chargedWeights(page.profile, columns)[0]);
-  const values = { weights, wholeWeights, samples: samples[0], total, wholeTotal: sums(whole[0]), cpus: seconds ? total / lengths[1] : null };
+  const { wholeWeights, wholeTotal } = wholeOf(page, { ...page.choice(null), event }), total = page.totals[0], [weights] = chargedWeights(page.profile, [page.own[0]]);
+  const values = { weights, wholeWeights, samples: samples[0], total, wholeTotal, cpus: seconds ? total / lengths[1] : null };
   $("said").textContent = verdictOf({ ...words, ...values });
 }
 

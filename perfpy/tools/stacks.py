@@ -19,7 +19,7 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from perfpy.capture.python_frames.current_stacks import ProcessStacks, ThreadStack
+    from perfpy.capture.python_frames.current_stacks import CurrentFrame, ProcessStacks, ThreadStack
     from perfpy.capture.wait_targets import WaitTarget
 
 
@@ -221,7 +221,8 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
         yield ""
         yield _heading(thread)
         if thread.python:
-            yield from (f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})" for frame in thread.python.frames)
+            frames = own_python_part(thread.python.frames)
+            yield from (f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})" for frame in frames)
         else:
             yield from map(_native_line, _own_part(thread.frames))
     if process.missing:
@@ -294,6 +295,14 @@ def threads_of_locks(threads: Sequence[CurrentThread]) -> list[CurrentThread]:
     return [thread for thread in threads if thread.target.lock or thread.tid in holders]
 
 
+def own_python_part(frames: Sequence[CurrentFrame]) -> Sequence[CurrentFrame]:
+    """Drop the outermost functions of a forked worker, which its parent called before the fork."""
+    for number, frame in enumerate(frames):
+        if frame.function.endswith("_bootstrap") and frame.file.endswith("/multiprocessing/process.py"):
+            return frames[: number + 1]
+    return frames
+
+
 def _own_part(frames: Sequence[NativeFrame]) -> Sequence[NativeFrame]:
     """Drop the outermost functions, which start every thread."""
     end = len(frames)
@@ -319,7 +328,7 @@ def _values(process: CurrentProcess) -> dict[str, object]:
 
 def _thread_values(thread: CurrentThread) -> dict[str, object]:
     python = thread.python
-    frames = [frame._asdict() for frame in (python.frames if python else thread.frames)]
+    frames = [frame._asdict() for frame in (own_python_part(python.frames) if python else thread.frames)]
     return {
         "tid": thread.tid,
         "comm": thread.comm,

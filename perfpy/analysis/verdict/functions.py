@@ -200,6 +200,14 @@ class SampledFunctions:
         totals = sum_by(self.category_of[self.leaf].astype(np.int64), self.rows.period, UNKNOWN + 1)
         return [self.share(period) for period in totals.tolist()]
 
+    def in_libraries_of_programs(self) -> float:
+        """Return the share of the samples in libraries that are compiled into programs: C++ templates, Rust's and Go's packages."""
+        is_compiled = np.zeros(len(self.category_of), np.bool_)
+        for number in np.flatnonzero(self.category_of == LIBRARY).tolist():
+            dso = self._dso_number(number)
+            is_compiled[number] = dso >= 0 and not (self._locations.dsos[dso].made_code or _SHARED.search(self.file(number)))
+        return self.share(int(self.rows.period[is_compiled[self.leaf]].sum()))
+
     def in_garbage_collection(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in garbage collectors; threads: returns the name of a thread."""
         tids, number = np.unique(self.rows.tid, return_inverse=True)
@@ -222,10 +230,14 @@ class SampledFunctions:
             yield reached, self._functions(frames)
 
     def _frames_outwards(self, rows: Int64) -> Iterator[tuple[Int64, NDArray[np.int32]]]:
-        """Yield, frame by frame outwards, the rows whose callchains reach so far, and each row's frame."""
+        """Yield, frame by frame outwards, the rows whose callchains reach so far, and each row's frame.
+
+        A forked worker's callchain ends where its own work began: its outer frames are those of the process that created it.
+        """
         if self._chains is None:
             return
         frames, offsets = self._chains
+        begins = self._begin_processes
         chain = self.rows.chain[rows]
         rows, chain = rows[chain >= 0], chain[chain >= 0]
         first, end = offsets[chain], offsets[chain + 1]
@@ -236,7 +248,18 @@ class SampledFunctions:
             if not len(rows):
                 return
             yield rows, frames[position]
+            if begins is not None:
+                goes_on = ~begins[self._functions(frames[position])]
+                rows, position, first, end = rows[goes_on], position[goes_on], first[goes_on], end[goes_on]
             position = position + self._step
+
+    @cached_property
+    def _begin_processes(self) -> NDArray[np.bool_] | None:
+        """Whether each function is the first one of forked workers, whose callchains go on with their parent's frames; None without one."""
+        begins = np.zeros(len(self._locations.symbols) + 1 + len(self._locations.dsos), np.bool_)
+        for number in self.present.tolist():
+            begins[number] = _BEGINS_PROCESS.fullmatch(self.name(number)) is not None
+        return begins if begins.any() else None
 
     def innermost_frames(self, function: int, rows: Int64) -> FunctionFrames:
         """Return the innermost frame of a function in each of some rows that have it."""
@@ -554,6 +577,7 @@ _C_FUNCTIONS: Final = re.compile(
 _LAMBDA: Final = re.compile(r"\{lambda|::operator\(\)|\{\{closure\}\}|<lambda>|\.func\d+(?:\.\d+)*$")
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
 _PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
+_BEGINS_PROCESS: Final = re.compile(PYTHON_MARK + r"(?:BaseProcess\.)?_bootstrap:.*/multiprocessing/process\.py", re.DOTALL)
 _MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")

@@ -8,6 +8,7 @@ before the kernel's. Functions are matched by whole names, without the version o
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     SIGNAL,
     KERNEL_LOCK,
     DISK,
+    MESSAGE,
+    INPUT,
     FUTEX,
     OTHER,
-) = range(23)
+) = range(25)
 
 # when a rule holds
 ALWAYS: Final = 0
@@ -57,13 +60,17 @@ _TIMED_WAIT: Final = re.compile(r"_*pthread_cond_(?:timed|clock)wait.*")
 _SYS: Final = r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_"
 
 #: reason, when the rule holds, the functions. The first rule that holds decides.
-RULES: Final = (
+_RULES: Final = (
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
     (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|lock_wait_(?:suspend|timeout)_thread"),
     (LOCK, ALWAYS, r"LWLockAcquire(?:OrWait)?|ObjectMonitor::[Ee]nter.*|ObjectSynchronizer::enter.*|.*ReentrantLock\.lock\(.*"),
     # Threads of runtimes and pools that wait for work, or for room in a queue: of Python, C libraries, Go, the JVM, Node, Rust.
     (FULL_QUEUE, ALWAYS, rf"{_PY}put:.*/queues?\.py|.*Blocking(?:Queue|Deque)\.(?:put|offer)\(.*|<?std::sync::mpm?sc::.*Sync\w+<.*send"),
-    (QUEUE, ALWAYS, rf"_queue_SimpleQueue_get\w*|{_PY}get:.*/queues?\.py"),
+    (
+        QUEUE,
+        ALWAYS,
+        rf"_queue_SimpleQueue_get\w*|{_PY}get:.*/queues?\.py|{_PY}_handle_(?:workers|tasks|results):.*/multiprocessing/pool\.py",
+    ),
     (QUEUE, ALWAYS, r"jemalloc_bg_thd|background_thread_entry|bioProcessBackgroundJobs|blas_thread_server|ap_queue_\w*pop\w*"),
     (EVENTS, ALWAYS, r"runtime\.netpoll"),
     (QUEUE, ALWAYS, r"runtime\.(?:stopm|find[Rr]unnable|mPark|sysmon|templateThread)"),
@@ -115,8 +122,11 @@ RULES: Final = (
     (NETWORK, ALWAYS, r"tcp_(?:recv|send)msg.*|sk_(?:stream_)?wait_\w+|__skb_wait_for_more_packets|udp_recvmsg"),
     (NETWORK, ALWAYS, r"inet_(?:recv|stream)\w+|unix_(?:stream|dgram)_\w+|sock_recvmsg"),
     (EVENTS, ALWAYS, r"(?:do_)?ep(?:oll)?_(?:poll|wait)|do_sys_poll|do_poll|do_select|poll_schedule_timeout\S*|core_sys_select"),
-    (EVENTS, ALWAYS, r"io_cqring_wait"),
-    (SIGNAL, ALWAYS, rf"sigsuspend|do_sigtimedwait|{_SYS}pause"),
+    (EVENTS, ALWAYS, r"io_cqring_wait|(?:inotify|fanotify|eventfd|timerfd|evdev|perf|userfaultfd)_read\w*"),
+    (SIGNAL, ALWAYS, rf"sigsuspend|do_sigtimedwait|signalfd_read\w*|{_SYS}(?:pause|rt_sig(?:suspend|timedwait))"),
+    (FULL_QUEUE, ALWAYS, r"do_msgsnd|do_mq_timedsend"),
+    (MESSAGE, ALWAYS, r"do_msgrcv|do_mq_timedreceive"),
+    (SEMAPHORE, ALWAYS, r"_*do_semtimedop"),
     (KERNEL_LOCK, ALWAYS, r"rwsem_down_(?:read|write)_slowpath|__mutex_lock.*|mutex_lock.*|down_(?:read|write).*"),
     (DISK, ALWAYS, r"io_schedule\w*|folio_wait_\w+|wait_on_page_\w+|blk_\w+|submit_bio_wait|bio_\w+|jbd2_\w+|filemap_\w+"),
     (DISK, ALWAYS, r"(?:ext4|xfs|btrfs|vfs|file)_fsync\S*|(?:ext4|xfs)_sync_file|do_fsync|wait_for_completion_io|blkdev_\w+"),
@@ -132,7 +142,13 @@ RULES: Final = (
     (EVENTS, NO_KERNEL, r"(?:__)?(?:libc_)?(?:poll|ppoll|select|pselect(?:64)?|epoll_p?wait2?)"),
     (SIGNAL, NO_KERNEL, r"(?:__)?(?:libc_)?pause|(?:__)?sig(?:suspend|wait|waitinfo|timedwait)"),
     (DISK, NO_KERNEL, r"(?:__)?(?:libc_)?(?:fsync|fdatasync|msync|sync|syncfs|sync_file_range)"),
+    (INPUT, NO_KERNEL, r"(?:__)?(?:GI_)?(?:__)?(?:libc_)?(?:pread(?:v2?|64)?|readv?)"),
+    (MESSAGE, NO_KERNEL, r"(?:__)?(?:mq_(?:timed)?receive|msgrcv)"),
     (FUTEX, NO_KERNEL, r"(?:__)?futex_(?:wait|abstimed_wait)\w*|_*lll_lock_wait\w*"),
+)
+#: neighbours with the same reason are one rule: a word has 64 bits
+RULES: Final = tuple(
+    (reason, when, "|".join(pattern for _, _, pattern in rules)) for (reason, when), rules in groupby(_RULES, key=lambda rule: rule[:2])
 )
 #: bits beside those of the rules
 KERNEL_BIT: Final = 1 << len(RULES)  #: the callchain has functions of the kernel
@@ -143,6 +159,9 @@ _FUTEX_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rul
 _LOCK_BITS: Final = sum(1 << number for number, rule in enumerate(RULES) if rule[2] == _PYTHON_LOCK)
 
 
+_CLONE: Final = re.compile(r"(?:\.(?:isra|constprop|part|cold)(?:\.\d+)*)+$")
+
+
 class RuleBits:
     """The bits of the rules that a function's name matches; the patterns are compiled once, and only where there are waits."""
 
@@ -151,7 +170,7 @@ class RuleBits:
 
     def of(self, name: str) -> int:
         """Return the bits of a function, without that of the kernel."""
-        plain = name.partition("@")[0].removeprefix("__GI_")
+        plain = _CLONE.sub("", name.partition("@")[0].removeprefix("__GI_"))
         if not plain:
             return 0
         bits = sum(bit for bit, pattern in self._patterns if pattern.fullmatch(plain))

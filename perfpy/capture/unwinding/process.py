@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import mmap
 import os
 import select
@@ -120,6 +121,7 @@ class UnwindingProcess:
 def run_child(fds: set[int], comm: str, serve: Callable[[], None]) -> None:
     """Run in the child after the fork. Never returns. kept has its descriptors; comm is its name."""
     status = 1
+    gc.freeze()  # no inherited object may be collected here: its finalizer would close a descriptor that has got another meaning
     try:
         _drop_inherited(fds, comm)
         serve()

@@ -41,6 +41,7 @@ OF_CALLS: Final = {
     reasons.EVENTS: ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
     reasons.NETWORK: ("recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "connect"),
     reasons.CLIENT: ("accept", "accept4"),
+    reasons.MESSAGE: ("msgrcv", "mq_timedreceive"),
     reasons.SIGNAL: ("pause", "rt_sigsuspend", "rt_sigtimedwait"),
 }
 

@@ -59,6 +59,8 @@ _IDLE: Final = (
     reasons.JOIN,
     reasons.CONDITION,
     reasons.SIGNAL,
+    reasons.MESSAGE,
+    reasons.INPUT,
     reasons.OTHER,
     reasons.PIPE,
 )
@@ -256,7 +258,7 @@ def _main_thread(activities: Activities, tasks: RecordedTasks, pid: int, family:
 
 
 #: how programs wait for programs that they started: for their end, their output, or a signal of their end
-LAUNCH_KINDS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.SIGNAL, reasons.OTHER)
+LAUNCH_KINDS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.EVENTS, reasons.SIGNAL, reasons.INPUT, reasons.OTHER)
 _MOST: Final = 64  # generations of processes
 
 

@@ -410,8 +410,11 @@ def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
 
 
 def hottest_categories(functions: SampledFunctions) -> list[tuple[float, str]]:
-    """Return the share of each kind of code in percent, sorted by share."""
-    shares = zip(functions.by_category(), NAMES, strict=True)
+    """Return the share of each kind of code in percent, sorted by share. Libraries that are compiled into a program are in its file."""
+    shares = [*zip(functions.by_category(), NAMES, strict=True)]
+    if compiled := functions.in_libraries_of_programs():
+        shares[LIBRARY] = (shares[LIBRARY][0] - compiled, NAMES[LIBRARY])
+        shares.append((compiled, f"{NAMES[LIBRARY]} in the program"))
     return sorted(((100 * share, name) for share, name in shares if share), reverse=True)
 
 

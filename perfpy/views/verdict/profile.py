@@ -87,7 +87,7 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
     whole = [*started_processes(evidence)]
-    if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE):
+    if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
     idle = [*idle_machine(evidence)]
     if idle or whole:
@@ -584,10 +584,10 @@ OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL
 #: waits for work, which are no cause if other threads of the program run or wait
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
-    *(reasons.CLIENT, reasons.FUTEX, reasons.OTHER),
+    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER),
 )
 #: waits that are no cause if the program's other processes use CPUs meanwhile
-FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.FULL_QUEUE)
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT, reasons.FULL_QUEUE)
 
 #: waits of a server for its clients
 OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
@@ -613,6 +613,8 @@ _WORDS: Final = {
     reasons.SIGNAL: "for a signal",
     reasons.KERNEL_LOCK: "for a lock in the kernel",
     reasons.DISK: "for the disk",
+    reasons.MESSAGE: "for a message",
+    reasons.INPUT: "for input",
     reasons.FUTEX: "for another thread",
     reasons.OTHER: "for unknown reasons",
 }

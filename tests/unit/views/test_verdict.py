@@ -729,3 +729,36 @@ def test_too_few_runs(runs: int) -> None:
 )
 def test_a_name_reads_as_its_author_wrote_it(name: str, text: str) -> None:
     assert function_text(name) == text
+
+
+def test_frames_of_the_parent_are_no_callers_of_a_forked_worker(tmp_path: Path) -> None:
+    bootstrap = "py::BaseProcess._bootstrap:/usr/lib/python3.12/multiprocessing/process.py@jitted-0-1.so"
+    inherited = (
+        bootstrap,
+        "py::Pool.__init__:/usr/lib/python3.12/multiprocessing/pool.py@jitted-0-1.so",
+        "py::<module>:/srv/app.py@jitted-0-1.so",
+    )
+    (first,) = texts(tmp_path, Stack(("py::score:/srv/app.py@jitted-0-1.so", *inherited), 1000))
+    assert first == "100 % of the CPU time is in score()."
+    wait = Stack(("schedule@kernel", "pipe_read@kernel", *inherited), 10, state="S", weight=90)
+    assert "top level" not in texts(tmp_path, Stack(("main",), 3), wait, seconds=0.9)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("inotify_read@kernel", "for events"),
+        ("eventfd_read@kernel", "for events"),
+        ("timerfd_read_iter@kernel", "for events"),
+        ("signalfd_read_iter@kernel", "for a signal"),
+        ("do_sigtimedwait.isra.0@kernel", "for a signal"),
+        ("do_mq_timedreceive@kernel", "for a message"),
+        ("do_msgrcv@kernel", "for a message"),
+        ("kernel_clone@kernel", "for a child process"),
+        ("read@libc.so.6", "for input"),
+    ],
+)
+def test_waits_have_the_reason_of_their_kernel_function(tmp_path: Path, function: str, words: str) -> None:
+    frames = ("schedule@kernel", function) if function.endswith("@kernel") else (function,)
+    (first,) = texts(tmp_path, Stack(("main",), 3), Stack((*frames, "next_one", "main"), 10, state="S", weight=90), seconds=0.9)
+    assert first == f'"app" waited 0.9 s of 0.9 s {words}, in next_one().'

@@ -242,7 +242,7 @@ _WRITABLE: Final = 2  # PF_W
 _RUNNABLE: Final = 1  # PF_X
 _PROGRAM: Final = 2  # ET_EXEC
 _MOST_DATA: Final = 64 << 20  # bytes of a file's data that are searched
-_MOST_ENTRIES: Final = 1 << 16  # methods, types or slots of a file
+_MOST_ENTRIES: Final = 1 << 14  # methods, types or specs of a segment
 _WORD: Final = 8
 _ENTRY: Final = 4  # words of a PyMethodDef
 _METH_KINDS: Final = (0x1, 0x3, 0x4, 0x8, 0x80, 0x82, 0x282)  # METH_VARARGS ... METH_METHOD | METH_FASTCALL | METH_KEYWORDS
@@ -255,6 +255,7 @@ _TYPE_NAME, _TYPE_BASIC, _TYPE_ITEM, _TYPE_DEALLOC, _TYPE_FLAGS, _TYPE_METHODS =
 _MODULE_METHODS: Final = 3  # words from a PyModuleDef's name to its methods
 _METHODS_SLOT: Final = 64  # Py_tp_methods
 _LARGEST_SLOT: Final = 100
+_LEAST_OF_IMMORTALS: Final = 1 << 29  # references, since 3.12
 _LARGEST_WRAPPER: Final = 1 << 12  # bytes of a function in which a jump to its continuation is looked for
 _MOST_SAME: Final = 64  # functions of one name
 _BUILTINS: Final = "builtins."
@@ -282,9 +283,10 @@ class MethodTables:
         self._code = [_span(one) for one in file.segments if int(one["flags"]) & _RUNNABLE]
         self._loaded = [_span(one) for one in file.segments]
         self._data = list(self._read_data())
-        for begin, words in self._data:
-            self._add_types(begin, words)
-            self._add_specs(begin, words)
+        self._ranges_of_data = [(begin, _WORD * len(words)) for begin, words in self._data]
+        for _, words in self._data:
+            self._add_types(words)
+        self._add_specs()
         owners = self._owners_of_tables()
         for begin, words in self._data:
             self._add_methods(begin, words, owners)
@@ -403,6 +405,15 @@ class MethodTables:
                 return int(words[distance // _WORD])
         return 0
 
+    def _words_at(self, addresses: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return words of the data, 0 outside of it."""
+        values = np.zeros(len(addresses), np.uint64)
+        for begin, words in self._data:
+            distances = addresses - np.uint64(begin)
+            inside = distances < np.uint64(_WORD * len(words))
+            values[inside] = words[distances[inside] // np.uint64(_WORD)]
+        return values
+
     def _name(self, function: int, name: str) -> None:
         """Name a function. One with several names keeps what they have in common; one that is not only called has none."""
         before = self.names.get(function)
@@ -421,15 +432,16 @@ class MethodTables:
         is_interpreters = "." not in owner and (_OF_PYTHON.fullmatch(name) or _OF_INSTRUCTIONS.fullmatch(name))
         self._name(function, NO_CALL if slot == "-" or is_interpreters else name)
 
-    def _add_types(self, begin: int, words: NDArray[np.uint64]) -> None:
+    def _add_types(self, words: NDArray[np.uint64]) -> None:
         """Name the functions in the slots of types."""
         count = len(words) - _TYPE_WORDS
         if count <= 0:
             return
         size, item, dealloc, flags = (words[word : word + count] for word in (_TYPE_BASIC, _TYPE_ITEM, _TYPE_DEALLOC, _TYPE_FLAGS))
         mask = (
-            (words[:count] > 0)
-            & (flags > 0)
+            ((words[:count] > 0) & (words[:count] < _PAGE) | (words[:count] >= _LEAST_OF_IMMORTALS))  # the count of references
+            & ((words[1 : 1 + count] == 0) | self._are_in(words[1 : 1 + count], self._ranges_of_data))  # the type's type
+            & ((flags > 0) | (dealloc > 0))
             & (flags < 1 << 33)
             & (size >= 16)
             & (size <= 1 << 20)
@@ -438,11 +450,14 @@ class MethodTables:
         )
         mask &= (words[7 : 7 + count] < 1 << 16) & ((dealloc == 0) | self._are_in(dealloc, self._code))
         mask &= self._are_in(words[_TYPE_NAME : _TYPE_NAME + count], self._loaded)
-        for row in np.flatnonzero(mask)[:_MOST_ENTRIES].tolist():
-            owner = self._text(int(words[row + _TYPE_NAME])).removeprefix(_BUILTINS)
-            for slot, _, (first, second) in slots() if owner else ():
-                function = self._word(begin + _WORD * row + first)
-                self._add_slot(self._word(function + second) if second >= 0 and function else function, owner, slot)
+        owners = {row: self._text(int(words[row + _TYPE_NAME])) for row in np.flatnonzero(mask)[:_MOST_ENTRIES].tolist()}
+        rows = np.array([row for row, owner in owners.items() if owner], np.int64)
+        for slot, _, (first, second) in slots():
+            functions = words[rows + first // _WORD]
+            if second >= 0:
+                functions = np.where(functions > 0, self._words_at(functions + np.uint64(second)), 0).astype(np.uint64)
+            for number in np.flatnonzero(self._are_in(functions, self._code)).tolist():
+                self._add_slot(int(functions[number]), owners[int(rows[number])].removeprefix(_BUILTINS), slot)
 
     def _slots_of_spec(self, table: int) -> Iterator[tuple[int, int]]:
         """Yield the numbers and functions of a spec's slots."""
@@ -452,22 +467,29 @@ class MethodTables:
                 return
             yield number, self._word(table + 2 * _WORD * row + _WORD)
 
-    def _specs(self, words: NDArray[np.uint64]) -> Iterator[tuple[str, int]]:
-        """Yield the name of each type that is made from a spec, and the address of its slots."""
+    @cached_property
+    def _specs(self) -> list[tuple[str, int]]:
+        """The name of each type that is made from a spec, and the address of its slots."""
+        return [spec for _, words in self._data for spec in self._specs_in(words)]
+
+    def _specs_in(self, words: NDArray[np.uint64]) -> Iterator[tuple[str, int]]:
         count = len(words) - _ENTRY
         if count <= 0:
             return
         tables = words[3 : 3 + count]
-        mask = self._are_in(words[:count], self._loaded) & self._are_in(tables, [(begin, _WORD * len(data)) for begin, data in self._data])
+        mask = self._are_in(words[:count], self._loaded) & self._are_in(tables, self._ranges_of_data)
         mask &= (words[1 : 1 + count] & np.uint64(0xFFFFFFFF) <= 1 << 20) & (words[1 : 1 + count] >> np.uint64(32) < 1 << 16)
         mask &= words[2 : 2 + count] >> np.uint64(32) == 0
-        for row in np.flatnonzero(mask)[:_MOST_ENTRIES].tolist():
-            if 0 < self._word(int(tables[row])) < _LARGEST_SLOT and (name := self._text(int(words[row]))):
+        rows = np.flatnonzero(mask)
+        first = self._words_at(tables[rows])
+        for row in rows[(first > 0) & (first < _LARGEST_SLOT)][:_MOST_ENTRIES].tolist():
+            if name := self._text(int(words[row])):
                 yield name.removeprefix(_BUILTINS), int(tables[row])
 
-    def _add_specs(self, _begin: int, words: NDArray[np.uint64]) -> None:
+    def _add_specs(self) -> None:
+        """Name the functions in the slots of specs."""
         by_number = {number: slot for slot, number, _ in slots()}
-        for owner, table in self._specs(words):
+        for owner, table in self._specs:
             for number, function in self._slots_of_spec(table):
                 if number in by_number:
                     self._add_slot(function, owner, by_number[number])
@@ -491,11 +513,10 @@ class MethodTables:
                 name, is_module = self._owner(begin + _WORD * row)
                 if name:
                     owners[int(words[row])] = "" if is_module and name == "builtins" else f"{name.removeprefix(_BUILTINS)}."
-        for _, words in self._data:
-            for owner, table in self._specs(words):
-                methods = dict(self._slots_of_spec(table)).get(_METHODS_SLOT)
-                if methods:
-                    owners[methods] = f"{owner}."
+        for owner, table in self._specs:
+            methods = dict(self._slots_of_spec(table)).get(_METHODS_SLOT)
+            if methods:
+                owners[methods] = f"{owner}."
         return owners
 
     def _first_rows(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -28,7 +28,6 @@ import inspect
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -278,11 +277,11 @@ class SlowParts:
             profiler.stop()
             shown = sorted(self._parts, key=lambda part: part.begin - part.end)[: self._config.getoption("--perfpy-slowest")]
             with profiler.open() as recording:
-                self._lines = [line for part in shown for line in part.lines(recording, profiler.path)]
+                self._lines = list(lines_of_parts(shown, recording))
                 if page := self._config.getoption("--perfpy-page"):
                     recording.flamegraph(page)
                     self._lines.append(f"page of the session: {page}")
-        except (PerfError, OSError, subprocess.SubprocessError) as error:
+        except (PerfError, OSError) as error:
             self._lines.append(f"recording failed: {one_line(str(error))}")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -296,7 +295,6 @@ class SlowParts:
 _PART: Final = "perfpy part"
 _SESSION_FREQUENCY: Final = "199"  # Hz: sessions take long
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
-_LONGEST_REPORT: Final = 120.0  # seconds
 _OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
 
 
@@ -316,19 +314,24 @@ class SlowPart(NamedTuple):
     end: float
     tid: int
 
-    def lines(self, recording: Recording, path: str) -> Iterator[str]:
-        """Yield the part's duration and name, and where its time went by the recording at a path."""
-        yield f"{self.end - self.begin:8.2f} s  {self.kind:20}  {self.test}"
-        if self.end - self.begin < _WORTH_A_LINE:
-            return
-        times = f"{self.begin:.6f},{self.end:.6f}"
-        command = [sys.executable, "-P", "-m", "perfpy", "report", "-i", path, "--verdict", "--time", times, "--tid", str(self.tid)]
-        result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_LONGEST_REPORT, stdin=subprocess.DEVNULL, check=False
-        )
-        sentences = [line for line in result.stdout.splitlines() if line.strip() and not line.startswith(_OF_FEW_SAMPLES)]
-        if not sentences:  # a short wait
-            rows = recording.where(time=times, tid=self.tid).report(by=["pyline"]).top(1)
+    def samples(self, recording: Recording) -> Recording:
+        """Return the recording, restricted to the samples of this part."""
+        return recording.where(time=f"{self.begin:.6f},{self.end:.6f}", tid=self.tid)
+
+
+def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[str]:
+    """Yield the duration and name of each part, and where its time went by the session's recording."""
+    from perfpy.analysis.filters import SampleFilter  # only with --perfpy
+    from perfpy.views.verdict.profile import verdicts_of_parts
+
+    worth = [part for part in parts if part.end - part.begin >= _WORTH_A_LINE]
+    filters = [part.samples(recording).sample_filter or SampleFilter() for part in worth]
+    verdicts = dict(zip(worth, verdicts_of_parts(recording, filters), strict=True))
+    for part in parts:
+        yield f"{part.end - part.begin:8.2f} s  {part.kind:20}  {part.test}"
+        sentences = [one.text for one in verdicts.get(part, ()) if not one.text.startswith(_OF_FEW_SAMPLES)]
+        if part in verdicts and not sentences:  # a short wait
+            rows = part.samples(recording).report(by=["pyline"]).top(1)
             sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
         yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
 

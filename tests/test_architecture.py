@@ -101,7 +101,7 @@ MAY_IMPORT = {
         "kernel",
         "perfpy",
     },
-    "pytest_plugin": FOUNDATION | {"profiling", "recording", "capture", "counts", "kernel"},
+    "pytest_plugin": FOUNDATION | {"profiling", "recording", "views", "analysis", "capture", "counts", "kernel"},
     "tools": FOUNDATION
     | {
         "version",

@@ -263,7 +263,6 @@ STARTERS = {
     "tools/leaks/hook.py": "the compiler gets a file that was written in a new folder of ours alone; the command is the user's",
     "disassembly/disassembler.py": "a descriptor; no links to debug files that others chose, and no names of source files",
     "profiling.py": "perfpy itself; the recording is in a new folder of ours",
-    "pytest_plugin.py": "perfpy itself; the recording is in a new folder of ours",
     "cli/line/pager.py": "PAGER, which reads standard input",
     "cli/script_programs.py": "perfpy itself, and a script that the user names",
     "capture/runtimes/cpython_attach.py": "an interpreter that trusted_program passed; a script in a folder of ours",

@@ -21,8 +21,8 @@ from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.differences import Compute, differences
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.locations import Locations
-from perfpy.analysis.report.options import ColumnOptions, ReportOptions, plan_report
-from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, quality_notes
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions
+from perfpy.analysis.report.report import margin, quality_notes
 from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.source_files import FrameLines, line_frames, source_scan, source_shares
 from perfpy.analysis.stacks import plan_stacks
@@ -38,7 +38,7 @@ from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.marks import make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
 from perfpy.views.verdict.comparisons import change_verdict
-from perfpy.views.verdict.profile import HeadlineReports, charged_amounts, headline_options, profile_verdict
+from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, profile_verdict
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
@@ -276,22 +276,6 @@ class PageParts(NamedTuple):
     sites: PageSites | None = None
 
 
-class _FoldedReport:
-    """A report, folded together with others."""
-
-    def __init__(self, recording: Recorded, options: ReportOptions, symbols: SymbolOptions | None) -> None:
-        options = options._replace(sample_filter=recording.within(options.sample_filter))
-        timeline, symbolizer = recording.naming(symbols, keep_exited=options.names.keep_exited)
-        plan = plan_report(recording.data, options)
-        scan, machine = planned_scan(plan, recording.data, timeline, symbolizer)
-        self._planned = PlannedReport(plan, scan, machine, recording.payloads(symbolizer))
-        self.fold = Fold(scan)
-
-    def report(self) -> Report:
-        """Return the report."""
-        return self._planned.report(self.fold.profile)
-
-
 def page_parts(
     recording: Recorded,
     sample_filter: SampleFilter | None = None,
@@ -313,11 +297,11 @@ def page_parts(
         within = recording.within(chosen)
         timeline, symbolizer = recording.naming(symbols)
         planned = plan_stacks(recording.data, timeline, symbolizer, page_options(recording, within, latency=latency))
-        hot = _FoldedReport(recording, ReportOptions(sample_filter=chosen).by_address(BY_FUNCTION), symbols)
+        hot = FoldedReport(recording, ReportOptions(sample_filter=chosen).by_address(BY_FUNCTION), symbols)
         where = symbols or recording.symbol_options or SymbolOptions()
-        headline = _FoldedReport(recording, headline_options(chosen), symbols)
+        headline = FoldedReport(recording, headline_options(chosen), symbols)
         unfolded = where._replace(fold_interpreters=False)  # waits show their reasons by the frames of interpreters
-        waits = _FoldedReport(recording, headline_options(chosen), unfolded) if symbolizer.folds_interpreters else None
+        waits = FoldedReport(recording, headline_options(chosen), unfolded) if symbolizer.folds_interpreters else None
         of_lines = source_scan(recording.data, timeline, symbolizer, within)
         lines = Fold(of_lines) if of_lines.folding.chains else hot.fold
         if code:
@@ -372,7 +356,7 @@ def changes_page(
     reports = []
     for one, sample_filter in zip(both, sample_filters or (SampleFilter(), SampleFilter()), strict=True):
         # by function alone: commands and files of two builds have different names
-        headline = _FoldedReport(one, headline_options(sample_filter)._replace(columns=ColumnOptions(sort="symbol")), symbols)
+        headline = FoldedReport(one, headline_options(sample_filter)._replace(columns=ColumnOptions(sort="symbol")), symbols)
         fold_together([headline.fold])
         reports.append(headline.report())
     charged = [charged_amounts(report) for report in reports]

@@ -9,8 +9,9 @@ import numpy as np
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
-from perfpy.analysis.report.report import margin, remedy_for_losses
+from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions, plan_report
+from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, remedy_for_losses
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
@@ -29,6 +30,7 @@ from perfpy.analysis.verdict.waits import (
     RUNNING,
 )
 from perfpy.errors import plural
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
@@ -46,7 +48,7 @@ from perfpy.views.verdict.sentence import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
     from perfpy.analysis.verdict.waits import Wait, Waker
     from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.views.recorded import Recorded
 
 
 _MOST: Final = 3  # sentences
@@ -106,6 +109,37 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
     return [*lost, *sentences][:_MOST]
+
+
+class FoldedReport:
+    """A report of one pass over the samples that it shares with other reports (fold_together)."""
+
+    def __init__(self, recording: Recorded, options: ReportOptions, symbols: SymbolOptions | None) -> None:
+        options = options._replace(sample_filter=recording.within(options.sample_filter))
+        timeline, symbolizer = recording.naming(symbols, keep_exited=options.names.keep_exited)
+        plan = plan_report(recording.data, options)
+        scan, machine = planned_scan(plan, recording.data, timeline, symbolizer)
+        self._planned = PlannedReport(plan, scan, machine, recording.payloads(symbolizer))
+        self.fold = Fold(scan)
+
+    def report(self) -> Report:
+        """Return the report."""
+        return self._planned.report(self.fold.profile)
+
+
+def verdicts_of_parts(recording: Recorded, sample_filters: Sequence[SampleFilter]) -> list[list[Sentence]]:
+    """Return the verdict on each part of a recording, all of them by one pass over the samples."""
+    with recording.shared_symbols:
+        where = recording.symbol_options or SymbolOptions()
+        _, symbolizer = recording.naming(where)
+        unfolded = where._replace(fold_interpreters=False) if symbolizer.folds_interpreters else None
+        headlines = [FoldedReport(recording, headline_options(one), where) for one in sample_filters]
+        waits = [FoldedReport(recording, headline_options(one), unfolded) if unfolded else None for one in sample_filters]
+        fold_together([one.fold for one in (*headlines, *waits) if one is not None])
+        return [
+            profile_verdict(headline.report(), recording.data, None if unfolded_report is None else unfolded_report.report)
+            for headline, unfolded_report in zip(headlines, waits, strict=True)
+        ]
 
 
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:

@@ -143,7 +143,7 @@ def event_rows(entries: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         if entry.get("EventType") == "Kernel PMU event":
             unit = "" if entry["Unit"] == "cpu" else entry["Unit"]
             terms = entry["Encoding"].partition("/")[2].rpartition("/")[0]
-            name = entry["EventName"].removeprefix(f"{entry['Unit']}/").rstrip("/")
+            name = entry["EventName"].rstrip("/").rpartition("/")[2]  # uncore_cbox_0/unc_c_ismq_drd_miss_occ/
             flags = "d" if entry.get("Deprecated", "0") != "0" else ""
             flags += "u" if "BriefDescription" not in entry else ""
             flags += "p" * bool(unit and compiled().per_package(name, terms_key(terms)))
@@ -209,12 +209,10 @@ def text_of(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def intel_table(identity: str) -> str:
-    """Return the table of a CPU, hybrid ones included: of these perf lists other units' events alone when there is one kind of core."""
+    """Return the table of a CPU, hybrid ones included: of these perf lists at most other units' events when there is one kind of core."""
     text = table(listed(identity, ("cpu",), INTEL_UNITS))
     has_core = any(row.split("\t")[2] == "" for row in text.splitlines() if row.startswith("E"))
-    if has_core or not text:
-        return text
-    return table(listed(identity, HYBRID, INTEL_UNITS))
+    return text if has_core else table(listed(identity, HYBRID, INTEL_UNITS))
 
 
 def intel_model(model: int) -> dict[str, str]:

@@ -58,6 +58,7 @@ def test_steppings_of_a_model_may_be_other_cpus() -> None:
 @pytest.mark.parametrize(
     ("identity", "name"),
     [
+        ("GenuineIntel-6-BD-1", "6-BD"),
         ("AuthenticAMD-23-1-1", "23-0"),
         ("AuthenticAMD-23-31-0", "23-30"),
         ("AuthenticAMD-23-71-0", "23-30"),
@@ -94,6 +95,7 @@ def test_a_table_is_whole(path: Path) -> None:
     assert lines == sorted(lines)
     for row in (line.split("\t") for line in lines):
         assert row[1] == row[1].lower()
+        assert "/" not in row[1]
         if row[0] == "E":
             assert 3 <= len(row) <= 7
             assert parse_terms(row[3])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Numbers = NDArray[np.int64] | NDArray[np.int32]
+
     from perfpy.analysis.aggregate.profile import ChainNumbers, Folded, FoldedSamples, Profile
     from perfpy.analysis.code_sites import CodeSites, SiteFinder
     from perfpy.analysis.sample_view import SampleView
@@ -571,7 +573,8 @@ class _Builder:
     ) -> list[Stacks]:
         folded = self._profile.folded
         functions, function_of, first_frames = _functions(locations)
-        nodes, node_of = function_of[frames].astype(np.int64), function_of.astype(np.int64)
+        nodes: Numbers = function_of[frames]
+        node_of: Numbers = function_of  # of 32 bits: deep callchains have many frames
         if self._by_site:
             nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
         chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
@@ -620,7 +623,7 @@ class _Builder:
         return Stacks(
             name,
             functions,
-            chains.frames.astype(np.int32),
+            chains.frames.astype(np.int32, copy=False),
             chains.offsets,
             self._comms,
             chains.of_row[rows].astype(np.int32),
@@ -660,11 +663,11 @@ class _Builder:
 class _Chains:
     """The chain of every row: its callchain, or its one location. frames are node numbers (functions, or sites), innermost first."""
 
-    def __init__(self, nodes: NDArray[np.int64], offsets: NDArray[np.int64], of_row: NDArray[np.int64], own: NDArray[np.int64]) -> None:
+    def __init__(self, nodes: Numbers, offsets: NDArray[np.int64], of_row: NDArray[np.int64], own: Numbers) -> None:
         lengths = np.diff(offsets)
         short = lengths[of_row] == 0
         singles, number = np.unique(own[short], return_inverse=True)
-        self.frames = np.concatenate([nodes, singles])
+        self.frames = np.concatenate([nodes, singles]) if len(singles) else nodes
         self.offsets = np.concatenate([offsets, offsets[-1] + 1 + np.arange(len(singles))])
         self.of_row = of_row.copy()
         self.of_row[short] = len(lengths) + number.ravel()
@@ -678,7 +681,7 @@ class _Chains:
         index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
         lengths = np.diff(offsets) + 1
         starts = np.cumsum(lengths) - lengths
-        added = np.empty(int(lengths.sum()), np.int64)
+        added = np.empty(int(lengths.sum()), self.frames.dtype)
         added[starts] = first + top
         rest = np.ones(len(added), bool)
         rest[starts] = False

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _DEPTH: Final = 512  # frames of a callchain that are searched
 _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
+_BLOCK: Final = 1 << 18  # frames
 _IDLE_FUNCTION: Final = re.compile(
     r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
 )
@@ -152,7 +153,11 @@ class SampledFunctions:
     @cached_property
     def present(self) -> Int64:
         """The functions of all samples and callchains."""
-        return distinct(np.concatenate([self.leaf] if self._chains is None else [self.leaf, self._functions(self._chains[0])]))
+        is_present = np.zeros(len(self._locations.symbol), np.bool_)
+        for frames in (self.rows.dimensions["frame"], *(() if self._chains is None else self._chains[:1])):
+            for begin in range(0, len(frames), _BLOCK):  # an index of 64 bits for each frame of all callchains would be large
+                is_present[frames[begin : begin + _BLOCK]] = True
+        return distinct(self._functions(np.flatnonzero(is_present)))
 
     @cached_property
     def category_of(self) -> NDArray[np.int8]:

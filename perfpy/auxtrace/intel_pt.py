@@ -64,6 +64,11 @@ class PacketReader:
     def __init__(self) -> None:
         self._item_size = 0  # bytes per item of the current block; 0: outside of blocks
 
+    @property
+    def is_in_block(self) -> bool:
+        """Whether bytes that begin TNT packets elsewhere may begin items of a block."""
+        return self._item_size > 0
+
     def copy(self) -> PacketReader:
         """Return a reader in the same block."""
         reader = PacketReader()

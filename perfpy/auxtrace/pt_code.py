@@ -12,6 +12,7 @@ from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, copies_parent
 from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable
 
     #: (name, build-id) -> the bytes of the mapped file, None if it is missing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
+_MOST_PATHS: Final = 1 << 18  # kept of a process
 _ERRORS_OF_FILE: Final = 2  # perf reports a file that it cannot read twice
 
 #: bits of a branch's flags (PERF_IP_FLAG_* in perf's event.h)
@@ -94,6 +96,28 @@ class CodeBlock:
         self.starts = [base + start for start in shape.starts]
 
 
+class Path(NamedTuple):
+    """Where the bits of a TNT packet lead from an address.
+
+    Attributes:
+        edges: numbers of the branches.
+        end: the address after them.
+        count: instructions.
+        popped: return addresses that were on the stack before.
+        needs: these.
+        pushes: return addresses that are left on the stack.
+        untimed: branches before the first one that a bit tells.
+    """
+
+    edges: array[int]
+    end: int
+    count: int
+    popped: int
+    needs: tuple[int, ...]
+    pushes: list[int]
+    untimed: int
+
+
 class _BlockShape(NamedTuple):
     """A block in a file: offsets of instructions and of the branch, and what the branch is."""
 
@@ -167,6 +191,7 @@ class AddressSpace:
         self._mappings = list(mappings or ())
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks: dict[int, CodeBlock] = {}
+        self.paths: dict[tuple[int, int, int], Path] = {}
 
     def copy(self) -> AddressSpace:
         """Return the address space of a forked process."""
@@ -187,6 +212,13 @@ class AddressSpace:
         self._mappings = sorted(kept, key=lambda mapping: mapping.start)
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks.clear()
+        self.paths.clear()
+
+    def keep_path(self, key: tuple[int, int, int], path: Path) -> None:
+        """Keep the path from (address, byte of a TNT packet, return address on top of the stack)."""
+        if len(self.paths) >= _MOST_PATHS:
+            self.paths.clear()
+        self.paths[key] = path
 
     def block(self, address: int) -> CodeBlock:
         """Return the block at an address."""

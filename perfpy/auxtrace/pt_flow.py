@@ -19,6 +19,7 @@ from perfpy.auxtrace.pt_code import (
     CONDITIONAL_END,
     DIRECT_END,
     IN_TX,
+    INDIRECT_END,
     INTERRUPT,
     MISSING_FILE,
     NO_CODE,
@@ -26,6 +27,7 @@ from perfpy.auxtrace.pt_code import (
     TRACE_BEGIN,
     TRACE_END,
     TX_ABORT,
+    Path,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +51,11 @@ _KERNEL: Final = 1 << 63
 _MASK_64: Final = (1 << 64) - 1
 _NEVER: Final = 1 << 65
 _IN_SYNC, _NO_PSB, _NO_IP, _RESYNC = range(4)
+_FIRST_TNT: Final = 4  # lower bytes are padding and other packets
+_MOST_BITS: Final = 6  # of a short TNT packet
+_SHORT_TNT: Final = Packet("TNT", 1)
+_MOST_BRANCHES: Final = 1 << 20  # delivered at once
+_DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 #: packets that the search for the next calibration of cycles passes
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
 _ABORTED: Final = 2  # bit of MODE.TSX
@@ -143,6 +150,8 @@ class PtFlow:
         self._last_masked, self._is_continuous = 0, False
         self._ticks_of_period = 1 << max(period.length.bit_length() - 1, 0)
         self._is_due = False
+        self._lowest = self._untimed = 0
+        self._psb_offset = 0  # as perf tells it: where no PSB was searched
         self._transaction = 0
         self._pending: dict[str, int] = {}
         self._cbr_seen = self._cbr_told = -1
@@ -151,10 +160,15 @@ class PtFlow:
     # -- decoding as far as a time -------------------------------------------------
 
     def run(self, until: int) -> None:
-        """Decode until the next event has this time, in ticks, or a later one."""
-        while not self.ended and self.stamp < until:
+        """Decode until the next event has this time, in ticks, or a later one, or there are very many branches."""
+        del self._stack[:-_DEEPEST]
+        while not self.ended and self.stamp < until and len(self.branches) < _MOST_BRANCHES:
             try:
                 if self._state == _IN_SYNC:
+                    if self._is_plain:
+                        self._walk_known()
+                        if self.stamp >= until:
+                            break
                     self._walk_packet()
                 elif self._state == _NO_PSB:
                     self._synchronize()
@@ -181,9 +195,10 @@ class PtFlow:
         self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self.events.append(PtEvent(len(self.branches), self.stamp, "error", ip, value=number))
 
-    def _set_stamp(self, ticks: int) -> None:
+    def _set_stamp(self, ticks: int, after: int = 0) -> None:
+        """Let events have a time after some more branches."""
         self.stamp = ticks
-        self.boundary = len(self.branches), len(self.events)
+        self.boundary = len(self.branches) + after, len(self.events)
         self.stamps.append((self.boundary[0], ticks))
 
     def _update_time(self) -> None:
@@ -290,7 +305,7 @@ class PtFlow:
 
     def _synchronize(self) -> None:
         """Go to the next PSB packet and read the status after it."""
-        self._is_on = self._is_continuous = False
+        self._set_on(False)
         self._last_ip = self._ip = 0
         self._has_packet = False
         self._stack.clear()
@@ -304,7 +319,7 @@ class PtFlow:
         self._read()
         self._has_last_ip = True
         self._state = _IN_SYNC
-        self._read_status(found + self._before, is_first=True)
+        self._read_status(is_first=True)
 
     def _find_ip(self) -> None:
         """Go to the next packet with an address."""
@@ -317,7 +332,7 @@ class PtFlow:
             kind = packet.kind
             if kind in ("TIP", "TIP.PGE", "TIP.PGD", "FUP"):
                 if kind != "FUP":
-                    self._is_on = kind != "TIP.PGD"
+                    self._set_on(kind != "TIP.PGD")
                 if ip_size(packet) and (self._has_last_ip or packet.detail in (3, 6)):
                     self._set_last_ip(packet)
                     self._ip = self._last_ip
@@ -326,7 +341,8 @@ class PtFlow:
             elif kind == "PSB":
                 self._last_ip, self._has_last_ip = 0, True
                 self._stack.clear()
-                self._read_status(self._before + self._offset - packet.length, is_first=True)
+                self._psb_offset = self._before + self._offset - packet.length
+                self._read_status(is_first=True)
                 if not self._ip:
                     return
                 kind = ""
@@ -351,7 +367,7 @@ class PtFlow:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self.branches.append(self._edges.number(0, self._ip, BRANCH | TRACE_BEGIN | more, 0))
 
-    def _read_status(self, offset: int, *, is_first: bool) -> None:
+    def _read_status(self, *, is_first: bool) -> None:
         """Read the packets from PSB to PSBEND."""
         ip = 0
         while (packet := self._read()).kind != "PSBEND":
@@ -381,7 +397,7 @@ class PtFlow:
         self._update_time()
         if self._clock.tsc > self.stamp:
             self._set_stamp(self._clock.tsc)
-        self.events.append(PtEvent(len(self.branches), self.stamp, _PSB, ip, extra=offset))
+        self.events.append(PtEvent(len(self.branches), self.stamp, _PSB, ip, extra=self._psb_offset))
         self._tell_cbr()
 
     def _tell_cbr(self) -> None:
@@ -399,11 +415,16 @@ class PtFlow:
         raise _TraceError(OVERFLOW, _IN_SYNC)
 
     def _stop(self) -> None:
-        self._is_on = self._is_continuous = False
+        self._set_on(False)
         self._transaction = 0
         self._clock.lose_tma()
 
     # -- walking code --------------------------------------------------------------
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether bytes of TNT packets mean nothing else, and nothing waits for an instruction."""
+        return not (self._has_packet or self._is_due or self._transaction or self._reader.is_in_block)
 
     def _walk_packet(self) -> None:
         """Follow the code as one packet tells."""
@@ -435,9 +456,69 @@ class PtFlow:
         else:
             self._walk_other(packet)
 
+    def _walk_known(self) -> None:
+        """Follow the short TNT packets that come next, as long as their paths are known."""
+        data, offset, size = self._data, self._offset, len(self._data)
+        paths, stack, branches, ip, total = self.space.paths, self._stack, self.branches, self._ip, self._total
+        limit, ticks = self._limit, self._clock.ticks
+        while offset < size:
+            head = data[offset]
+            if head & 1 or head < _FIRST_TNT:
+                break
+            path = paths.get((ip, head, stack[-1] if stack else 0))
+            if path is None or total + path.count >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
+                break
+            if ticks > self.stamp:
+                self._total = total
+                self._set_stamp(ticks, path.untimed)
+            branches.extend(path.edges)
+            if path.popped:
+                del stack[-path.popped :]
+            if path.pushes:
+                stack.extend(path.pushes)
+            ip, offset, total = path.end, offset + 1, total + path.count
+        if offset != self._offset:
+            self._ip, self._offset, self._total = ip, offset, total
+            self._packet, self._direct_branches = _SHORT_TNT, 0
+
     def _walk_tnt(self, bits: int, count: int) -> None:
-        """Follow the branches of a TNT packet: `count` bits, the first one highest."""
-        is_first, stack = True, self._stack
+        """Follow the branches of a TNT packet, `count` bits, the first one highest, and keep the paths of some bits each."""
+        while count:
+            part = min(count, _MOST_BITS)
+            count -= part
+            head = (1 << part | bits >> count & (1 << part) - 1) << 1
+            start, stack = self._ip, self._stack
+            key = start, head, stack[-1] if stack else 0
+            if (known := self.space.paths.get(key)) is not None and self._follow(known):
+                continue
+            first, total, tail = len(self.branches), self._total, stack[-_MOST_BITS:]
+            self._lowest, self._untimed = len(stack), -1
+            depth, events = len(stack), len(self.events)
+            self._walk_bits(head >> 1, part)
+            popped = depth - self._lowest
+            if len(self.events) == events and not self._transaction and self._untimed >= 0:
+                needs, pushes = tuple(tail[len(tail) - popped :]), stack[self._lowest :]
+                path = Path(self.branches[first:], self._ip, self._total - total, popped, needs, pushes, self._untimed - first)
+                self.space.keep_path(key, path)
+
+    def _follow(self, path: Path) -> bool:
+        """Follow a path if its returns lead where they led and no sample is due on it; return whether that is so."""
+        stack, popped = self._stack, path.popped
+        is_known = self._total + path.count < self._limit and not (popped > 1 and tuple(stack[-popped:]) != path.needs)
+        if not is_known or self._is_due or self._transaction:
+            return False
+        if self._clock.ticks > self.stamp:
+            self._set_stamp(self._clock.ticks, path.untimed)
+        self.branches.extend(path.edges)
+        if popped:
+            del stack[-popped:]
+        stack.extend(path.pushes)
+        self._ip, self._total, self._direct_branches = path.end, self._total + path.count, 0
+        return True
+
+    def _walk_bits(self, bits: int, count: int) -> None:
+        """Follow some branches of a TNT packet, whose bits are below a one."""
+        stack = self._stack
         while count:
             block = self.space.blocks.get(self._ip) or self._fetch()
             if self._total + block.count >= self._limit and self._sample(block):
@@ -450,30 +531,30 @@ class PtFlow:
                 self._go_directly(block)
                 continue
             self._direct_branches = 0
-            if end == CONDITIONAL_END:
-                count -= 1
-                if is_first:
-                    is_first = False
-                    self._update_time()
-                taken = bits >> count & 1
-                if self._is_due:
-                    self._sample_branch(block.last, block.target if taken else 0, block.flags, block.length)
-                if taken:
-                    self.branches.append(block.edge)
-                self._ip = block.target if taken else block.after
-            elif end == RETURN_END:
-                count -= 1
-                target = self._compressed_return(block, taken=bool(bits >> count & 1))
-                if is_first:
-                    is_first = False
-                    self._update_time()
-                self._emit_indirect(block, target)
-            else:
+            if end > RETURN_END:
+                self._fail(block)
+            if end == INDIRECT_END:
                 self._walk_deferred(block)
+                continue
+            count -= 1
+            taken = bits >> count & 1
+            target = self._compressed_return(block, taken=bool(taken)) if end == RETURN_END else block.target
+            if self._untimed < 0:
+                self._untimed = len(self.branches)
+                self._update_time()
+            if end == RETURN_END:
+                self._emit_indirect(block, target)
+                continue
+            if self._is_due:
+                self._sample_branch(block.last, target if taken else 0, block.flags, block.length)
+            if taken:
+                self.branches.append(block.edge)
+            self._ip = target if taken else block.after
 
     def _compressed_return(self, block: CodeBlock, *, taken: bool) -> int:
         """Return where a RET instruction goes that is a bit of a TNT packet."""
         target = self._stack.pop() if self._stack else 0
+        self._lowest = min(self._lowest, len(self._stack))
         self._ip = block.last
         if not (self._parameters.returns_are_compressed and target and taken):
             raise _TraceError(MISMATCH, _RESYNC)
@@ -508,7 +589,7 @@ class PtFlow:
         target = self._last_ip if has_ip else 0
         more = TRACE_END if is_end else 0
         if is_end:
-            self._is_on = self._is_continuous = False
+            self._set_on(False)
         self._emit_indirect(block, target, more)
         if not has_ip:
             self._ip = block.last
@@ -600,14 +681,14 @@ class PtFlow:
 
     def _walk_psb(self, packet: Packet) -> None:
         """Follow the code up to the address in the status, then read it."""
-        offset = self._before + self._offset - packet.length
+        self._psb_offset = self._before + self._offset - packet.length
         if self._parameters.has_branches and (status := self._status_ip()) is not None:
             self._set_last_ip(status)
             if self._ip != self._last_ip:
                 self._walk_to(self._last_ip)
         self._last_ip, self._has_last_ip = 0, True
         self._stack.clear()
-        self._read_status(offset, is_first=False)
+        self._read_status(is_first=False)
 
     def _status_ip(self) -> Packet | None:
         """Return the FUP packet before the PSBEND packet that follows; None if tracing begins after it."""
@@ -668,9 +749,7 @@ class PtFlow:
         if ip_size(packet):
             self._set_last_ip(packet)
             self._ip = target = self._last_ip
-        self._is_on = kind != "TIP.PGD"
-        if kind == "TIP.PGD":
-            self._is_continuous = False
+        self._set_on(kind != "TIP.PGD")
         self._tell_cbr()
         self._update_time()
         if aborted:
@@ -747,6 +826,13 @@ class PtFlow:
 
     # -- samples of instructions -----------------------------------------------------
 
+    def _set_on(self, is_on: bool) -> None:
+        """Note whether the processor traces; where it begins again, a new period of ticks begins."""
+        self._is_on = is_on
+        if not is_on:
+            self._is_continuous = False
+            self._limit = 0 if self._period.is_ticks else self._limit
+
     def _instructions_left(self) -> int:
         """Return how many instructions there are up to the next sample, with the sampled one."""
         if not self._period.is_ticks:
@@ -767,9 +853,11 @@ class PtFlow:
         """Sample an instruction of a block if one is due; return whether that is in front of the branch, which is then still to follow."""
         left = self._instructions_left()
         if left > block.count:
-            self._limit = self._total + (left if self._is_continuous or not self._period.is_ticks else 0)
-            if self._period.is_ticks and self._last_masked > self._clock.ticks + self._total - self._timed_total:
-                self._limit = 0
+            self._limit = self._total + left
+            if self._period.is_ticks:
+                ticks = self._clock.ticks + self._total - self._timed_total
+                ahead = self._last_masked - ticks  # of the time until when nothing is sampled
+                self._limit += -1 if ahead <= 0 else min(ahead - 1 - left, -1)
             return False
         if left < block.count:
             self._sample_at(block, left)

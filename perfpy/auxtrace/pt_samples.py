@@ -240,6 +240,7 @@ class PtSamples:
                 self._set_thread(queue)
                 flow = queue.flow
                 while not flow.ended and not flow.stamp:
+                    flow.take(len(flow.branches), len(flow.events))
                     flow.run(1)
                 flow.take(*flow.boundary)
                 flow.events = [event for event in flow.events if event.kind != "error"]
@@ -270,7 +271,8 @@ class PtSamples:
         flow = queue.flow
         while True:
             flow.run(until)
-            end = (len(flow.branches), len(flow.events)) if flow.ended else flow.boundary
+            is_early = flow.ended or flow.stamp < until
+            end = (len(flow.branches), len(flow.events)) if is_early else flow.boundary
             self._write_samples(queue, pid, tid, *end, writer)
             if flow.ended or flow.stamp >= until:
                 return

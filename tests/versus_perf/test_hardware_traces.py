@@ -84,8 +84,8 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Step
     folder, results = tmp_path_factory.mktemp("stepped"), {}
     for source in sorted(PROGRAMS.iterdir()):
         program = folder / source.stem
-        compiler = "g++" if source.suffix == ".cpp" else "gcc"
-        subprocess.run([compiler, "-O1", "-g", "-pthread", "-o", program, source], check=True)
+        compiler = ["g++", "-static-libstdc++", "-static-libgcc"] if source.suffix == ".cpp" else ["gcc"]
+        subprocess.run([*compiler, "-O1", "-g", "-pthread", "-o", program, source], check=True)
         results[source.stem] = intel_pt.single_step(folder, [str(program)])
     return results
 

@@ -102,7 +102,7 @@ class Path(NamedTuple):
     Attributes:
         edges: numbers of the branches.
         end: the address after them.
-        count: instructions.
+        instructions: their number.
         popped: return addresses that were on the stack before.
         needs: these.
         pushes: return addresses that are left on the stack.
@@ -111,7 +111,7 @@ class Path(NamedTuple):
 
     edges: array[int]
     end: int
-    count: int
+    instructions: int
     popped: int
     needs: tuple[int, ...]
     pushes: list[int]

@@ -466,7 +466,7 @@ class PtFlow:
             if head & 1 or head < _FIRST_TNT:
                 break
             path = paths.get((ip, head, stack[-1] if stack else 0))
-            if path is None or total + path.count >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
+            if path is None or total + path.instructions >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
                 break
             if ticks > self.stamp:
                 self._total = total
@@ -476,7 +476,7 @@ class PtFlow:
                 del stack[-path.popped :]
             if path.pushes:
                 stack.extend(path.pushes)
-            ip, offset, total = path.end, offset + 1, total + path.count
+            ip, offset, total = path.end, offset + 1, total + path.instructions
         if offset != self._offset:
             self._ip, self._offset, self._total = ip, offset, total
             self._packet, self._direct_branches = _SHORT_TNT, 0
@@ -504,7 +504,7 @@ class PtFlow:
     def _follow(self, path: Path) -> bool:
         """Follow a path if its returns lead where they led and no sample is due on it; return whether that is so."""
         stack, popped = self._stack, path.popped
-        is_known = self._total + path.count < self._limit and not (popped > 1 and tuple(stack[-popped:]) != path.needs)
+        is_known = self._total + path.instructions < self._limit and not (popped > 1 and tuple(stack[-popped:]) != path.needs)
         if not is_known or self._is_due or self._transaction:
             return False
         if self._clock.ticks > self.stamp:
@@ -513,7 +513,7 @@ class PtFlow:
         if popped:
             del stack[-popped:]
         stack.extend(path.pushes)
-        self._ip, self._total, self._direct_branches = path.end, self._total + path.count, 0
+        self._ip, self._total, self._direct_branches = path.end, self._total + path.instructions, 0
         return True
 
     def _walk_bits(self, bits: int, count: int) -> None:

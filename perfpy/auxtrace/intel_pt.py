@@ -5,12 +5,18 @@ Layout: Intel SDM, volume 3, "Intel Processor Trace: trace packets and data type
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PSB: Final = b"\x02\x82" * 8
 _MNT: Final = b"\x02\xc3\x88"
 _IP_PACKETS: Final = {0x0D: "TIP", 0x11: "TIP.PGE", 0x01: "TIP.PGD", 0x1D: "FUP"}
 _IP_SIZES: Final = {0: 0, 1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
+_SIGN_EXTENDED: Final = 3  # IPBytes
+_WHOLE: Final = 8  # bytes of an address
+_TOP_16: Final = 0xFFFF << 48
 _LONGEST_CYC: Final = 9  # bytes whose payload fits 64 bits
 _MODES: Final = {0: "MODE.Exec", 1: "MODE.TSX"}
 _BBP_IS_SHORT: Final = 0x80
@@ -58,6 +64,22 @@ def ip_size(packet: Packet) -> int:
     return _IP_SIZES[packet.detail]
 
 
+class TracePiece(NamedTuple):
+    """Bytes of trace; latest: ticks of the TSC when they were read, 0 if unknown; continues: whether they follow the piece before."""
+
+    data: bytes
+    latest: int
+    continues: bool
+
+
+def address_in(packet: Packet, last: int) -> int:
+    """Return the address of a TIP, TIP.PGE, TIP.PGD or FUP packet; last: that of the packet before, whose high bytes may be left out."""
+    value, size = packet.value, ip_size(packet)
+    if packet.detail == _SIGN_EXTENDED:
+        return value | (_TOP_16 if value >> 47 & 1 else 0)
+    return value | last & ~((1 << 8 * size) - 1) if size < _WHOLE else value
+
+
 class PacketReader:
     """A reader of consecutive packets: the meaning of some bytes depends on the current block."""
 
@@ -69,11 +91,17 @@ class PacketReader:
         """Whether bytes that begin TNT packets elsewhere may begin items of a block."""
         return self._item_size > 0
 
-    def copy(self) -> PacketReader:
-        """Return a reader in the same block."""
+    def packets_after(self, data: memoryview, offset: int) -> Iterator[Packet]:
+        """Yield the packets that follow, without padding, up to one that is damaged; this reader does not go on."""
         reader = PacketReader()
         reader._item_size = self._item_size
-        return reader
+        while offset < len(data):
+            packet = reader.read(data, offset)
+            if packet is None:
+                return
+            offset += packet.length
+            if packet.kind != "PAD":
+                yield packet
 
     def read(self, data: memoryview, offset: int) -> Packet | None:
         """Return the packet at an offset, or None if there is none, or only a part of one."""

@@ -1,4 +1,4 @@
-"""What to make of a hardware trace (--itrace), and the clock of its times.
+"""What to make of a hardware trace (--itrace), the clock of its times, and the events of Intel PT that are no branches.
 
 The letters are those of perf's itrace.txt.
 """
@@ -112,3 +112,46 @@ class TraceClock(NamedTuple):
         whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
         shift = self.shift & 63
         return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64
+
+
+#: perf's numbers of errors, and their texts
+BAD_PACKET, NO_INSTRUCTION, MISMATCH, OVERFLOW, LOST, ENDLESS = 3, 5, 6, 7, 8, 10
+ERRORS: Final = {
+    BAD_PACKET: "Bad packet",
+    NO_INSTRUCTION: "Failed to get instruction",
+    MISMATCH: "Trace doesn't match instruction",
+    OVERFLOW: "Overflow packet",
+    LOST: "Lost trace data",
+    ENDLESS: "Never-ending loop (refer perf config intel-pt.max-loops)",
+}
+
+
+class Period(NamedTuple):
+    """When to sample an instruction: after each `length` instructions or ticks of the TSC; 0: never."""
+
+    length: int = 0
+    is_ticks: bool = False
+
+
+class PtEvent(NamedTuple):
+    """What is not only a branch.
+
+    Attributes:
+        position: the number of branches before it.
+        ticks: its time.
+        kind: "error", "instructions", "transactions" or the name of another event of perf's.
+        ip, target: addresses.
+        flags, length: as of a branch.
+        value: the payload of a packet, the number of an error, or instructions since the last sample.
+        extra: whether the packet has an address; bytes of trace before a PSB.
+    """
+
+    position: int
+    ticks: int
+    kind: str
+    ip: int
+    target: int = 0
+    flags: int = 0
+    length: int = 0
+    value: int = 0
+    extra: int = 0

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from perfpy.auxtrace.intel_pt import PSB, Packet, PacketReader, ip_size
+from perfpy.auxtrace.intel_pt import PSB, Packet, PacketReader, TracePiece, address_in, ip_size
+from perfpy.auxtrace.itrace import BAD_PACKET, ENDLESS, MISMATCH, NO_INSTRUCTION, OVERFLOW, Period, PtEvent
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import (
     ASYNC,
@@ -36,16 +37,6 @@ if TYPE_CHECKING:
     from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges
 
 
-#: perf's numbers of errors, and their texts
-BAD_PACKET, NO_INSTRUCTION, MISMATCH, OVERFLOW, LOST, ENDLESS = 3, 5, 6, 7, 8, 10
-ERRORS: Final = {
-    BAD_PACKET: "Bad packet",
-    NO_INSTRUCTION: "Failed to get instruction",
-    MISMATCH: "Trace doesn't match instruction",
-    OVERFLOW: "Overflow packet",
-    LOST: "Lost trace data",
-    ENDLESS: "Never-ending loop (refer perf config intel-pt.max-loops)",
-}
 _MOST_LOOPS: Final = 100_000  # direct branches without a packet
 _KERNEL: Final = 1 << 63
 _MASK_64: Final = (1 << 64) - 1
@@ -60,45 +51,6 @@ _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
 _ABORTED: Final = 2  # bit of MODE.TSX
 _CBR, _PTWRITE, _MWAIT, _PWRE, _EXSTOP, _PWRX, _PSB = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
-
-
-class Period(NamedTuple):
-    """When to sample an instruction: after each `length` instructions or ticks of the TSC; 0: never."""
-
-    length: int = 0
-    is_ticks: bool = False
-
-
-class PtEvent(NamedTuple):
-    """What is not only a branch.
-
-    Attributes:
-        position: the number of branches before it.
-        ticks: its time.
-        kind: "error", "instructions", "transactions" or the name of another event of perf's.
-        ip, target: addresses.
-        flags, length: as of a branch.
-        value: the payload of a packet, the number of an error, or instructions since the last sample.
-        extra: whether the packet has an address; bytes of trace before a PSB.
-    """
-
-    position: int
-    ticks: int
-    kind: str
-    ip: int
-    target: int = 0
-    flags: int = 0
-    length: int = 0
-    value: int = 0
-    extra: int = 0
-
-
-class TracePiece(NamedTuple):
-    """Bytes of trace; latest: ticks of the TSC when they were read, 0 if unknown; continues: whether they follow the piece before."""
-
-    data: bytes
-    latest: int
-    continues: bool
 
 
 class _TraceError(Exception):
@@ -248,22 +200,10 @@ class PtFlow:
 
     def _ahead(self) -> Iterator[Packet]:
         """Yield the packets that follow in this piece."""
-        reader, offset = self._reader.copy(), self._offset
-        while offset < len(self._data):
-            packet = reader.read(self._view, offset)
-            if packet is None:
-                return
-            offset += packet.length
-            if packet.kind != "PAD":
-                yield packet
+        return self._reader.packets_after(self._view, self._offset)
 
     def _set_last_ip(self, packet: Packet) -> None:
-        value, size = packet.value, ip_size(packet)
-        if packet.detail == 3:
-            value |= _TOP_16 if value >> 47 & 1 else 0
-        else:
-            value |= self._last_ip & ~((1 << 8 * size) - 1) if size < 8 else 0
-        self._last_ip = value
+        self._last_ip = address_in(packet, self._last_ip)
         self._has_last_ip = True
 
     def _apply_time(self, packet: Packet) -> bool:
@@ -905,7 +845,6 @@ class PtFlow:
         self.events.append(PtEvent(len(self.branches), self.stamp, "instructions", ip, target, flags, length, since))
 
 
-_TOP_16: Final = 0xFFFF << 48
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address
 _BEFORE_TARGET: Final = frozenset(("PIP", "MODE.Exec", "VMCS", "MNT"))
 _NOT_IN_STATUS: Final = frozenset(

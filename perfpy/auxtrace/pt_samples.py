@@ -16,9 +16,11 @@ from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_END
 from perfpy.abi.perf_records import AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
+from perfpy.auxtrace.intel_pt import TracePiece
+from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, Period
 from perfpy.auxtrace.pt_clock import PtParameters
 from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses
-from perfpy.auxtrace.pt_flow import ERRORS, LOST, OVERFLOW, Period, PtFlow, TracePiece
+from perfpy.auxtrace.pt_flow import PtFlow
 from perfpy.errors import PerfError
 from perfpy.perfdata.events import default_name
 from perfpy.perfdata.writer import WrittenEvent
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.auxtrace.aux_pieces import AuxPiece, AuxPieces
-    from perfpy.auxtrace.itrace import Itrace, TraceClock
+    from perfpy.auxtrace.itrace import Itrace, PtEvent, TraceClock
     from perfpy.auxtrace.pt_code import FindFile
-    from perfpy.auxtrace.pt_flow import PtEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.writer import FileWriter
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EVENT_FILES_VARIABLE: Final = "PERFPY_EVENT_FILES"
 
 _UNCORE: Final = "uncore_"
+_PATTERN_CHARACTERS: Final = frozenset("*?[")
 
 
 class Machine:
@@ -203,13 +204,17 @@ class Machine:
 
 
 def _is_meant(pmu_name: str, requested: str) -> bool:
-    from fnmatch import fnmatchcase  # only if no PMU has the exact name
-
     names = [pmu_name]
     if pmu_name.startswith(_UNCORE):
         names.append(pmu_name[len(_UNCORE) :])
     requested = requested.removeprefix(_UNCORE)
-    return any(fnmatchcase(name, requested) or split_number(name)[0] == requested for name in names)
+    if requested in names or any(split_number(name)[0] == requested for name in names):
+        return True
+    if _PATTERN_CHARACTERS.isdisjoint(requested):
+        return False
+    from fnmatch import fnmatchcase  # loads re, which takes longer than all the rest
+
+    return any(fnmatchcase(name, requested) for name in names)
 
 
 def this_machine(event_files: str = "", *, cores: str = "", only: str = "") -> Machine:

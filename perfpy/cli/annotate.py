@@ -138,9 +138,25 @@ class AnnotateCommandOptions(
 
 
 def run(options: AnnotateCommandOptions) -> int:
-    """Read a recording and show the code of its hot functions."""
+    """Read a recording and show the code of its hot functions; `annotate PID` makes the recording."""
+    if pids := _processes_of(options):
+        from perfpy.cli.record_and_report import record_processes
+
+        record_processes(pids)
+        print("perfpy annotate", file=sys.stderr, flush=True)
+        options = options.replace(word=None)
     with open_recording(options.input, force=options.force, quiet=options.quiet, itrace=options.decoding) as recording:
         return AnnotateRun(recording, options).show()
+
+
+def _processes_of(options: AnnotateCommandOptions) -> list[int]:
+    """Return the running processes that the only word names by numbers, as no function can be called."""
+    word = options.word or ""
+    if not word.replace(",", "").isdecimal() or options.given("input", "symbol"):
+        return []
+    from perfpy.cli.record_and_report import processes_of
+
+    return processes_of([word])
 
 
 command = PerfCommand(AnnotateCommandOptions, run)

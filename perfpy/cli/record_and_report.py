@@ -118,8 +118,20 @@ def record_and_report_processes(pids: Sequence[int], option: str = DESCENDANTS) 
 
     option: DESCENDANTS or WITHOUT_DESCENDANTS.
     """
+    stacks, target = _running_target(pids, option)
+    return _record_and_report(stacks, target)
+
+
+def record_processes(pids: Sequence[int]) -> int:
+    """Record running processes as `perfpy PID` does, for another command than report; return the exit status."""
+    return _record(*_running_target(pids, DESCENDANTS))
+
+
+def _running_target(pids: Sequence[int], option: str) -> tuple[str, list[str]]:
+    """Return the option of stacks and the target of a recording of running processes; print what hanging ones wait for."""
     from perfpy.capture.runtimes.attaching import runtime_of_process
 
+    _refuse_foreign(pids)
     descendants = sorted(ProcFs().descendants(pids)) if option == DESCENDANTS else []
     print_stacks_if_idle(pids, descendants, option)
     stacks = stack_option(next(filter(None, map(runtime_of_process, (*pids, *descendants[:_MOST_LOOKED_AT]))), None))
@@ -128,7 +140,22 @@ def record_and_report_processes(pids: Sequence[int], option: str = DESCENDANTS) 
         names += f" and {len(descendants)} {plural(len(descendants), 'child', 'children')}"
     print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
     is_default = (option == DESCENDANTS) == (stacks == "--python") or not (descendants or option == WITHOUT_DESCENDANTS)
-    return _record_and_report(stacks, [*([] if is_default else [option]), "-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)])
+    return stacks, [*([] if is_default else [option]), "-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)]
+
+
+def _refuse_foreign(pids: Sequence[int]) -> None:
+    """Raise PerfError for a process of another user that the kernel does not let this user measure, with any event."""
+    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.flags import PerfType, SoftwareId
+    from perfpy.kernel.syscalls import is_of_another_user, perf_event_open
+
+    attr = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.DUMMY, exclude_kernel=1, exclude_hv=1)
+    for pid in pids:
+        try:
+            os.close(perf_event_open(attr, pid, -1))
+        except KernelRefusedError as refusal:
+            if is_of_another_user(refusal):
+                raise PerfError(f"{refusal.cause}; {refusal.remedy}") from refusal
 
 
 def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:

@@ -159,14 +159,22 @@ def _without_heading(lines: Sequence[AsmLine]) -> Sequence[AsmLine]:
 
 
 _AROUND: Final = 3
+_AROUND_HOTTEST: Final = 6
+_NEAR_TITLE: Final = 16  # lines below it: the hottest instruction there needs no copy in front
 
 
 def show_functions(functions: Iterable[AnnotatedFunction], title: str, console: Console) -> None:
-    """Print the functions of one event."""
+    """Print the functions of one event: long ones begin with the lines around the hottest instruction."""
     for function in functions:
         page = CodePage(function)
         console.print(Text(fit_text(f"{visible(page.title)} of {visible(title)}", console.width), "bold"))
-        for displayed in page.near_heat(_AROUND):
+        lines = [*page.near_heat(_AROUND)]
+        if page.hottest not in lines[:_NEAR_TITLE]:
+            console.print(Text("hottest lines", "dim"))
+            for number in range(max(page.hottest - _AROUND_HOTTEST, 0), min(page.hottest + _AROUND_HOTTEST, len(page.lines))):
+                console.print(page.text(number, console.width, page.jumps_at(page.hottest)))
+            console.print(Text("from the beginning of the function", "dim"))
+        for displayed in lines:
             if isinstance(displayed, range):
                 console.print(_left_out(page, displayed))
             else:

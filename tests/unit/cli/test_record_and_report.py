@@ -12,6 +12,7 @@ import pytest
 from perfpy.capture.runtimes.known_runtimes import runtime_of
 from perfpy.cli import record_and_report, run
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
+from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,41 @@ def test_stacks_are_printed_if_nothing_runs_for_a_moment(looks: int, commands: l
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     pids = f"{os.getpid()},{os.getppid()}"
     assert started(monkeypatch, Recorded(), pids)[1][0].endswith(f"-p {pids} -- sleep 10")
+
+
+def test_a_process_of_another_user_is_one_message(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kernel refuses every event of it: nothing is tried before."""
+
+    def refuse(*_arguments: object, **_options: object) -> int:
+        raise KernelRefusedError("perf_event_open", 13, cause="process 12 belongs to another user", remedy="run as its user")
+
+    monkeypatch.setattr("perfpy.kernel.syscalls.perf_event_open", refuse)
+    assert started(monkeypatch, Recorded(), str(os.getpid())) == (255, [])
+    assert capsys.readouterr().err == "perfpy: process 12 belongs to another user; run as its user\n"
+
+
+def test_other_refusals_are_those_of_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has other events to try."""
+
+    def refuse(*_arguments: object, **_options: object) -> int:
+        raise KernelRefusedError("perf_event_open", 13, cause="a seccomp filter forbids it")
+
+    monkeypatch.setattr("perfpy.kernel.syscalls.perf_event_open", refuse)
+    assert started(monkeypatch, Recorded(), str(os.getpid()))[1][0].startswith("record ")
+
+
+def test_annotate_records_a_process_that_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = Recorded()
+    monkeypatch.setattr(record_and_report, "load_command", lambda _name: recorded)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "perf.data").write_bytes(simple_recording(20).file())
+    assert run(["annotate", str(os.getpid())]) in (0, 255)
+    assert recorded.lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10"]
+    assert "perfpy annotate\n" in capsys.readouterr().err
+    run(["annotate", "-i", "perf.data", str(os.getpid())])
+    assert len(recorded.lines) == 1, "the name of a function of a recording"
 
 
 def test_a_process_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

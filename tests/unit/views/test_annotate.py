@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.annotate.screen import CodePage, Jump, heat_style
+from perfpy.views.annotate.screen import CodePage, Jump, heat_style, show_functions
 from perfpy.views.annotate.text import SourceStyle, is_own_source, source_lines
 from tests.builders.annotated import TEXT, program, recording, stand_in
 from tests.builders.terminals import on_terminal
@@ -50,6 +52,20 @@ def test_lines_have_their_share_address_and_text(tmp_path: Path) -> None:
         "          deadbeef: no instruction",
         " 10.00%       1016  ret",
     ]
+
+
+@pytest.mark.parametrize(("near", "begins_with_hottest"), [(16, False), (1, True)])
+def test_long_functions_begin_with_the_hottest_lines(
+    near: int, begins_with_hottest: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """near: lines that may precede the hottest instruction."""
+    monkeypatch.setattr("perfpy.views.annotate.screen._NEAR_TITLE", near)
+    file = io.StringIO()
+    show_functions([page(tmp_path).function], "cycles", Console(file=file, width=80, color_system=None))
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    assert (lines[1] == "hottest lines") == begins_with_hottest
+    assert next(line for line in lines if "dec    %rdi" in line).startswith("60.00%")
+    assert sum("dec    %rdi" in line for line in lines) == 1 + begins_with_hottest
 
 
 def test_without_source_only_instructions_are_shown(tmp_path: Path) -> None:

@@ -454,6 +454,7 @@ _perfpy() {
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--locks[print only threads that wait for locks, and their holders]' \
                 '*--descendants[also print the processes that they have started]' \
+                '*--locals[also print local variables of Python functions]' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \

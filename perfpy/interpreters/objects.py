@@ -21,7 +21,17 @@ LONGEST_TEXT: Final = 1024  #: characters of a str object; longer ones are trunc
 _TEXT_STATE: Final = 32  # PyASCIIObject.state; before it, at 16, the length
 _ENCODINGS: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _TYPE: Final = 8  # PyObject.ob_type
+_TYPE_NAME: Final = 24  # PyTypeObject.tp_name
 _BASIC_SIZE: Final = 32  # PyTypeObject.tp_basicsize
+_SIZE: Final = 16  # PyVarObject.ob_size, PyFloatObject.ob_fval, PyCellObject.ob_ref; since 3.12 PyLongObject.lv_tag
+_BYTES: Final = 32  # PyBytesObject.ob_sval
+_DIGITS: Final = 24  # PyLongObject.ob_digit
+_DIGIT_BITS: Final = 30
+_MOST_DIGITS: Final = 8  # of an int that is shown
+_LONGEST_VALUE: Final = 60  # characters of a text that are shown
+_LONGEST_TYPE: Final = 80  # bytes of a type's name
+#: types of containers -> the offset of the number of items
+_CONTAINERS: Final = {"list": 16, "tuple": 16, "dict": 16, "set": 24, "frozenset": 24, "bytearray": 16, "collections.deque": 16}
 _DICT_OFFSET: Final = 288  # PyTypeObject.tp_dictoffset
 _LARGEST_OBJECT: Final = 1 << 16  # bytes of an instance
 _DICT: Final = struct.Struct("<32xQQ")  # PyDictObject.ma_keys, ma_values
@@ -75,6 +85,70 @@ class Objects:
                 data = self._memory.read(address + begin, min(length, LONGEST_TEXT) * kind)
                 return data.decode(_ENCODINGS[kind], "replace")
         raise ValueError("no text")
+
+    def describe(self, reference: int) -> str:
+        """Return a value as a line of text: numbers and beginnings of texts, of containers the size, of other objects the type.
+
+        Args:
+            reference: to the object, as a variable has it, with tag bits.
+        """
+        tags = self._layout.tag_mask
+        if tags and reference & tags == tags:  # a number in the reference itself
+            return str((reference ^ 1 << 63) - (1 << 63) >> tags.bit_count())
+        address = reference & ~tags
+        if not is_pointer(address) or self._layout.is_free_threaded:
+            return "?"
+        try:
+            name = self._type_name(address)
+            if name == "cell":  # of a variable that an inner function uses
+                address = read_word(self._memory, address + _SIZE)
+                if not is_pointer(address):
+                    return "?"
+                name = self._type_name(address)
+            if name in _CONTAINERS:
+                return f"{name} of {min(read_word(self._memory, address + _CONTAINERS[name]), END_OF_MEMORY):,}"
+            return self._plain_value(address, name) or f"<{name}>"
+        except (UnreadableMemoryError, ValueError, struct.error):
+            return "?"
+
+    def _type_name(self, address: int) -> str:
+        kind = read_word(self._memory, address + _TYPE)
+        text = read_word(self._memory, kind + _TYPE_NAME) if is_pointer(kind) else 0
+        data = b""
+        while len(data) < _LONGEST_TYPE and (piece := self._memory.read(text + len(data), 8)):
+            data += piece
+            if b"\0" in piece:
+                break
+        return data.partition(b"\0")[0].decode("utf-8", "replace") or "?"
+
+    def _plain_value(self, address: int, name: str) -> str:
+        """Return the value of a text or number; "" for objects of other types."""
+        if name == "NoneType":
+            return "None"
+        if name == "float":
+            return repr(struct.unpack("<d", self._memory.read(address + _SIZE, 8))[0])
+        if name in ("int", "bool"):
+            number = self._integer(address)
+            return "int of many digits" if number is None else str(bool(number) if name == "bool" else number)
+        if name == "str":
+            text = self.text(address)
+            return repr(text[:_LONGEST_VALUE]) + ("..." if len(text) > _LONGEST_VALUE else "")
+        if name == "bytes":
+            size = read_word(self._memory, address + _SIZE)
+            return repr(self._memory.read(address + _BYTES, min(size, _LONGEST_VALUE))) + ("..." if size > _LONGEST_VALUE else "")
+        return ""
+
+    def _integer(self, address: int) -> int | None:
+        """Return the value of an int, None for large ones."""
+        (size,) = struct.unpack("<q", self._memory.read(address + _SIZE, 8))
+        if self._layout.version >= (3, 12):
+            count, sign = size >> 3, 1 - (size & 3)
+        else:
+            count, sign = abs(size), -1 if size < 0 else 1
+        if not 0 <= count <= _MOST_DIGITS:
+            return None
+        digits = struct.unpack(f"<{count}I", self._memory.read(address + _DIGITS, 4 * count)) if count else ()
+        return int(sign * sum(digit << _DIGIT_BITS * number for number, digit in enumerate(digits)))
 
     def find(self, dictionary: int, name: str) -> int:
         """Return the address of the value of a dictionary's key, a str, or 0 without it."""

@@ -16,10 +16,12 @@ from perfpy.interpreters.tasks import AwaitingTasks, EventLoops
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from perfpy.interpreters.frames import PythonFrame
     from perfpy.interpreters.objects import Memory
 
 
 _ATTEMPTS: Final = 3
+_MOST_VARIABLES: Final = 32  # of a frame
 _PAUSE: Final = 0.05  # seconds until thread states are listed again for a thread without one
 
 
@@ -51,7 +53,7 @@ class PythonProcess:
         self._clock = clock
         self.layout = layout_of(memory, runtime, version)
         self.states = ThreadStates(memory, runtime, self.layout)
-        objects = Objects(memory, self.layout)
+        self._objects = objects = Objects(memory, self.layout)
         self.codes = Codes(memory, self.layout, objects, clock, numbers)
         self.called_names = CalledNames(memory, self.layout, objects)
         self.event_loops = EventLoops(memory, self.layout, self.codes)
@@ -96,6 +98,19 @@ class PythonProcess:
     def thread_name(self, tid: int) -> str:
         """Return the Python name of a thread whose frames were read, or "" without one."""
         return self._names.find(self.state_address(tid))
+
+    def variables(self, frame: PythonFrame) -> list[tuple[str, str]]:
+        """Return the names of a frame's local variables and their values as text, those that have one.
+
+        The thread may run meanwhile, so a value can be of another moment, or "?".
+        """
+        first = frame.address + self.layout.frame.variables
+        names = self.codes.variable_names(frame.code)[:_MOST_VARIABLES] if self.layout.frame.variables != NONE else []
+        try:
+            words = struct.unpack(f"<{len(names)}Q", self._memory.read(first, 8 * len(names)))
+        except UnreadableMemoryError:
+            return []
+        return [(name, self._objects.describe(word)) for name, word in zip(names, words, strict=True) if word & ~self.layout.tag_mask]
 
     def thread_of_state(self, address: int) -> int:
         """Return the number of the thread with a state, or 0 before Python 3.11, and if it cannot be read."""

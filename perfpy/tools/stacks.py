@@ -39,6 +39,7 @@ class StacksCommandOptions(CommandOptions):
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
     descendants: bool = option("--descendants", Flag(default=True), "also print the processes that they have started (default)")
+    locals: bool = option("--locals", Flag(), "also print local variables of Python functions (own processes)")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = words("[PID ...]")
 
@@ -97,7 +98,9 @@ def run(options: StacksCommandOptions) -> None:
         from perfpy.kernel.procfs import ProcFs
 
         pids |= dict.fromkeys(sorted(ProcFs().descendants(pids))[:_MOST_DESCENDANTS])
-    processes = [read_process(pid) for pid in pids]
+    if options.locals and (others := [pid for pid in map(int, given) if not _is_own(pid)]):
+        raise PerfError(f"process {others[0]} belongs to another user; --locals shows variables of your own processes")
+    processes = [read_process(pid, with_locals=options.locals and _is_own(pid)) for pid in pids]
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:
@@ -114,8 +117,18 @@ def run(options: StacksCommandOptions) -> None:
             print("no thread waits for a lock with a known holder")
 
 
-def read_process(pid: int) -> CurrentProcess:
-    """Read the stacks of all threads of a process. Raises PerfError if none can be read."""
+def _is_own(pid: int) -> bool:
+    """Whether a process belongs to the user that asks, or is not there."""
+    from perfpy.kernel.procfs import ProcFs
+
+    status = ProcFs().status(pid)
+    return status is None or status.uid == os.geteuid()
+
+
+def read_process(pid: int, *, with_locals: bool = False) -> CurrentProcess:
+    """Read the stacks of all threads of a process, with the local variables of Python functions or without. Raises PerfError if none can be
+    read.
+    """
     from perfpy.capture.python_frames.current_stacks import STATES, process_stacks  # --help needs no numpy
     from perfpy.capture.runtimes.hotspot_monitors import monitor_waits
     from perfpy.capture.sleeping_threads import sleepers
@@ -129,7 +142,7 @@ def read_process(pid: int) -> CurrentProcess:
     python: ProcessStacks | None = None
     missing = ""
     try:
-        python = process_stacks(pid, procfs)
+        python = process_stacks(pid, procfs, with_locals=with_locals)
     except PerfError as error:
         missing = str(error)
     of_python = {thread.tid: thread for thread in python.threads} if python else {}
@@ -221,8 +234,10 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
         yield ""
         yield _heading(thread)
         if thread.python:
-            frames = own_python_part(thread.python.frames)
-            yield from (f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})" for frame in frames)
+            for number, frame in enumerate(own_python_part(thread.python.frames)):
+                yield f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})"
+                variables = thread.python.variables[number] if number < len(thread.python.variables) else []
+                yield from (f"        {visible(name)} = {visible(value)}" for name, value in variables)
         else:
             yield from map(_native_line, _own_part(thread.frames))
     if process.missing:
@@ -329,6 +344,8 @@ def _values(process: CurrentProcess) -> dict[str, object]:
 def _thread_values(thread: CurrentThread) -> dict[str, object]:
     python = thread.python
     frames = [frame._asdict() for frame in (own_python_part(python.frames) if python else thread.frames)]
+    if python:
+        frames = [frame | {"locals": dict(values)} for frame, values in zip(frames, python.variables, strict=False)] or frames
     return {
         "tid": thread.tid,
         "comm": thread.comm,

@@ -201,3 +201,62 @@ def test_monitors_of_java_have_their_class_and_holder(tmp_path: Path):
         (holder,) = re.findall(rf"thread (\d+), in Stuck\.{method}\(\),", deadlock)
         assert f"which thread {holder} holds" in deadlock
         assert f"Thread {holder} ({method})" in shown
+
+
+LOCALS = r"""
+import time
+class Thing: pass
+def inner(text, number, ratio, items, thing, huge):
+    red = "\x1b[31mred"
+    def uses_number(): return number
+    open("ready", "w").close()
+    time.sleep(1000)
+inner("word " * 40, -12345678901, 2.5, [1, 2, 3], Thing(), 10 ** 200)
+"""
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.11", "3.12", "3.13"])
+def test_local_variables_are_shown_on_request(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(LOCALS)
+    with subprocess.Popen([python, "program.py"], cwd=tmp_path) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "ready").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(0.1)
+            without, with_locals = stacks(str(process.pid)), stacks("--locals", str(process.pid))
+            values = json.loads(stacks("--locals", "--json", str(process.pid)).stdout)["processes"][0]["threads"][0]["frames"][0]["locals"]
+        finally:
+            process.kill()
+    assert " = " not in without.stdout
+    assert "\x1b" not in with_locals.stdout
+    expected = {
+        "text": repr(("word " * 40)[:60]) + "...",
+        "ratio": "2.5",
+        "items": "list of 3",
+        "thing": "<Thing>",
+        "huge": "int of many digits",
+        "red": repr("\x1b[31mred"),
+        "uses_number": "<function>",
+    }
+    if version not in ("3.8", "3.10"):  # variables that inner functions use are elsewhere there
+        expected["number"] = "-12345678901"
+    assert values == expected
+    for name, value in expected.items():
+        assert f"\n        {name} = {value}\n" in with_locals.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user's process needs root and setpriv")
+def test_local_variables_of_other_users_are_not_read(tmp_path: Path) -> None:
+    command = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", "import time; secret = 'hidden'; time.sleep(100)"]
+    with subprocess.Popen(command) as process:
+        try:
+            time.sleep(0.5)
+            result = stacks("--locals", str(process.pid))
+        finally:
+            process.kill()
+    assert "hidden" not in result.stdout
+    assert "--locals shows variables of your own processes" in result.stdout + result.stderr

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perfpy.interpreters.frames import PythonFrame, ThreadFrames
 
 _LONGEST: Final = 10.0  # seconds for one process
+_MOST_WITH_LOCALS: Final = 64  # frames of a thread whose variables are read
 _ATTEMPTS: Final = 5  # at a stack that changes, and at a thread without a stack pointer
 _PAUSE: Final = 0.002
 _READ: Final = 1 << 16
@@ -67,6 +68,7 @@ class ThreadStack(NamedTuple):
     has_gil: bool
     is_certain: bool
     frames: list[CurrentFrame]
+    variables: list[list[tuple[str, str]]] = []  # noqa: RUF012  # never changed
 
 
 class ProcessStacks(NamedTuple):
@@ -79,9 +81,10 @@ class ProcessStacks(NamedTuple):
     others: int
 
 
-def process_stacks(pid: int, procfs: ProcFs | None = None) -> ProcessStacks:
-    """Read the stacks in a child process. Raises PerfError."""
-    answer = in_child(lambda: _read_process(pid, procfs or ProcFs()), _LONGEST)
+def process_stacks(pid: int, procfs: ProcFs | None = None, *, with_locals: bool = False) -> ProcessStacks:
+    """Read the stacks in a child process. Raises PerfError. with_locals: also local variables."""
+    files = procfs or ProcFs()
+    answer = in_child(lambda: _read_process(pid, files, with_locals=with_locals), _LONGEST)
     if answer is None:
         raise PerfError(f"process {pid}: its memory could not be read in {_LONGEST:.0f} s")
     if "error" in answer:
@@ -125,16 +128,17 @@ def _received(end: int, deadline: float) -> dict[str, Any] | None:
     return None
 
 
-def _read_process(pid: int, procfs: ProcFs) -> dict[str, Any]:
+def _read_process(pid: int, procfs: ProcFs, *, with_locals: bool) -> dict[str, Any]:
     """Return the fields of ProcessStacks, or the error."""
     try:
         memory, python = open_python(procfs, pid)
     except PerfError as error:
         return {"error": str(error)}
-    stacks = {tid: _thread(python, procfs, pid, tid) for tid in procfs.threads(pid)}
+    stacks = {tid: _thread(python, procfs, pid, tid, with_locals=with_locals) for tid in procfs.threads(pid)}
     if python.needs_stack_pointer:
         missing = [tid for tid, stack in stacks.items() if stack is None]
-        stacks |= {tid: _thread(python, procfs, pid, tid, pointer) for tid, pointer in _remaining(python, stacks, missing)}
+        remaining = _remaining(python, stacks, missing)
+        stacks |= {tid: _thread(python, procfs, pid, tid, pointer, with_locals=with_locals) for tid, pointer in remaining}
     threads = [stack for stack in stacks.values() if stack is not None]
     holder = _lock_holder(memory, python)
     inner = {thread.tid: dso.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
@@ -182,7 +186,7 @@ def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int])
         yield from zip(sorted(missing), (WORD.unpack_from(data, offset)[0] for data in reversed(states)), strict=True)
 
 
-def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0) -> ThreadStack | None:
+def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0, *, with_locals: bool) -> ThreadStack | None:
     """Return a thread's stack; None without Python frames. known_pointer: an address of its stack."""
     frames: ThreadFrames | None = None
     inner = dso.innermost_tid(pid, tid) or tid
@@ -213,6 +217,7 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
         False,
         is_certain,
         [current_frame(one, version) for one in frames.frames],
+        [python.variables(one) for one in frames.frames[:_MOST_WITH_LOCALS]] if with_locals else [],
     )
 
 

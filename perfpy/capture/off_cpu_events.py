@@ -223,7 +223,7 @@ def _field(system: str, name: str, field: str) -> RawField | None:
 # disabled while they exceed the limit, with one warning. SWITCH records continue, so that the time off the CPU stays complete, and in the
 # right thread; part of it has no stack.
 
-_LOOK: Final = 0.05  # seconds between two checks
+_LOOK: Final = 0.01  # seconds between two checks
 _LONGEST_REST: Final = 1.0  # seconds
 
 

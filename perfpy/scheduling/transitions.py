@@ -95,7 +95,26 @@ def switch_transitions(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.vo
     leaves = (chunk.miscs & MISC_SWITCH_OUT) != 0
     rows["kind"] = np.where(leaves, OUT, IN)
     rows["detail"] = np.where(chunk.miscs & MISC_SWITCH_OUT_PREEMPT, READY, UNKNOWN_STATE)
+    rows["time"] = without_switches(rows)
     return rows
+
+
+_LONGEST_SWITCH: Final = 10_000  # nanoseconds; a CPU is not idle between two threads for less
+
+
+def without_switches(rows: NDArray[np.void]) -> NDArray[np.uint64]:
+    """Return the times of rows of OUT and IN, where a thread begins to run when the one before it on the CPU leaves.
+
+    The kernel counts the switch itself to the next thread's time on the CPU (schedstat, getrusage), but writes its record at the end of the
+    switch: at 100,000 switches a second, the difference is a quarter of the time off the CPU.
+    """
+    times: NDArray[np.uint64] = rows["time"].copy()
+    order = np.lexsort((times, rows["cpu"]))
+    last, here = order[:-1], order[1:]
+    follows = (rows["cpu"][last] == rows["cpu"][here]) & (rows["kind"][last] == OUT) & (rows["kind"][here] == IN)
+    follows &= (rows["tid"][last] != rows["tid"][here]) & (times[here] - times[last] <= _LONGEST_SWITCH)
+    times[here[follows]] = times[last[follows]]
+    return times
 
 
 def end_transitions(chunk: Chunk, times: NDArray[np.uint64]) -> NDArray[np.void]:

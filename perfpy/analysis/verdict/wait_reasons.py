@@ -105,7 +105,7 @@ _RULES: Final = (
     (
         CONDITION,
         IN_FUTEX,
-        r"ObjectMonitor::wait.*|<?std::(?:thread|sys::sync::thread_parking)::.*[Pp]ark(?:er)?\b.*|.*LockSupport\.park\w*\(.*",
+        r"ObjectMonitor::wait.*|<?(?:std::sy(?:s|nc)|parking_lot).*::[Cc]ondvar.*|<?std::(?:thread|sys::sync::thread_parking)::.*[Pp]ark(?:er)?\b.*|.*LockSupport\.park\w*\(.*",
     ),
     (LOCK, WITH_PYTHON, _PYTHON_LOCK),
     (FUTEX, IN_FUTEX, _PYTHON_LOCK),  # a lock, or what an unknown function of Python makes of it

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import cpu_list_text
@@ -54,6 +54,7 @@ _STATUS: Final = "[ perf record: "  # perf's status lines begin with it
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
 _NO_TASKS: Final = 244  # exit status of perf record for tasks that do not exist: -ENOMEM
 _KILLED: Final = 128  # plus the signal's number: the exit status
+_HIGH_PRIORITY: Final = -10  # nice value
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wait for the next wakeup
 
 #: perf's text.
@@ -401,6 +402,10 @@ class Recorder:
         own: OwnSamples | None = None
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
             own = closing.OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
+        priority = os.getpriority(os.PRIO_PROCESS, 0)
+        if self._waits:  # each switch has a stack: a busy machine must not keep this process from the ring buffers; root may ask for that
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, 0, min(priority, _HIGH_PRIORITY))
         try:
             while not attention.stopping:
                 size = drain.forward()
@@ -423,6 +428,8 @@ class Recorder:
             self._failure = failure
         finally:
             drain.close()
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, 0, priority)
         try:
             self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailedError as failure:

@@ -33,7 +33,7 @@ from perfpy.scheduling.switch_times import (
     thread_order,
 )
 from perfpy.scheduling.switch_times import WOKEN as WOKEN_THREAD
-from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, TRANSITION, WOKEN, Transitions
+from perfpy.scheduling.transitions import END, IN, NOTE_SHIFT, OUT, STACK, TRANSITION, WOKEN, Transitions, without_switches
 
 # A begin belongs to the end that follows it.
 
@@ -399,3 +399,19 @@ def test_rows_are_sorted_by_thread_then_by_order(tids, orders):
     keys = [(tids[row] & 0xFFFFFFFF, orders[row]) for row in rows]
     assert keys == sorted(keys)
     assert sorted(rows) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("tid", "cpu", "came", "begins"),
+    [
+        (2, 0, 2_500, 1_000),  # the switch counts for the thread that comes
+        (1, 0, 2_500, 2_500),  # it waited, and nobody ran
+        (2, 1, 2_500, 2_500),  # on another CPU
+        (2, 0, 90_000, 90_000),  # the CPU was idle, or another thread ran
+    ],
+)
+def test_a_thread_runs_from_the_end_of_the_one_before_it(tid: int, cpu: int, came: int, begins: int) -> None:
+    rows = np.zeros(2, TRANSITION)
+    rows["tid"], rows["cpu"], rows["time"], rows["kind"] = (1, tid), (0, cpu), (1_000, came), (OUT, IN)
+    assert without_switches(rows).tolist() == [1_000, begins]
+    assert without_switches(rows[::-1]).tolist() == [begins, 1_000]

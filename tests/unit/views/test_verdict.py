@@ -756,6 +756,7 @@ def test_frames_of_the_parent_are_no_callers_of_a_forked_worker(tmp_path: Path) 
         ("do_msgrcv@kernel", "for a message"),
         ("kernel_clone@kernel", "for a child process"),
         ("read@libc.so.6", "for input"),
+        ("<std::sys::sync::condvar::futex::Condvar>::wait", "for a condition"),
     ],
 )
 def test_waits_have_the_reason_of_their_kernel_function(tmp_path: Path, function: str, words: str) -> None:

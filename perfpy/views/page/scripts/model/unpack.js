@@ -19,13 +19,9 @@ async function inflated(text) {
 export async function unpacked(column) {
   const n = column.n;
   if ("all" in column) return (column.all < 2 ** 32 ? new Uint32Array(n) : new Float64Array(n)).fill(column.all);
-  const bytes = await inflated(column.z);
-  if (column.bytes === 8) return new Float64Array(bytes.buffer);
-  const values = new Uint32Array(n);
-  for (let plane = 0; plane < column.bytes; plane++) {
-    const first = plane * n, shift = 8 * plane;
-    for (let i = 0; i < n; i++) values[i] |= bytes[first + i] << shift;
-  }
+  if (column.bytes === 8) return new Float64Array((await inflated(column.z)).buffer);
+  const values = new Uint32Array(n), planes = await Promise.all([column.z].flat().map(inflated));
+  planes.forEach((bytes, plane) => { for (let i = 0; i < n; i++) values[i] |= bytes[i] << 8 * plane; });
   if (column.delta) for (let i = 1; i < n; i++) values[i] += values[i - 1];
   if (!column.of) return values;
   const table = await unpacked(column.of);

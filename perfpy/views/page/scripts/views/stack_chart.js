@@ -50,6 +50,7 @@ export class StackChart {
     const { pen, width, height, top } = windowed(this.canvas, this.box, whole);
     this.top = top;
     const step = width / this.count, look = this.told.look(), ink = inks(), tree = { kind: "one", name: this.form.name };
+    this.ruler(pen, width, height, ink);
     pen.font = "12px ui-monospace, monospace";
     pen.textBaseline = "middle";
     const letter = pen.measureText("m").width;
@@ -65,7 +66,7 @@ export class StackChart {
     }
     pen.fillStyle = ink("--bg");
     pen.fillRect(0, 0, width, RULER);
-    this.ruler(pen, width, height, ink);
+    this.ruler(pen, width, RULER, ink);
     speak(this.canvas, () => "Stack chart: the longest calls", ["Depth", "Call"], () => this.runs.toSorted((a, b) => b.to - b.from - a.to + a.from).slice(0, 60)
       .map(run => [String(run.depth), this.describe(run)]));
     const selected = this.told.selected(), [from, to] = this.told.shown();

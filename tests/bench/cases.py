@@ -28,6 +28,7 @@ PLAIN_FIELDS = "comm,tid,time,ip,sym"
 BUSY_LOOP = [sys.executable, "-c", "while True: sum(i * i for i in range(1000))"]
 PAGE_BUDGET = Cost(wall=3.0, cpu=3.0, memory=300.0)
 _HOSTS, _HOST_SAMPLES = 200, 2000
+_LOCKING = "import threading; [t.start() for t in [threading.Thread(target=sum, args=(range(10000),)) for _ in range(50)]]"
 _CLUSTER = """
 import sys
 from distributed import LocalCluster
@@ -122,6 +123,38 @@ def bench_small(bench: Bench) -> Iterator[Row]:
     path = str(bench.inputs.small(1000))
     flat = ["report", "--stdio", "-i", path]
     yield bench.compare("report of 1,000 samples", flat, rounds=2 * bench.rounds, goal=1.0, measure="wall", short=True)
+
+
+def bench_scheduler(bench: Bench) -> Iterator[Row]:
+    """perfpy sched of half a million and a million events."""
+    for events in (bench.samples // 2, bench.samples):
+        path = str(bench.inputs.switches(events))
+        for action in ("latency", "timehist", "timehist -s", "map"):
+            yield bench.compare(f"sched {action}, {events:,}", ["sched", *action.split(), "-i", path], goal=0.5)
+
+
+def bench_system_calls(bench: Bench) -> Iterator[Row]:
+    """perfpy trace of a recording of half a million events, against perf 7.3: 6.12 crashes."""
+    path = str(bench.inputs.system_calls(bench.samples // 2))
+    for options, goal in ((["-s"], 0.4), ([], 0.3)):
+        args = ["trace", *options, "-i", path]
+        yield bench.row(" ".join(["trace", *options, f"{bench.samples // 2:,}"]), [*PERFPY, *args], [bench.perfs[-1], *args], goal=goal)
+
+
+def bench_small_tools(bench: Bench) -> Iterator[Row]:
+    """Commands of small recordings: what does not depend on their size, of which numpy's import is the largest part."""
+    small, folder = str(bench.inputs.small(1000)), bench.inputs.folder
+    lines = {
+        "report, user space only": ["report", "--stdio", "-i", str(bench.inputs.user_only())],
+        "report --mmaps": ["report", "--mmaps", "-i", small],
+        "sched latency, small": ["sched", "latency", "-i", str(bench.inputs.switches(2000))],
+        "lock report, small": ["lock", "report", "-i", str(bench.inputs.tool("lock", sys.executable, "-c", _LOCKING))],
+        "kmem stat, small": ["kmem", "-i", str(bench.inputs.tool("kmem", "ls", "/usr/lib")), "stat"],
+        "timechart, small": ["timechart", "-o", str(folder / "out.svg"), "-i", str(bench.inputs.tool("timechart", "ls", "/usr"))],
+        "nested mappings, 20,000": ["report", "--stdio", "-i", str(bench.inputs.nested_mappings(20_000))],
+    }
+    for case, args in lines.items():
+        yield bench.compare(case, args, rounds=2 * bench.rounds, short=True)
 
 
 def bench_annotate(bench: Bench) -> Iterator[Row]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.many_hosts import Hosts
+from tests.builders.growing import nested_mappings
 
 FUNCTIONS = 150
 PERIOD_NS = 25_000  # of cpu-clock: 40,000 samples a second and CPU
@@ -58,6 +59,46 @@ class Inputs:
         """Return a perf.data with at least a number of copied stacks."""
         return self.recording(samples, "--call-graph", "dwarf", period=STACK_PERIOD_NS)
 
+    def user_only(self) -> Path:
+        """Return a perf.data of about 1,000 samples of user space alone: perf reads no symbols of the kernel for it."""
+        path = self.folder / "user.data"
+        if not path.exists():
+            self._record(path, ["-c", "1000000"], [str(self.program("busy")), "0"], event="cpu-clock:u")
+        return path
+
+    def nested_mappings(self, count: int) -> Path:
+        """Return a perf.data with mappings of which each lies in the one before it."""
+        path = self.folder / "nested.data"
+        if not path.exists():
+            path.write_bytes(nested_mappings(count)["perf.data"])
+        return path
+
+    def tool(self, tool: str, *workload: str) -> Path:
+        """Return the recording that `perf TOOL record` makes of a workload."""
+        path = self.folder / f"{tool.replace(' ', '-')}{len(workload[-1])}.data"
+        if not path.exists():
+            # perf kmem and timechart have no -o, and record into a pipe if standard output is one.
+            command = [self._perf, *tool.split(), "record", *workload]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder)
+            (self.folder / "perf.data").rename(path)
+        return path
+
+    def switches(self, events: int) -> Path:
+        """Return a recording of the scheduler with about a number of events: of two threads that wake each other."""
+        path = self.folder / f"sched{events}.data"
+        if not path.exists():
+            workload = [self._perf, "bench", "sched", "pipe", "-T", "-l", str(events // 5)]
+            subprocess.run([self._perf, "sched", "record", "-o", path, "--", *workload], check=True, capture_output=True)
+        return path
+
+    def system_calls(self, events: int) -> Path:
+        """Return a recording of the system calls of dd with about a number of events."""
+        path = self.folder / f"trace{events}.data"
+        if not path.exists():
+            workload = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", f"count={events // 4}"]
+            subprocess.run([self._perf, "trace", "record", "-o", path, "--", *workload], check=True, capture_output=True)
+        return path
+
     def interpreter(self) -> Path:
         """Return a perf.data of this Python at work."""
         path = self.folder / "interpreter.data"
@@ -65,8 +106,8 @@ class Inputs:
             self._record(path, ["-c", "1000000"], [sys.executable, "-S", "-c", _PYTHON_WORK])
         return path
 
-    def _record(self, path: Path, options: list[str], workload: list[str]) -> None:
-        command = [self._perf, "record", "-q", "-e", "cpu-clock", "-m", "4M", *options, "-o", str(path), "--", *workload]
+    def _record(self, path: Path, options: list[str], workload: list[str], *, event: str = "cpu-clock") -> None:
+        command = [self._perf, "record", "-q", "-e", event, "-m", "4M", *options, "-o", str(path), "--", *workload]
         subprocess.run(command, check=True, capture_output=True)
 
     def _count(self, path: Path) -> int:

@@ -1,0 +1,158 @@
+"""The figures of the documents, measured anew: python tests/bench/figures.py [--rounds N] [--large] [NAME...]
+
+Each line has a figure as README.md or man/topics/performance.md states it, and what this machine gives now: the median, and half the
+distance between the quartiles. `sizes` prints the table of an installation. --large measures recordings of 3 and 10 million samples, too,
+which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12, which ran in turns with it. Run it on a machine
+without other work: the load is in the first line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.bench import trace_slowdown
+from tests.bench.cases import BENCHES, Bench, SkippedError
+from tests.bench.inputs import Inputs
+from tests.bench.pairs import run_once
+from tests.bench.table import this_machine, this_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = ("README.md", "man/topics/performance.md")
+
+
+class Figure(NamedTuple):
+    """A figure of the documents.
+
+    Attributes:
+        row: the beginning of the table's row that states it.
+        bench: the function of tests/bench/cases.py that measures it, and the beginning of its case.
+        samples: the size of the recording.
+    """
+
+    row: str
+    bench: str
+    case: str
+    samples: int = 1_000_000
+
+
+FIGURES: Final = (
+    Figure("| `stat -- true`", "stat", "stat"),
+    Figure("| `list`", "list", "list"),
+    Figure("| `record -- true`", "record", "record"),
+    Figure("| `record -a -F 997`, 5 s", "system", "record -a"),
+    Figure("| `report`, 1,000 samples", "small", "report of 1,000"),
+    Figure("| `report`, 1,000,000 samples", "report", "report"),
+    Figure("| `report`, 10,000,000 samples", "report", "report", 10_000_000),
+    Figure("| `report -g`, 1,000,000 samples", "callgraph", "report -g 1"),
+    Figure("| `report -g`, 3,000,000 samples", "callgraph", "report -g 3", 3_000_000),
+    Figure("| `report`, `script` of 10,000 copied stacks", "dwarf", "report of 10,000"),
+    Figure("| `script`, 1,000,000 samples", "script", "script, "),
+)
+
+
+def stated(row: str) -> list[str]:
+    """Return the rows of the documents that begin so."""
+    return [line for page in PAGES for line in (CHECKOUT / page).read_text().splitlines() if line.startswith(row)]
+
+
+def ratios(rounds: int, *, large: bool) -> Iterator[str]:
+    """Yield the ratios of the tables, one a line, below the rows that state them."""
+    with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
+        inputs = Inputs(Path(folder), "perf")
+        for figure in FIGURES:
+            if figure.samples > 1_000_000 and not large:
+                continue
+            yield from stated(figure.row)
+            try:
+                rows = [
+                    row
+                    for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, rounds))
+                    if row.case.startswith(figure.case)
+                ]
+            except (SkippedError, RuntimeError) as error:
+                yield f"    not measured: {error}"
+                continue
+            for row in rows:
+                values = ", ".join(
+                    f"{measure} {row.costs.ratio(measure):.2f} +-{row.costs.spread(measure):.0%}" for measure in ("cpu", "wall", "memory")
+                )
+                yield f"    now: {values}; {row.costs.median('cpu', ours=True):.3f} s of CPU, {len(row.costs.ours)} pairs"
+
+
+def starts(rounds: int) -> Iterator[str]:
+    """Yield the CPU time of Python's start, and of perfpy's shortest commands."""
+    perfpy = str(Path(sys.executable).with_name("perfpy"))
+    for command in ([sys.executable, "-c", "pass"], [sys.executable, "-c", "import numpy"], [perfpy, "stat", "--", "true"]):
+        run_once(command)
+        costs = [run_once(command).cpu for _ in range(4 * rounds)]
+        lower, middle, upper = (1000 * seconds for seconds in statistics.quantiles(costs, n=4))
+        shown = " ".join(["python" if word == sys.executable else Path(word).name for word in command])
+        yield f"    {shown}: {middle:.0f} ms of CPU, quartiles {lower:.0f} and {upper:.0f}"
+
+
+def slowdowns(rounds: int) -> Iterator[str]:
+    """Yield the table of trace_slowdown.py."""
+    command = [sys.executable, trace_slowdown.__file__, "--turns", str(rounds)]
+    yield from subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def sizes(_rounds: int) -> Iterator[str]:
+    """Yield the table of an installation: each distribution with its files, and the modules that pip compiles."""
+    pending, seen = ["perfpy"], dict[str, tuple[str, float, float]]()
+    while pending:
+        name = pending.pop(0)
+        if name in seen:
+            continue
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:  # only needed by another version of Python
+            continue
+        files = [path for file in distribution.files or () if os.path.isfile(path := str(file.locate()))]
+        megabytes = {path: os.path.getsize(path) / 1e6 for path in files}
+        compiled = sum(size for path, size in megabytes.items() if path.endswith(".pyc"))
+        seen[name] = distribution.version, sum(megabytes.values()) - compiled, compiled
+        pending += [re.match(r"[\w.-]+", text)[0] for text in distribution.requires or () if "extra ==" not in text]  # type: ignore[index]
+    yield "| distribution | files, MB | compiled modules, MB |"
+    for name, (version, plain, compiled) in sorted(seen.items(), key=lambda item: -item[1][1]):
+        yield f"| {name} {version} | {plain:.1f} | {compiled:.1f} |"
+    yield f"| all | {sum(one[1] for one in seen.values()):.0f} | {sum(one[2] for one in seen.values()):.0f} |"
+    if "site-packages" not in str(importlib.metadata.distribution("perfpy").locate_file("perfpy")):
+        yield "    perfpy is installed in place (-e): its own files are not counted"
+
+
+def main() -> int:
+    """Print the figures by name, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="ratios, starts, slowdowns, sizes")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each command runs")
+    parser.add_argument("--large", action="store_true", help="recordings of 3 and 10 million samples, too")
+    options = parser.parse_args()
+    print(f"# perfpy {this_version()}, {this_machine()}; load average {os.getloadavg()[0]:.1f}")
+    for name in options.names or ("sizes", "starts", "ratios", "slowdowns"):
+        print(f"\n{name}")
+        lines = (
+            ratios(options.rounds, large=options.large)
+            if name == "ratios"
+            else {"starts": starts, "slowdowns": slowdowns, "sizes": sizes}[name](options.rounds)
+        )
+        for line in lines:
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

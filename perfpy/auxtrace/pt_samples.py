@@ -79,6 +79,39 @@ class _PtQueue:
         self.is_ready = False
 
 
+class _Heap:
+    """The traces by the time of their next event. Of traces with the same time the first one is perf's (auxtrace_heap__pop)."""
+
+    def __init__(self) -> None:
+        self.queues: list[_PtQueue] = []
+
+    def add(self, queue: _PtQueue) -> None:
+        """Add a trace."""
+        self.queues.append(queue)
+        self._rise(len(self.queues) - 1, queue)
+
+    def pop(self) -> None:
+        """Remove the first trace."""
+        queues, hole, count = self.queues, 0, len(self.queues)
+        while (left := 2 * hole + 1) < count:
+            right = left + 1
+            if right >= count:
+                queues[hole] = queues[left]
+                queues.pop()
+                return
+            child = left if queues[left].flow.stamp < queues[right].flow.stamp else right
+            queues[hole], hole = queues[child], child
+        last = queues.pop()
+        if hole < len(queues):
+            self._rise(hole, last)
+
+    def _rise(self, hole: int, queue: _PtQueue) -> None:
+        queues = self.queues
+        while hole and queues[parent := (hole - 1) >> 1].flow.stamp > queue.flow.stamp:
+            queues[hole], hole = queues[parent], parent
+        queues[hole] = queue
+
+
 class PtSamples:
     """The samples of a recording's Intel PT traces.
 
@@ -106,7 +139,7 @@ class PtSamples:
         self._written = 0
         self._choose_events()
         self._queues = self._make_queues()
-        self._running: list[_PtQueue] = []
+        self._running = _Heap()
 
     @staticmethod
     def clock_words(data: PerfData, aux: AuxPieces) -> tuple[int, int, int]:
@@ -246,20 +279,20 @@ class PtSamples:
                 flow.take(*flow.boundary)
                 flow.events = [event for event in flow.events if event.kind != "error"]
                 if flow.stamp:
-                    self._running.insert(0, queue)
+                    self._running.add(queue)
 
     def _deliver(self, until: int, writer: FileWriter) -> None:
         """Write the samples before a time, in ticks, in order over all traces."""
         running = self._running
-        while running:
-            queue = min(running, key=_time_of)
+        while running.queues:
+            queue = running.queues[0]
             if queue.flow.stamp >= until:
                 return
-            limit = min((other.flow.stamp + 1 for other in running if other is not queue), default=until)
-            self._run(queue, min(limit, until), writer)
-            running.remove(queue)
+            running.pop()
+            limit = min(running.queues[0].flow.stamp + 1, until) if running.queues else until
+            self._run(queue, limit, writer)
             if not queue.flow.ended:
-                running.insert(0, queue)  # at the same time perf goes on with the one that it left last
+                running.add(queue)
 
     def _deliver_all(self, writer: FileWriter, tid: int) -> None:
         """Write all samples of a thread's trace, or of all."""
@@ -441,10 +474,6 @@ class PtSamples:
 def _error(number: int, cpu: int, pid: int, tid: int, ip: int, time: int) -> bytes:
     cpu, pid, tid = (value & 0xFFFFFFFF for value in (cpu, pid, tid))
     return encode(AuxtraceError(0, 1, number, cpu, pid, tid, 1, ip, time, ERRORS[number], 0, 0xFFFFFFFF), NATIVE_ENDIAN)
-
-
-def _time_of(queue: _PtQueue) -> int:
-    return queue.flow.stamp
 
 
 def _signed(number: int) -> int:

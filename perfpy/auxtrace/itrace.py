@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: kinds of samples that other hardware than a tracer may have, too
 MEMORY_LETTERS: Final = frozenset("fmtaM")
+_FRAMES: Final = 16  # of callchains, unless the user chooses
+_MOST_FRAMES: Final = 1024
 _DIGITS: Final = 20  # of the largest period
 _MASK_64: Final = (1 << 64) - 1
 _UNITS: Final = {"i": 0, "t": 0, "ns": 1, "us": 1000, "ms": 1_000_000}  # nanoseconds, 0: no time
@@ -35,6 +37,7 @@ class Itrace(NamedTuple):
         errors_left_out: letters of the errors that are not reported: o, overflows; l, lost data.
         skipped: how many samples to leave out at first.
         is_default: whether the user has not chosen.
+        frames: of a callchain at most.
     """
 
     letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
@@ -43,6 +46,7 @@ class Itrace(NamedTuple):
     errors_left_out: str = ""
     skipped: int = 0
     is_default: bool = False
+    frames: int = _FRAMES
 
     @property
     def nanoseconds(self) -> int:
@@ -61,7 +65,7 @@ def parse_itrace(text: str) -> Itrace:
     if not text:
         return Itrace(is_default=True)
     letters: set[str] = set()
-    period, unit, position, left_out, skipped = DEFAULT_PERIOD, "ns", 0, "", 0
+    period, unit, position, left_out, skipped, frames = DEFAULT_PERIOD, "ns", 0, "", 0, _FRAMES
     while position < len(text):
         letter = text[position]
         position += 1
@@ -82,8 +86,12 @@ def parse_itrace(text: str) -> Itrace:
             left_out = "".join(re.findall(r"-\s*([a-z])", text[position:end]))
         elif letter == "s" and end > position:
             skipped = int(text[position:end][:_DIGITS])
+        elif letter in "gG" and end > position:
+            frames = int(text[position:end][:_DIGITS])
+            if not 0 < frames <= _MOST_FRAMES:
+                raise UsageError(f"--itrace={text}: callchains have 1 to {_MOST_FRAMES} frames")
         position = end
-    return Itrace(frozenset(letters), period, unit, left_out, skipped)
+    return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=frames)
 
 
 class TraceClock(NamedTuple):

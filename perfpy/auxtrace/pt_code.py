@@ -6,7 +6,10 @@ A block is a run of instructions up to the first branch. Blocks are decoded once
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, copies_parent
 from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
@@ -14,6 +17,8 @@ from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     #: (name, build-id) -> the bytes of the mapped file, None if it is missing
     FindFile = Callable[[str, str], bytes | memoryview | None]
@@ -293,3 +298,101 @@ class CodeOfProcesses:
 
 _EXECUTABLE: Final = 4
 _CPU_MODE, _USER = 7, 2
+
+
+class TracedCalls:
+    """The calls that each thread has not returned from, as perf keeps them (thread_stack__event).
+
+    Args:
+        frames: of a callchain at most.
+    """
+
+    def __init__(self, frames: int) -> None:
+        self._frames = frames
+        self._stacks: dict[int, _CallStack] = {}  # by thread
+
+    def follow(self, tid: int, trace: int, numbers: NDArray[np.int32], edges: NDArray[np.uint64]) -> None:
+        """Apply the branches of a thread in one trace; edges: the columns of all branches."""
+        flags = edges[2][numbers]
+        rows = numbers[(flags & np.uint64(CALL | RETURN | TRACE_BEGIN)) != 0]
+        if not len(rows):
+            return
+        stack = self._stacks.get(tid)
+        if stack is None or stack.trace != trace:
+            stack = self._stacks[tid] = _CallStack(trace)
+        for source, target, flag, length in edges[:, rows].T.tolist():
+            if flag & CALL:
+                after = source + length
+                if target and after != target:
+                    stack.push(after, has_ended=bool(flag & TRACE_END))
+            elif flag & TRACE_BEGIN:
+                stack.unwind(target)
+                stack.drop_ended()
+            elif source:
+                stack.unwind(target)
+
+    def chain(self, tid: int, ip: int) -> list[int]:
+        """Return the callchain of a sample, with the words of the kernel and of user space."""
+        chain = [_context(ip), ip]
+        context = chain[0]
+        stack = self._stacks.get(tid)
+        for address in reversed(stack.returns if stack is not None else ()):
+            if len(chain) > self._frames:
+                break
+            if _context(address) != context:
+                if len(chain) >= self._frames:
+                    break
+                context = _context(address)
+                chain.append(context)
+            chain.append(address)
+        return chain
+
+
+class _CallStack:
+    """The return addresses of one thread.
+
+    Attributes:
+        trace: the trace that tells them.
+        returns: the addresses, the innermost last.
+    """
+
+    def __init__(self, trace: int) -> None:
+        self.trace = trace
+        self.returns: list[int] = []
+        self._ended: list[bool] = []
+        self._counts: dict[int, int] = {}
+
+    def push(self, address: int, *, has_ended: bool) -> None:
+        """Add a call; has_ended: whether tracing ended with it."""
+        if len(self.returns) >= _DEEPEST_CALLS:
+            kept = self.returns[_DEEPEST_CALLS // 2 :]
+            self._ended = self._ended[_DEEPEST_CALLS // 2 :]
+            self.returns, self._counts = kept, dict(Counter(kept))
+        self.returns.append(address)
+        self._ended.append(has_ended)
+        self._counts[address] = self._counts.get(address, 0) + 1
+
+    def unwind(self, target: int) -> None:
+        """Remove the calls up to the innermost one that returns to an address, if there is one: functions may be left by longjmp()."""
+        if self._counts.get(target):
+            while self._pop() != target:
+                pass
+
+    def drop_ended(self) -> None:
+        """Remove the innermost calls with which tracing ended."""
+        while self._ended and self._ended[-1]:
+            self._pop()
+
+    def _pop(self) -> int:
+        address = self.returns.pop()
+        self._ended.pop()
+        self._counts[address] -= 1
+        return address
+
+
+def _context(address: int) -> int:
+    return _KERNEL_CONTEXT if address >> 63 else _USER_CONTEXT
+
+
+_DEEPEST_CALLS: Final = 1 << 14
+_KERNEL_CONTEXT, _USER_CONTEXT = (1 << 64) - 128, (1 << 64) - 512  # PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER

@@ -114,12 +114,12 @@ class PtFlow:
     def run(self, until: int) -> None:
         """Decode until the next event has this time, in ticks, or a later one, or there are very many branches."""
         del self._stack[:-_DEEPEST]
-        while not self.ended and self.stamp < until and len(self.branches) < _MOST_BRANCHES:
+        while not self.ended and (self.stamp < until or self._is_between) and len(self.branches) < _MOST_BRANCHES:
             try:
                 if self._state == _IN_SYNC:
                     if self._is_plain:
                         self._walk_known()
-                        if self.stamp >= until:
+                        if self.stamp >= until and not self._is_between:
                             break
                     self._walk_packet()
                 elif self._state == _NO_PSB:
@@ -360,6 +360,11 @@ class PtFlow:
         self._clock.lose_tma()
 
     # -- walking code --------------------------------------------------------------
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether nothing has happened yet at the last time."""
+        return self.boundary == (len(self.branches), len(self.events))
 
     @property
     def _is_plain(self) -> bool:

@@ -19,7 +19,7 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
 from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, Period
 from perfpy.auxtrace.pt_clock import PtParameters
-from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses
+from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
 from perfpy.errors import PerfError
 from perfpy.perfdata.events import default_name
@@ -68,7 +68,7 @@ _RAW: Final = {
 _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset("ibcrxwpoesZTftaMm")  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset("ibcrgxwpoeZTftaMm")  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
@@ -79,7 +79,7 @@ class _PtQueue:
         self.is_ready = False
 
 
-class _Heap:
+class _TracesByTime:
     """The traces by the time of their next event. Of traces with the same time the first one is perf's (auxtrace_heap__pop)."""
 
     def __init__(self) -> None:
@@ -137,9 +137,10 @@ class PtSamples:
         self._filter = self._branch_filter()
         self._skipped = 0
         self._written = 0
+        self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
         self._choose_events()
         self._queues = self._make_queues()
-        self._running = _Heap()
+        self._running = _TracesByTime()
 
     @staticmethod
     def clock_words(data: PerfData, aux: AuxPieces) -> tuple[int, int, int]:
@@ -194,9 +195,11 @@ class PtSamples:
         attr = EventAttr(type=0, sample_type=fields, **{name: getattr(tracer.attr, name) for name in _SAME})
         if letters & set("bcr"):
             self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
+        if self._calls is not None:
+            attr = attr.copy(sample_type=fields | int(SampleType.CALLCHAIN))
         if "i" in letters:
             self._add("instructions", attr.copy(config=_INSTRUCTIONS, sample_period=self._period_of_attr()))
-        attr = attr.copy(sample_period=1, sample_type=fields & ~int(SampleType.PERIOD))
+        attr = attr.copy(sample_period=1, sample_type=attr.sample_type & ~int(SampleType.PERIOD))
         if "x" in letters:
             self._add("transactions", attr.copy(config=_INSTRUCTIONS), "transactions")
         attr = attr.copy(type=_SYNTH, sample_type=attr.sample_type | int(SampleType.RAW))
@@ -348,10 +351,14 @@ class PtSamples:
         if not end and not events:
             return
         blocks = self._branch_blocks(queue, pid, tid, end)
-        position = 0
+        numbers = np.frombuffer(flow.branches[:end], np.int32)
+        position = walked = 0
         for event in events:
             if event.kind != "error" and event.kind not in self._attrs:
                 continue
+            if self._calls is not None:
+                self._calls.follow(tid, queue.number, numbers[walked : event.position], self._edge_columns())
+                walked = event.position
             raw = self._event_bytes(queue, pid, tid, event)
             if not raw:
                 continue
@@ -361,6 +368,8 @@ class PtSamples:
             writer.write(raw)
         if blocks is not None:
             self._write_rows(blocks, position, end, writer)
+        if self._calls is not None:
+            self._calls.follow(tid, queue.number, numbers[walked:], self._edge_columns())
         flow.take(end, count)
 
     def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: FileWriter) -> None:
@@ -438,6 +447,8 @@ class PtSamples:
             "period": event.value,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,
         }
+        if self._calls is not None:
+            values["callchain"] = self._calls.chain(tid, event.ip)
         if attr.sample_type & SampleType.RAW:
             values["raw"] = self._raw(event)
         return encode_sample(attr, values, NATIVE_ENDIAN)

@@ -33,6 +33,7 @@ PSBEND, OVF, CBR, MODE_EXEC = b"\x02\x23", b"\x02\xf3", b"\x02\x03\x18\x00", b"\
 TIP, TIP_PGE, TIP_PGD, FUP = 0x0D, 0x11, 0x01, 0x1D
 TSC_BIT, MTC_BIT, NORETCOMP_BIT, CYC_BIT, MTC_FREQUENCY = 0x400, 0x200, 0x800, 0x2, 0x3C000
 PT_TYPE: Final = 8
+_AUXTRACE_SIZE: Final = 48
 _CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
 _MTC_PERIOD: Final = 3
 _SHIFT, _MULT, _ZERO = 31, 894784853, 1000  # 2.4 GHz
@@ -554,6 +555,7 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     for moment, record, task, number in sorted(machine.side, key=lambda one: one[0]):
         stamp = SampleId(pid=task.pid, tid=task.tid, time=moment, cpu=number, identifier=202, id=202)
         built.record(record._replace(sample_id=stamp), event=1)
+    places: list[int] = []  # of the AUXTRACE records in the data section
     for index, (key, writer) in enumerate(sorted(machine.writers.items())):
         trace = bytes(writer.out)
         offset = 0
@@ -563,9 +565,14 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
             size = len(part)
             part += bytes(-size % 8)
             tid, number = (key, 0xFFFFFFFF) if options.per_thread else (0xFFFFFFFF, key)
+            places.append(len(built.body))
             built.record(Auxtrace(0, len(part), offset, writer.first_tick, index, tid, number)).raw(part)
             offset += size
     built.feature(Feature.ARCH, "x86_64").feature(Feature.NRCPUS, CpuCount(options.cpus, options.cpus))
     names = ("intel_pt//u", "dummy:u")
     described = [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)]
-    return built.feature(Feature.EVENT_DESC, described).file(), machine.truth
+    built.feature(Feature.EVENT_DESC, described)
+    begin = built.file().index(bytes(built.body[:_AUXTRACE_SIZE]))
+    index_bytes = b"".join(struct.pack("<2Q", begin + at, _AUXTRACE_SIZE) for at in places)
+    built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + index_bytes
+    return built.file(), machine.truth

@@ -96,6 +96,16 @@ def test_every_instruction_is_sampled_by_i1i(tmp_path: Path) -> None:
         assert recording.samples["period"].tolist() == [5] * (3 * len(run_once()) // 5)
 
 
+def test_callchains_have_the_calls_that_have_not_returned(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 1), Options(interrupts=0))[0])
+    with Recording(str(path), itrace="gi1i") as recording:
+        chains = {int(ip): chain.tolist()[1:] for ip, chain in zip(recording.samples["ip"], recording.samples["callchain"], strict=True)}
+    assert chains[BASE + 9] == [BASE + 9]
+    assert chains[BASE + 0x10] == [BASE + 0x10, BASE + 0xE]
+    assert chains[BASE + 0x14] == [BASE + 0x14]
+
+
 def test_lost_trace_is_an_error_unless_it_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(pt_recording(steps_of(tmp_path), Options(overflows=0.02))[0])

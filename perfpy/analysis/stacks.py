@@ -97,6 +97,7 @@ class Stacks:
         timed: the single samples, if requested.
         truncated: stack copies that were too short.
         in_seconds: weights are ns of time.
+        in_bytes: weights are bytes of memory.
         off_cpu: waits, which end at their samples' times.
         sites, site: the sites in code, and the site of each of `frames`, if requested; chains of different sites are separate.
         tracepoint: whether the event is one.
@@ -126,6 +127,7 @@ class Stacks:
     categories: Sequence[int] = ()
     tasks: tuple[NDArray[np.int32], ...] = ()
     cgroup: NDArray[np.int64] | None = None
+    in_bytes: bool = False
 
     @property
     def total(self) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
 from perfpy.tools.leaks.sums import own_part
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import short_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +25,8 @@ _MOST_CALLERS: Final = 3
 _MOST_PROCESSES: Final = 3  # with lines of their own
 _LEAST_SHARE: Final = 0.1  # of the largest process's peak, for lines of its own
 _LEAST_TEMPORARY: Final = 0.02  # share of all allocations
+_MOST_HOLDERS: Final = 3  # lines in the first sentence
+_LEAST_HOLDER: Final = 0.1  # of the peak, for a place in it
 _YOUNG: Final = 10  # the last tenth of the time
 _LEAST_ROW: Final = 0.002  # of the peak
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -30,13 +35,13 @@ _SMALLEST: Final = 512  # bytes: larger objects are not in CPython's arenas
 
 
 class _KeepingLine(NamedTuple):
-    """The kept memory of one line. callers: of the stack that keeps most, innermost first."""
+    """The kept memory of one line. way: how the stack that keeps most leads to the line and from it, as text."""
 
     frame: CurrentFrame | None
     bytes: int
     objects: int
     early_bytes: int
-    callers: tuple[CurrentFrame, ...]
+    way: str
 
 
 def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
@@ -50,8 +55,8 @@ def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
         for line in _lines(growth)[:_MOST_ROWS]:
             share = f"{100 * line.bytes / kept:.1f}%"
             yield f"{_size(line.bytes):>10}  {share:>6}  {_size(line.early_bytes):>10}  {line.objects:>9,}  {_named(line.frame)}"
-            if line.callers:
-                yield f"{'':44}called from {', '.join(map(_named, line.callers))}"
+            if line.way:
+                yield f"{'':44}{line.way}"
     notes = list(_notes(growth))
     if notes:
         yield ""
@@ -84,15 +89,42 @@ def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
     """Return the lines, the one that keeps most first."""
     lines: dict[CurrentFrame | None, _KeepingLine] = {}
     for one in growth.retained:  # the largest stack of a line comes first
-        frame, callers = (one.frames[0], one.frames[1 : 1 + _MOST_CALLERS]) if one.frames else (None, ())
-        before = lines.get(frame, _KeepingLine(frame, 0, 0, 0, callers))
+        frame, way = _charged(one.frames)
+        before = lines.get(frame, _KeepingLine(frame, 0, 0, 0, way))
         numbers = (before.bytes + one.bytes, before.objects + one.objects, before.early_bytes + one.early_bytes)
-        lines[frame] = _KeepingLine(frame, *numbers, before.callers)
+        lines[frame] = _KeepingLine(frame, *numbers, before.way)
     return sorted(lines.values(), key=lambda line: -line.bytes)
 
 
 def _named(frame: CurrentFrame | None) -> str:
-    return _OUTSIDE if frame is None else f"{visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})"
+    """Return a frame as a line shows it, without the folder of Python's packages."""
+    if frame is None:
+        return _OUTSIDE
+    return f"{visible(frame.function)} ({visible(_PREFIX.sub('', frame.file))}:{frame.line or '?'})"
+
+
+def _charged(frames: Sequence[CurrentFrame]) -> tuple[CurrentFrame | None, str]:
+    """Return the frame that a stack (innermost first) is charged to, and how it leads there: the innermost one of own code, if any is."""
+    frames = own_part(frames)
+    index = next((index for index, frame in enumerate(frames) if category(frame) == OWN), 0)
+    if not frames:
+        return None, ""
+    inside = [_named(frame) for frame in frames[: min(index, _MOST_CALLERS)]]
+    callers = [_named(frame) for frame in frames[index + 1 : index + 1 + _MOST_CALLERS - len(inside)]]
+    way = [*([f"by {', '.join(inside)}"] if inside else []), *([f"called from {', '.join(callers)}"] if callers else [])]
+    return frames[index], "; ".join(way)
+
+
+_INTERPRETER: Final = re.compile(r"/(?:Objects|Python|Modules|Parser)/\w+\.[ch]$|^(?:lib)?python3[^/]*$|libpython")
+_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|/<frozen|/sysdeps/|\.so(?:\.|$)|^/usr/(?:include|lib)")
+_PREFIX: Final = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python\d[^/]*)/|^.*/(?=(?:Objects|Python|Modules|Parser)/\w+\.[ch]$)")
+
+
+def category(frame: CurrentFrame) -> int:
+    """Return the category of a frame's function (OWN, LIBRARY or INTERPRETER) by its file: a Python module, a C source or a binary."""
+    if _INTERPRETER.search(frame.file):
+        return INTERPRETER
+    return LIBRARY if _LIBRARY.search(f"/{frame.file}") or _LIBRARY.search(frame.file) else OWN
 
 
 def _size(size: int) -> str:
@@ -100,14 +132,14 @@ def _size(size: int) -> str:
 
 
 class _HoldingLine(NamedTuple):
-    """The memory of one line, and the callers in the stack that held most, innermost first."""
+    """The memory of one line. way: how the stack that held most leads to the line and from it, as text."""
 
     frame: CurrentFrame | None
     peak: int
     objects: int
     left: int
     temporary: int
-    callers: tuple[CurrentFrame, ...]
+    way: str
 
 
 def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iterator[str]:
@@ -129,9 +161,7 @@ def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iter
 def _process_lines(process: ProcessSums) -> Iterator[str]:
     language = f"  (Python {process.python})" if process.python else ""
     yield f"Process {process.pid}: {visible(process.command)}{language}"
-    after = f" after {process.peak_after:.1f} s" if process.peak_after else ""
-    of_all = f" of {process.seconds:.1f} s" if after and process.seconds else ""
-    yield f"It held {_size(process.peak)} at its highest moment{after}{of_all}."
+    yield peak_sentence(process)
     end = "at its end" if process.seconds else "when it was killed"
     yield f"It allocated {_size(process.total)} in {process.objects:,} allocations, and held {_size(process.left)} {end}."
     lines = _holding_lines(process)
@@ -140,8 +170,8 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
     for line in [one for one in lines if one.peak > _LEAST_ROW * process.peak][:_MOST_ROWS]:
         share = f"{100 * line.peak / max(process.peak, 1):.1f}%"
         yield f"{_size(line.peak):>10}  {share:>6}  {line.objects:>9,}  {_size(line.left):>10}  {_named(line.frame)}"
-        if line.callers:
-            yield f"{'':44}called from {', '.join(map(_named, line.callers))}"
+        if line.way:
+            yield f"{'':44}{line.way}"
     if process.temporary >= _LEAST_TEMPORARY * process.objects:
         yield ""
         share = f"{100 * process.temporary / process.objects:.0f} %"
@@ -152,16 +182,39 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
         yield f"{process.lost:,} allocations have no stack: the program has too many distinct ones."
 
 
+def peak_sentence(process: ProcessSums) -> str:
+    """Return how much a process held at its highest moment, when, and the lines that held most of it."""
+    after = f" after {process.peak_after:.1f} s" if process.peak_after else ""
+    of_all = f" of {process.seconds:.1f} s" if after and process.seconds else ""
+    holders = _and([f"{100 * share:.0f} % in {name}" for share, name, _ in holding_functions(process)])
+    return f"It held {_size(process.peak)} at its highest moment{after}{of_all}{f': {holders}' if holders else ''}."
+
+
+def holding_functions(process: ProcessSums) -> list[tuple[float, str, CurrentFrame]]:
+    """Return the lines that held most at the peak: their share, their text "pack() (app.py:5)", and their frame."""
+    found = []
+    for line in _holding_lines(process)[:_MOST_HOLDERS]:
+        if line.frame is not None and line.peak >= _LEAST_HOLDER * process.peak:
+            frame = line.frame
+            name = frame.function if frame.function.endswith((">", "]", ")")) else f"{frame.function}()"
+            location = f"{short_path(frame.file)}:{frame.line}" if frame.line else short_path(frame.file)
+            found.append((line.peak / max(process.peak, 1), f"{visible(name)} ({visible(location)})", frame))
+    return found
+
+
+def _and(texts: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    *first, last = texts or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
     """Return the lines, the one that held most first."""
     totals: dict[CurrentFrame | None, Counter[str]] = {}
-    callers: dict[CurrentFrame | None, tuple[CurrentFrame, ...]] = {}
+    ways: dict[CurrentFrame | None, str] = {}
     for stack in process.stacks:  # the largest stack of a line comes first
-        frames = own_part(stack.frames)
-        frame = frames[0] if frames else None
-        callers.setdefault(frame, tuple(frames[1 : 1 + _MOST_CALLERS]))
+        frame, way = _charged(stack.frames)
+        ways.setdefault(frame, way)
         totals.setdefault(frame, Counter()).update(peak=stack.peak, objects=stack.peak_objects, left=stack.left, temporary=stack.temporary)
-    lines = [
-        _HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], callers[frame]) for frame, one in totals.items()
-    ]
+    lines = [_HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], ways[frame]) for frame, one in totals.items()]
     return sorted(lines, key=lambda line: -line.peak)

@@ -14,10 +14,10 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
     each   how many samples one of the overview stands for; 1: there is no overview
-    events   name, seconds (weights are ns of the sample's CPU), time (weights are ns), off (waits, which end at their times),
-        samples: of each recording node, weight, and time, thread, cpu; or count without times; site: in code, 0 for none. With an
-        overview, these are its samples, and: sums, columns of all samples without times; chunks: [first row in the overview, end, first
-        tick, last tick] of each chunk; firstChunk: its number
+    events   name, seconds (weights are ns of the sample's CPU), time (weights are ns), bytes (weights are), off (waits, which end at
+        their times), samples: of each recording node, weight, and time, thread, cpu; or count without times; site: in code, 0 for none.
+        With an overview, these are its samples, and: sums, columns of all samples without times; chunks: [first row in the overview,
+        end, first tick, last tick] of each chunk; firstChunk: its number
     chunks   columns of all samples, chunk by chunk, which the page keeps apart
     sites  how many sites have numbers (code_data)
 """
@@ -118,6 +118,7 @@ def profile_data(
                 "event": event,
                 "seconds": int(columns[0][number].in_seconds),
                 "time": int(columns[0][number].in_nanoseconds),
+                "bytes": int(columns[0][number].in_bytes),
                 "off": int(columns[0][number].off_cpu),
                 "samples": [packing.samples(parts[number], are_waits=columns[0][number].off_cpu) for parts in timed],
             }

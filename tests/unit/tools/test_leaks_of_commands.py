@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN
 from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
 from perfpy.tools.leaks.page import memory_page
 from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_part, read_processes
-from perfpy.tools.leaks.text import peak_lines
+from perfpy.tools.leaks.text import category, peak_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,12 +93,25 @@ def test_numbers_outside_of_their_regions_raise_nothing(tmp_path: Path, seed: in
 def test_lines_are_summed_and_texts_of_programs_are_made_harmless() -> None:
     stacks = [StackSums((KEEP, MAIN), 3_000_000, 3, 0, 0, 3_000_000, 3, 20), StackSums((KEEP,), 500_000, 1, 500_000, 1, 500_000, 1, 0)]
     lines = list(peak_lines([PROCESS._replace(stacks=stacks)], small_objects=False))
-    assert lines[1] == "It held 4.00 MB at its highest moment after 1.0 s of 2.0 s."
+    assert lines[1] == "It held 4.00 MB at its highest moment after 1.0 s of 2.0 s: 88 % in keep() (app.py:5)."
     assert lines[5].split() == ["3.50", "MB", "87.5%", "4", "500.00", "kB", "keep", "(app.py:5)"]
     assert lines[6].strip() == "called from main^[[31m (app.py:9)"
     assert lines[8] == "30 allocations (75 %) were freed before the next one of their thread:"
     assert any("LD_PRELOAD" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
+
+
+def test_memory_is_charged_to_the_line_of_the_program_that_calls_a_library() -> None:
+    """The allocating functions of packages and of CPython are named behind it."""
+    folder = "/usr/lib/python3.12/site-packages"
+    inner = (CurrentFrame("arena", "/build/Python-3.12.1/Objects/obmalloc.c", 152), CurrentFrame("take", f"{folder}/pandas/frame.py", 7))
+    start = CurrentFrame("__libc_start_call_main", "./csu/../sysdeps/nptl/libc_start_call_main.h", 58)
+    stacks = [StackSums((*inner, KEEP, MAIN, start), 4_000_000, 3, 0, 0, 4_000_000, 3, 0)]
+    lines = list(peak_lines([PROCESS._replace(stacks=stacks)], small_objects=False))
+    assert lines[1].endswith(": 100 % in keep() (app.py:5).")
+    assert lines[5].endswith("keep (app.py:5)")
+    assert lines[6].strip() == "by arena (Objects/obmalloc.c:152), take (pandas/frame.py:7); called from main^[[31m (app.py:9)"
+    assert [category(frame) for frame in (*inner, KEEP, start)] == [INTERPRETER, LIBRARY, OWN, LIBRARY]
 
 
 def test_a_killed_process_and_small_ones_are_reported() -> None:

@@ -78,7 +78,7 @@ class Page {
     this.marks = new MarksTable({ table: $("marks"), kinds: $("kinds"), more: $("more-marks") }, {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
       at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
-    this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), inSeconds: () => this.inSeconds(), dark,
+    this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), unit: () => this.unit(), dark,
       code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
@@ -108,9 +108,12 @@ class Page {
     return isNoise ? text : `${change > 0 ? "\u25b4" : "\u25be"} ${text}`;
   }
 
-  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.totals, this.inSeconds()); }
+  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.totals, this.unit()); }
 
-  inSeconds() { return this.event === JOINED || !!this.profile.events[this.event].time; }
+  unit() {
+    const event = this.profile.events[this.event];
+    return this.event === JOINED || event.time ? "time" : event.bytes ? "bytes" : "";
+  }
   isDark() { return document.documentElement.dataset.theme === "dark"; }
 
   ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
@@ -262,7 +265,7 @@ class Page {
   loadTimes() {
     if (!this.profile.last) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
-    const kind = !this.inSeconds() ? "Events" : this.event !== JOINED && !this.profile.events[this.event].seconds ? "Wall-clock time" : "CPU time";
+    const kind = this.unit() !== "time" ? "Events" : this.event !== JOINED && !this.profile.events[this.event].seconds ? "Wall-clock time" : "CPU time";
     $("activity-title").textContent = `${kind} by category`;
   }
 

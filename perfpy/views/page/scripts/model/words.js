@@ -14,18 +14,25 @@ export function duration(ns) {
   return (ns / 1e3).toFixed(1) + " \u00b5s";
 }
 
-/* what an event's weights are: ns of time, or a sum of periods */
-export const amount = (weight, inSeconds) => inSeconds ? duration(weight) : whole(weight) + " periods";
+const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
+
+export function size(bytes) {
+  const [unit, name] = SIZES.find(([least]) => Math.abs(bytes) >= least) || [1, "B"];
+  return `${unit > 1 ? (bytes / unit).toFixed(2) : bytes} ${name}`;
+}
+
+/* An event's weight with its unit: "time" (ns), "bytes", or "" for a sum of periods. */
+export const amount = (weight, unit) => unit === "time" ? duration(weight) : unit === "bytes" ? size(weight) : whole(weight) + " periods";
 
 /* the sides of a comparison: before and after, or two ranges */
 export const sidesOf = tree => tree.compared ? tree.compared.sides : ["before", "after"];
 const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `in ${sidesOf(tree)[k]}` : sidesOf(tree)[k];
 
 /* A node of a tree, with its name and its shares of the totals. */
-export function describeNode(tree, i, [name, module], totals, inSeconds) {
+export function describeNode(tree, i, [name, module], totals, unit) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
   if (tree.kind === "changes") return `${text}: ${percent(part(0))} ${of(tree, 0)}, ${percent(part(1))} ${of(tree, 1)}, ${signed(part(1) - part(0))}`;
-  const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], inSeconds)}`;
+  const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], unit)}`;
   return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;
 }
 

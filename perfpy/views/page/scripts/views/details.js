@@ -19,7 +19,7 @@ export function neighbours(tree, name, columns = tree.sum) {
 }
 
 export class Details {
-  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), inSeconds(), dark()} */
+  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark()} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -35,7 +35,7 @@ export class Details {
     const { tree } = this, { self } = this.functions, hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
     const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
-    if (tree.kind !== "parts") return [el("h2", { textContent: "Most time itself" }), this.list(most(self, 8)), hint];
+    if (tree.kind !== "parts") return [el("h2", { textContent: this.told.unit() === "bytes" ? "Most memory itself" : "Most time itself" }), this.list(most(self, 8)), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
       ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),
@@ -72,8 +72,8 @@ export class Details {
       row(`Self ${first}`, before, percent(before));
       row(`Self ${second}`, after, `${percent(after)} (${signed(after - before)})`);
     } else {
-      const inSeconds = this.told.inSeconds();
-      const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], inSeconds)}`);
+      const unit = this.told.unit();
+      const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], unit)}`);
       of("Self", self);
       if (charged && charged[0][f]) of("With libraries", charged);
       of("Total", total);

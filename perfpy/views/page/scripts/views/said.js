@@ -13,13 +13,13 @@ const $ = id => document.getElementById(id);
 /* How many samples are selected, or are in either of two ranges. */
 export function saySelected(page) {
   if (page.isCompared) {
-    const { totals, counted: { counts } } = page, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.inSeconds())}`;
+    const { totals, counted: { counts } } = page, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.unit())}`;
     $("selected").textContent = $("selected").title = `A: ${said(0)} \u00b7 B: ${said(1)}`;
     $("empty").hidden = true;
     return;
   }
   const { samples, all } = page.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = page.profile;
-  if (page.profile.recordings === 1) parts.push(amount(page.totals.reduce((a, b) => a + b, 0), page.inSeconds()));
+  if (page.profile.recordings === 1) parts.push(amount(page.totals.reduce((a, b) => a + b, 0), page.unit()));
   if (page.hitNodes) {
     let found = 0, sum = 0;
     for (const column of page.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }

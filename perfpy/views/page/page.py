@@ -400,6 +400,7 @@ _WHOLE_FUNCTION: Final = 120  # lines
 _MOST_ROWS: Final = 400
 _FILE_MOST: Final = 16 << 20
 _TABS: Final = 4
+_LINE_MOST: Final = 2000  # characters
 _SOURCE: Final = re.compile(
     r"/.*[^/]\.(adb|asm|c|c\+\+|cc|cpp|cppm|cs|cu|cxx|d|f|f90|fs|go|h|h\+\+|hh|hpp|hs|hxx|inc|inl|ipp|java|js|kt|l|m|mjs|ml|mm|nim"
     r"|pas|php|pl|py|pyx|rb|rs|s|scala|swift|tcc|ts|v|y|zig)",
@@ -546,6 +547,11 @@ class SourceText(NamedTuple):
         return "".join(f"{run[1]}{len(run[0])}" for run in _RUN.finditer(self.letters)) if self.letters.strip(".") else ""
 
 
+def _cut(line: str) -> str:
+    """Return a line, or the beginning of one of a file that is not for people."""
+    return line if len(line) <= _LINE_MOST else f"{line[:_LINE_MOST]}\N{HORIZONTAL ELLIPSIS}"
+
+
 class _SourceTexts:
     """The lines of source files, each file read once; empty for missing files."""
 
@@ -560,7 +566,7 @@ class _SourceTexts:
                 text = read_regular(path, limit=_FILE_MOST).decode("utf-8", "replace") if match else ""
             except (OSError, ValueError):
                 text = ""
-            lines = [visible(line.expandtabs(_TABS)) for line in text.splitlines()]
+            lines = [visible(_cut(line).expandtabs(_TABS)) for line in text.splitlines()]
             self._lines[path] = source_texts(lines, match[1].lower() if match else "")
         return self._lines[path]
 

@@ -528,6 +528,13 @@ def test_lines_of_files_with_their_context(tmp_path: Path) -> None:
     assert second["lines"] == [[5, 0.3, "", 0.3, ""]]
 
 
+def test_lines_of_minified_files_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.js"
+    path.write_text("a();" * 1_000_000 + "\nb();\n")
+    (source,) = sources_of(rows(50.0, 50.0, path=str(path)))
+    assert [len(line[2]) for line in source["lines"]] == [2001, 4]
+
+
 @pytest.mark.parametrize("path", ["a.c", "../a.c", "", "/nowhere/a.c"])
 def test_missing_files_have_no_lines(path: str) -> None:
     assert sources_of(rows(50.0, 50.0, path=path)) == []

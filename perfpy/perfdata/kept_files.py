@@ -171,11 +171,11 @@ class ObservedState(NamedTuple):
     """A state of a thread of execution that the recorder saw.
 
     Attributes:
-        pid: of the process.
-        kind: "bash" or "go".
-        looks: how often the process was looked at.
+        pid: of the process; of "call", the thread.
+        kind: "bash", "go", or "call" for the system call in which a thread slept.
+        looks: how often it was looked at; of "call", while it slept.
         seen: how often this state was seen; in one look several threads of execution can have it.
-        reason: what it waited for, in the runtime's words.
+        reason: what it waited for, in the runtime's words; of "call", the call and its descriptor.
         frames: innermost first.
         began: for goroutines, the function that it began with, and that with the go statement.
     """

@@ -259,6 +259,12 @@ class Evidence:
         data = files.get(STATES) if files is not None and STATES in files else None
         return decode_states(data) if data else []
 
+    def call_of(self, wait: Wait) -> str:
+        """Return the system call in which the thread that waited longest slept nearly always, "" if it is unknown."""
+        states = [state for state in self._observed if state.kind == "call" and state.pid == wait.thread]
+        most = max(states, key=lambda state: state.seen, default=None)
+        return most.reason if most is not None and most.looks >= LOOKS and most.seen >= NEARLY_ALL * most.looks else ""
+
     def goroutines(self, wait: Wait) -> list[WaitingGoroutines]:
         """Return the waiting goroutines of the process that waits; empty for other programs than Go's."""
         pid = self.process_of_wait(wait)
@@ -388,7 +394,7 @@ class Evidence:
 
 
 NEARLY_ALL: Final = 0.9  # of the started processes
-LOOKS: Final = 8  # at a shell, at least
+LOOKS: Final = 8  # at a shell or a thread, at least
 _MOST_LINES: Final = 3  # of a script that are named
 _DEEPEST: Final = 64  # processes that descend from each other
 

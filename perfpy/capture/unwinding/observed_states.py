@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import abstractmethod
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ import numpy as np
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
+from perfpy.capture.sleeping_threads import sleepers
+from perfpy.capture.wait_targets import WaitTargets
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.dies import Die
 from perfpy.debuginfo.source_lines import SourceLines
@@ -43,6 +46,7 @@ _MOST_PROCESSES: Final = 64  # that are looked at
 _MOST_NEW: Final = 4096  # processes whose program is examined
 _MOST_FILES: Final = 256  # programs that are examined
 _MOST_STATES: Final = 4096  # different ones
+_MOST_THREADS: Final = 16  # of a process whose system calls are read
 _MOST_CHILDREN: Final = 1 << 17  # of one shell that are told apart
 _WAIT4, _WAITID, _READ = 61, 247, 0  # system calls on x86-64
 _PAGE: Final = 4096
@@ -59,12 +63,18 @@ class _KnownFile(NamedTuple):
 
 
 class ObservedStates:
-    """The states of the shells and Go programs of a recording."""
+    """The states of the shells and Go programs of a recording.
 
-    def __init__(self, procfs: ProcFs | None = None) -> None:
+    Args:
+        procfs: of the machine.
+        has_stacks: whether waits have stacks. Without them, the system calls of all programs are looked at.
+    """
+
+    def __init__(self, procfs: ProcFs | None = None, *, has_stacks: bool = True) -> None:
         self._procfs = procfs or ProcFs()
+        self._has_stacks = has_stacks
         self._files: dict[tuple[int, int, int], _KnownFile | None] = {}
-        self._processes: dict[int, _ObservedBash | _ObservedGo] = {}
+        self._processes: dict[int, _ObservedProcess] = {}
         self._examined = 0
 
     def note(self, pids: Iterable[int]) -> None:
@@ -79,7 +89,7 @@ class ObservedStates:
             elif len(self._processes) >= _MOST_PROCESSES:
                 continue
             try:
-                process = self._open(pid)
+                process = self._open(pid) or (None if self._has_stacks else _ObservedCalls(pid, self._procfs))
             except (OSError, *elf.DAMAGE):  # the process has ended, or its file is damaged
                 continue
             if process is not None:
@@ -102,7 +112,7 @@ class ObservedStates:
         states = [state for process in self._processes.values() for state in process.states()]
         return encode_states(states) if states else b""
 
-    def _open(self, pid: int) -> _ObservedBash | _ObservedGo | None:
+    def _open(self, pid: int) -> _ObservedProcess | None:
         path = os.readlink(f"{self._procfs.root}/{pid}/exe")
         mapping = next((one for one in loaded_files(self._procfs.maps(pid, data=True)) if one.path == path), None)
         if mapping is None:
@@ -165,7 +175,7 @@ class _ObservedProcess:
         is_alive: False after it has ended or executed another program.
     """
 
-    def __init__(self, pid: int, memory: InterpreterMemory) -> None:
+    def __init__(self, pid: int, memory: InterpreterMemory | None = None) -> None:
         self._pid = pid
         self._memory = memory
         self._looks = 0
@@ -174,9 +184,46 @@ class _ObservedProcess:
 
     def end(self) -> None:
         """Look at it no longer."""
-        if self.is_alive:
-            self.is_alive = False
+        if self.is_alive and self._memory is not None:
             self._memory.close()
+        self.is_alive = False
+
+    @abstractmethod
+    def look(self) -> None:
+        """Look at it once."""
+
+    @abstractmethod
+    def states(self) -> Iterator[ObservedState]:
+        """Yield the states that were seen."""
+
+
+class _ObservedCalls(_ObservedProcess):
+    """A process whose waits have no stacks: the system calls in which its threads sleep."""
+
+    def __init__(self, pid: int, procfs: ProcFs) -> None:
+        super().__init__(pid)
+        self._procfs = procfs
+        self._calls: Counter[tuple[int, str]] = Counter()
+        self._sleeps: Counter[int] = Counter()  # looks at each thread while it slept
+
+    def look(self) -> None:
+        """Read the system calls of the threads that sleep."""
+        tids = self._procfs.threads(self._pid)[:_MOST_THREADS]
+        if not tids:
+            self.end()
+            return
+        targets = WaitTargets(self._pid, {tid: tid for tid in tids})
+        for sleeper in sleepers(tids, self._procfs, 0):
+            target = targets.of(sleeper)
+            text = f"{target.call}()" + (f" on {target.of}" if target.of else "") if target.call else ""
+            self._sleeps[sleeper.tid] += 1
+            if len(self._calls) < _MOST_STATES or (sleeper.tid, text) in self._calls:
+                self._calls[sleeper.tid, text] += 1
+
+    def states(self) -> Iterator[ObservedState]:
+        """Yield the calls of its threads."""
+        for (tid, text), count in self._calls.items():
+            yield ObservedState(tid, "call", self._sleeps[tid], count, text, [], [])
 
 
 class _ObservedBash(_ObservedProcess):

@@ -203,7 +203,7 @@ class PieceUnwinder:
         if self._states is None:
             from perfpy.capture.unwinding.observed_states import ObservedStates  # not before a program runs
 
-            self._states = ObservedStates()
+            self._states = ObservedStates(has_stacks=self._plan is None or self._plan.switches >= 0)
         executed, self._executed = self._executed, []
         self._states.note(executed)
         return self._states.look()

@@ -661,6 +661,8 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
         return
     verb = "slept" if wait.reason == reasons.SLEEP else "waited"
     reason = "" if wait.reason == reasons.SLEEP else f" {_WORDS[wait.reason]}"
+    if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
+        reason = f" in the system call {visible(call)}"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
         reason += " that no recorded thread signalled"
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):

@@ -763,3 +763,16 @@ def test_waits_have_the_reason_of_their_kernel_function(tmp_path: Path, function
     frames = ("schedule@kernel", function) if function.endswith("@kernel") else (function,)
     (first,) = texts(tmp_path, Stack(("main",), 3), Stack((*frames, "next_one", "main"), 10, state="S", weight=90), seconds=0.9)
     assert first == f'"app" waited 0.9 s of 0.9 s {words}, in next_one().'
+
+
+def test_a_wait_without_stacks_has_its_system_call(tmp_path: Path) -> None:
+    def sentence(seen: int, looks: int = 100) -> str:
+        calls = [
+            ObservedState(100, "call", looks, seen, "read() on a pipe", [], []),
+            ObservedState(100, "call", looks, looks - seen, "", [], []),
+        ]
+        return texts(tmp_path, Stack(("main",), 3), Stack(("",), 10, state="-", weight=90), seconds=0.9, states=calls)[0]
+
+    assert sentence(95) == '"app" waited 0.9 s of 0.9 s in the system call read() on a pipe.'
+    assert sentence(60) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'
+    assert sentence(5, 5) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'

@@ -78,8 +78,9 @@ def encode_info(r: AuxtraceInfo, endian: str) -> bytes:
 
 
 def decode_error(misc: int, body: bytes, endian: str) -> AuxtraceError:
-    """Decode a piece that could not be traced or decoded; older writers omit the guest."""
-    kind, code, cpu, pid, tid, fmt, ip, time, msg = struct.unpack_from(endian + "IIIIIIQQ64s", body)
+    """Decode a piece that could not be traced or decoded; perf cuts the message's zeros and the guest off."""
+    kind, code, cpu, pid, tid, fmt, ip, time = struct.unpack_from(endian + "IIIIIIQQ", body)
+    msg = body[40:104]
     machine_pid, vcpu = struct.unpack_from(endian + "II", body, 104) if len(body) >= 112 else (0, 0)
     return AuxtraceError(misc, kind, code, cpu, pid, tid, fmt, ip, time, text(msg), machine_pid, vcpu)
 

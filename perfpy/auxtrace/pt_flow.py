@@ -7,7 +7,7 @@ order, the times at which they change, and other events between them. States and
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from perfpy.auxtrace.intel_pt import PSB, Packet, PacketReader, TracePiece, address_in, ip_size
@@ -136,7 +136,8 @@ class PtFlow:
     def take(self, branches: int, events: int) -> None:
         """Forget the first branches and other events."""
         del self.branches[:branches], self.events[:events]
-        self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps if position >= branches] or [(0, self.stamp)]
+        first = max(bisect_right(self.stamps, (branches, _NEVER)) - 1, 0)
+        self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
         self.events = [event._replace(position=event.position - branches) for event in self.events]
         self.boundary = (max(self.boundary[0] - branches, 0), max(self.boundary[1] - events, 0))
 
@@ -146,6 +147,7 @@ class PtFlow:
             ip, self._ip = self._ip, 0
         self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self.events.append(PtEvent(len(self.branches), self.stamp, "error", ip, value=number))
+        self.boundary = len(self.branches), len(self.events)  # an error does not wait for its time
 
     def _set_stamp(self, ticks: int, after: int = 0) -> None:
         """Let events have a time after some more branches."""

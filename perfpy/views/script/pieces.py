@@ -84,7 +84,7 @@ class Joiner:
     """Joins the pieces of one kind of line, batch after batch; caches fused texts."""
 
     def __init__(self) -> None:
-        self._pairs: dict[int, tuple[IdTable, list[bytes]]] = {}
+        self._pairs: dict[tuple[object, ...], tuple[IdTable, list[bytes]]] = {}
 
     def join(self, pieces: Sequence[Piece], count: int) -> Flat:
         """Join all pieces in order, for `count` samples."""
@@ -113,21 +113,22 @@ class Joiner:
 
     def _pair_coded(self, pieces: list[Piece]) -> list[Piece]:
         """Fuse coded pieces, and constants between them, while there are few distinct pairs."""
-        index = step = 0
+        index = 0
+        pairs: tuple[object, ...] = tuple(map(type, pieces))  # what was fused so far decides what a pair is
         while index < len(pieces) - 1:
             between = pieces[index + 1]
             far = index + 2 if isinstance(between, bytes) and index + 2 < len(pieces) else index + 1
             first, second = pieces[index], pieces[far]
             if isinstance(first, Coded) and isinstance(second, Coded):
-                pair = self._pair(step, first, between if far == index + 2 and isinstance(between, bytes) else b"", second)
-                step += 1
+                pair = self._pair(pairs, first, between if far == index + 2 and isinstance(between, bytes) else b"", second)
+                pairs = (*pairs, pair is not None)
                 if pair is not None:
                     pieces[index : far + 1] = [pair]
                     continue
             index += 1
         return pieces
 
-    def _pair(self, position: int, first: Coded, between: bytes, second: Coded) -> Coded | None:
+    def _pair(self, position: tuple[object, ...], first: Coded, between: bytes, second: Coded) -> Coded | None:
         from perfpy.symbols.interning import IdTable
 
         table, texts = self._pairs.setdefault(position, (IdTable(), []))

@@ -774,3 +774,20 @@ def test_a_span_begins_with_the_first_chunk_with_one_of_its_samples():
     assert spans_of([5, 9, END], [6, 8, 12]) == [Span(0, 1, 0, 5), Span(0, 2, 5, 9), Span(2, 3, 9, END)]
     assert spans_of([3, 3, END], [2, -1, 7]) == [Span(0, 1, 0, 3), Span(2, 3, 3, END)]
     assert spans_of([], []) == []
+
+
+def test_texts_of_pairs_are_kept_apart_when_there_are_many() -> None:
+    """Where one batch has more pairs than are kept, later batches fuse other neighbours: their texts must not be mixed up."""
+    many = (1 << 18) + 2
+    letters, numbers = [b"a", b"b"], [b"%d," % number for number in range(many)]
+    joiner = Joiner()
+    for codes in (np.arange(many), np.arange(4)):
+        count = len(codes)
+        pieces = [
+            Coded(np.zeros(count, np.int32), letters),
+            Coded(codes.astype(np.int32), numbers),
+            Coded(codes.astype(np.int32) % 2, letters),
+        ]
+        for _ in range(2):
+            text = b"".join(joiner.join(list(pieces), count).parts)
+            assert text == b"".join(b"a%d,%s" % (code, letters[code % 2]) for code in codes.tolist())

@@ -7,6 +7,7 @@
       EventSyntaxError           an event string that cannot be parsed: text, column
       UnknownEventError          a well-formed event that does not exist here: name, near matches
       KernelRefusedError         a failed system call: errno, event, cause, remedy
+        GroupIsFullError         an event that opens alone, but not in its group
       NothingCountedError        no event counts on the requested CPUs; 1
       UnsupportedError           the machine lacks what an option needs; 234
       NotScheduledError          a pinned counter that could not be on the PMU

@@ -22,7 +22,8 @@ _LONG: Final = 1024  # bytes; longer names are not cached
 # the end of a legacy Rust name: ::h and 16 hex digits
 _LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # the suffix of functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
-_RUST_COPY = re.compile(r"(?<=17h[0-9a-f]{16}E)(?:\.[\w@]+)+\Z")  # the suffix of a copy of a function with a legacy name
+_RUST_END = re.compile(r"17h[0-9a-f]{16}E(?=\.)")  # of a legacy name, before the suffix of a copy of the function
+_COPY_SUFFIX = re.compile(r"(?:\.[\w@]+)+")
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
 }  # fmt: skip
@@ -53,8 +54,9 @@ def _new(name: bytes) -> str:
     stub = name.endswith(_PLT)
     text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        copy = _RUST_COPY.search(text)
-        original, suffix = (text[: copy.start()], _LLVM_COPY.sub("", copy[0])) if copy else (text, "")
+        end = _RUST_END.search(text)
+        is_copy = end is not None and _COPY_SUFFIX.fullmatch(text, end.end())
+        original, suffix = (text[: end.end()], _LLVM_COPY.sub("", text[end.end() :])) if end and is_copy else (text, "")
         demangled = _rust_legacy(_within_budget(original, _cxx) or original) + suffix
     elif text.startswith("_R"):
         demangled = _within_budget(text, _rust_v0) or text

@@ -126,6 +126,13 @@ def test_copies_of_functions_with_legacy_rust_names_keep_their_suffix():
     assert demangle(b"_ZN3foo3barEv.cold") == "foo::bar() [clone .cold]"
 
 
+def test_a_long_name_of_many_hashes_is_read_in_linear_time():
+    name = b"_ZN" + b"17he735c6061c002d4fE." * 50_000 + b"$"
+    began = time.process_time()
+    assert demangle(name) == name.decode()
+    assert time.process_time() - began < 1
+
+
 def test_rust_v0_names_are_demangled():
     assert demangle(b"_RNvNtCs1234_7mycrate3foo3bar") == "mycrate::foo::bar"
 

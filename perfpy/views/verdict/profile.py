@@ -89,7 +89,7 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     is_first = bool(garbage) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
-    whole = [*started_processes(evidence)]
+    whole = [*started_processes(evidence), *turns_of_processes(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
     idle = [*idle_machine(evidence)]
@@ -321,6 +321,20 @@ def _lives_are_sampled(evidence: Evidence, life: float) -> bool:
     if functions is None or not functions.samples or evidence.seconds is None:
         return functions is not None
     return not life or life >= PERIODS_A_LIFE * functions.period / functions.samples / NANOSECONDS_A_SECOND
+
+
+def turns_of_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that processes worked one after the other, although they could work side by side."""
+    turns = evidence.turns
+    if turns is None:
+        return
+    names = {evidence.comm(pid) for pid in turns.pids}
+    of_what = f" of {program_text(names.pop())}" if len(names) == 1 else ""
+    jobs = evidence.allowed_jobs
+    text = f"Only one process at a time had work in {percent(turns.share)} of {seconds(evidence.elapsed)}"
+    text += f": {number_word(len(turns.pids))} processes{of_what} ran one after the other"
+    text += f", although {visible(jobs)} allows more" if jobs else ""
+    yield Sentence("turns", f"{text}.", {"share": turns.share, "processes": float(len(turns.pids)), "elapsed": evidence.elapsed})
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:

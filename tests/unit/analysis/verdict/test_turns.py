@@ -1,0 +1,102 @@
+"""Tests of the sentence on processes that work one at a time: certain schedules have it, random ones never."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from perfpy.analysis.verdict.evidence import Evidence, Turns, WorkIntervals, take_turns
+from perfpy.views.verdict.profile import turns_of_processes
+
+SECOND = 1_000_000_000
+PERIOD = 250_000  # ns: 4,000 samples a second
+
+
+def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, float], ...] = ()) -> WorkIntervals:
+    """Return the samples of processes that run from one time in seconds to another; ready: those that wait for a CPU meanwhile."""
+    parts = []
+    for pid, first, last in jobs:
+        end = np.arange(int(first * SECOND) + PERIOD, int(last * SECOND), PERIOD)
+        parts.append((end - PERIOD, end, np.full(len(end), pid), np.ones(len(end), np.bool_)))
+    for pid, first, last in ready:
+        ends = np.array([[int(first * SECOND)], [int(last * SECOND)]])
+        parts.append((ends[0], ends[1], np.array([pid]), np.zeros(1, np.bool_)))
+    start, end, pids, running = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return WorkIntervals(start, end, pids, running)
+
+
+ONE_BY_ONE = [(pid, 1.0 * pid, 1.0 * pid + 0.99) for pid in range(4)]
+
+
+def test_jobs_that_follow_each_other_take_turns() -> None:
+    turns = take_turns(intervals(*ONE_BY_ONE))
+    assert turns is not None
+    assert (turns.pids, round(turns.share, 2)) == ([0, 1, 2, 3], 1.0)
+
+
+def test_short_jobs_take_turns_too() -> None:
+    """The time of a sample is as uncertain as its period."""
+    jobs = [(number % 5, 0.0307 * number, 0.0307 * (number + 1)) for number in range(200)]
+    assert take_turns(intervals(*jobs)) is not None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "ready"),
+    [
+        ([*ONE_BY_ONE, (9, 1.0, 1.2)], ()),  # two at a time, for a twentieth
+        (ONE_BY_ONE, ((7, 1.0, 1.4),)),  # a second one is ready: the CPU is missing
+        ([(pid, 2.0 * pid, 2.0 * pid + 1.2) for pid in range(4)], ()),  # idle between them
+        ([(1, 0.0, 4.0), (2, 4.0, 4.5), (3, 4.5, 5.0)], ()),  # the others do not matter
+        ([(1, 0.0, 2.0), (2, 2.0, 4.0)], ()),  # two are no queue
+        ([(pid, 0.2 * pid, 0.2 * (pid + 1)) for pid in range(4)], ()),  # too short
+    ],
+)
+def test_other_schedules_have_none(jobs: list[tuple[int, float, float]], ready: tuple[tuple[int, float, float], ...]) -> None:
+    assert take_turns(intervals(*jobs, ready=ready)) is None
+
+
+def test_random_schedules_have_none() -> None:
+    """Workers that run and wait at random: a second one has work, or none has."""
+    random = np.random.default_rng(45)
+    for _ in range(400):
+        jobs: list[tuple[int, float, float]] = []
+        for pid in range(int(random.integers(3, 7))):
+            time, run, wait = 0.0, float(random.uniform(0.01, 0.5)), float(random.uniform(0.01, 2.0))
+            while time < 6:
+                length = float(random.exponential(run)) + 0.001
+                jobs.append((pid, time, time + length))
+                time += length + float(random.exponential(wait))
+        assert take_turns(intervals(*jobs)) is None
+
+
+def test_the_sentence_names_the_jobs_that_the_command_allows() -> None:
+    evidence = SimpleNamespace(turns=Turns([5, 6, 7], 0.993), comm=lambda _pid: "cc1plus", allowed_jobs="make -j2", elapsed=5.3)
+    (sentence,) = turns_of_processes(cast("Any", evidence))
+    assert sentence.text == (
+        'Only one process at a time had work in 99 % of 5.3 s: three processes of "cc1plus" ran one after the other, '
+        "although make -j2 allows more."
+    )
+    evidence = SimpleNamespace(turns=Turns([5, 6, 7], 1.0), comm=str, allowed_jobs="", elapsed=5.3)
+    assert [one.text for one in turns_of_processes(cast("Any", evidence))] == [
+        "Only one process at a time had work in 100 % of 5.3 s: three processes ran one after the other."
+    ]
+    assert not [*turns_of_processes(cast("Any", SimpleNamespace(turns=None)))]
+
+
+@pytest.mark.parametrize(
+    ("command", "jobs"),
+    [
+        ("make -C src -j2", "make -j2"),
+        ("/usr/bin/gmake all --jobs=16", "gmake -j16"),
+        ("ninja -j 4", "ninja -j4"),
+        ("make -j1", ""),
+        ("make all", ""),
+        ("./make-index -j8", ""),
+    ],
+)
+def test_jobs_are_read_from_the_command(command: str, jobs: str) -> None:
+    data = SimpleNamespace(features={"cmdline": ("perfpy", *command.split())})
+    assert cast("Any", Evidence.allowed_jobs).fget(SimpleNamespace(_data=data)) == jobs

@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 from perfpy.abi.framing import LONGEST_COMM, cut_comm
-from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK, READY
+from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
@@ -22,12 +22,15 @@ from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
 from perfpy.analysis.verdict.waits import (
     RUNNING,
     Waits,
+    find_bursts,
     find_holders,
     find_waker,
     is_endless,
     is_never_woken,
     is_rarely_woken,
+    take_turns,
     waiting_goroutines,
+    work_intervals,
 )
 from perfpy.perfdata.kept_files import STATES, decode_states
 from perfpy.symbols.interning import sum_by
@@ -35,13 +38,11 @@ from perfpy.symbols.interning import sum_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import FunctionFrames
-    from perfpy.analysis.verdict.waits import Wait, WaitingGoroutines, Waker
+    from perfpy.analysis.verdict.waits import Bursts, Turns, Wait, WaitingGoroutines, Waker, WorkIntervals
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.kept_files import ObservedState
     from perfpy.perfdata.sample_source import SampleSource
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 
 IDLE_COMM: Final = "swapper"
+_MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
 _SOME: Final = 0.02  # share of a process that counts as one of several
@@ -278,14 +280,27 @@ class Evidence:
     @cached_property
     def turns(self) -> Turns | None:
         """The processes that worked one after the other although several CPUs were online; None if that is not certain."""
-        waiting = next((event.index for event in self._data.events if is_off_cpu(event)), None)
-        cpus, options = self._data.features.get("nrcpus"), self._report.options
-        if waiting is None or self.histogram is None or self.seconds is None or self.is_system_wide or not cpus or cpus.online < 2:
+        cpus, intervals = self._data.features.get("nrcpus"), self._work_intervals
+        if not self.records_waits or intervals is None or not cpus or cpus.online < 2 or len(self.processes) < 2:
             return None
-        if len(self.processes) < _FEWEST or options.sample_filter != SampleFilter():
+        return take_turns(intervals)
+
+    @cached_property
+    def bursts(self) -> Bursts | None:
+        """The bursts in which the program uses CPUs; None if it does not surely work in bursts."""
+        is_idle_at_times = (self.seconds or 0.0) < self.elapsed
+        return find_bursts(self._work_intervals) if is_idle_at_times and self._work_intervals is not None else None
+
+    @cached_property
+    def _work_intervals(self) -> WorkIntervals | None:
+        """When threads had work; None for parts of recordings, those of whole machines, and long ones."""
+        waiting = next((event.index for event in self._data.events if is_off_cpu(event)), _NONE - 1)
+        is_part = self._report.options.sample_filter != SampleFilter()
+        if self.histogram is None or self.seconds is None or self.is_system_wide or is_part or self.has_several:
             return None
-        intervals = work_intervals(self._data, self.event.index, waiting)
-        return take_turns(intervals) if intervals is not None else None
+        if self._data.sample_counts.total() > _MOST_SAMPLES:
+            return None
+        return work_intervals(self._data, self.event.index, waiting)
 
     @property
     def allowed_jobs(self) -> str:
@@ -674,96 +689,6 @@ def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], siz
     mean_depth = sum_by(function, periods[row] // 1000 * depth, size)[most] / totals[most]
     best = int(most[np.argmin(mean_depth)])
     return BlockedTime(total, best, int(totals[best]))
-
-
-# Processes that work one at a time: when threads run, or are ready to, by the times of their samples.
-
-
-class WorkIntervals(NamedTuple):
-    """When threads had work: each sample's time on the CPU until then, and each wait for a CPU.
-
-    Attributes:
-        start, end: int64[n], nanoseconds.
-        pid: int64[n], the process of each.
-        is_running: bool[n], False for waits for a CPU.
-    """
-
-    start: Int64
-    end: Int64
-    pid: Int64
-    is_running: NDArray[np.bool_]
-
-
-class Turns(NamedTuple):
-    """Processes that work one after the other.
-
-    Attributes:
-        pids: those with a share of the CPU time that matters.
-        share: of the elapsed time in which at most one thread had work.
-    """
-
-    pids: list[int]
-    share: float
-
-
-_STRETCH: Final = 20_000_000  # ns, at least: a sample may be off by its period, of usually 0.25 ms, which is a hundredth
-_STRETCHES: Final = 50  # the least number of stretches: a program of less than a second has none to spare
-_MOST_STRETCHES: Final = 2000
-_ONE: Final = 0.98  # of the elapsed time: one of two jobs that chance brings together in a fiftieth would be seen
-_AT_WORK: Final = 0.8  # of the elapsed time: two workers that are busy for 40 % each, at random, are both busy for 16 %
-_OF_WORK: Final = 0.05  # of the CPU time, of each process that counts
-_FEWEST: Final = 3  # of these processes: a program and its helper are no queue of jobs
-_LARGEST: Final = 0.7  # of the CPU time, of one process: the others would not be faster beside it
-
-
-def take_turns(intervals: WorkIntervals) -> Turns | None:
-    """Return the processes if at most one thread had work nearly all the time; None if that is not certain.
-
-    Samples have the CPU time since the last one, and threads that wait for a CPU have work, too. So stretches of time are filled more
-    than once if two threads had work in them, also on a machine that other programs use.
-    """
-    start, end, pid, is_running = intervals
-    pids, number = np.unique(pid[is_running], return_inverse=True)
-    periods = sum_by(number.ravel(), (end - start)[is_running], len(pids))
-    total = int(periods.sum())
-    counting = periods >= _OF_WORK * total
-    if not total or counting.sum() < _FEWEST or periods.max() > _LARGEST * total:
-        return None
-    first, last = int(start.min()), int(end.max())
-    count = min((last - first) // _STRETCH, _MOST_STRETCHES)
-    if count < _STRETCHES:
-        return None
-    edges = np.linspace(first, last, count + 1)
-    filled = np.diff(_sum_until(edges, start) - _sum_until(edges, end)) / np.diff(edges)
-    share = 1 - float(np.maximum(filled - 1, 0).mean())
-    return Turns(pids[counting].tolist(), share) if share >= _ONE and float(np.minimum(filled, 1).mean()) >= _AT_WORK else None
-
-
-def _sum_until(edges: NDArray[np.float64], times: Int64) -> NDArray[np.float64]:
-    """Return for each edge the sum of its distances to earlier times."""
-    ordered = np.sort(times).astype(np.float64)
-    sums = np.concatenate([[0.0], np.cumsum(ordered - ordered[0])])
-    before = np.searchsorted(ordered, edges)
-    distances: NDArray[np.float64] = before * (edges - ordered[0]) - sums[before]
-    return distances
-
-
-def work_intervals(data: SampleSource, running: int, waiting: int) -> WorkIntervals | None:
-    """Return when threads had work, by the samples of two events; None if the recording does not say which waits are for a CPU."""
-    parts: list[list[Int64]] = []
-    for batch in data.batches({"time", "pid", "tid", "period", "ins_lat", "retire_lat"}):
-        columns = batch.columns
-        time, pid, period = (columns[name].astype(np.int64) for name in ("time", "pid", "period"))
-        chosen, runs = batch.event == running, batch.event == running
-        if (batch.event == waiting).any():
-            if "ins_lat" not in columns:
-                return None
-            chosen = runs | (batch.event == waiting) & (columns["ins_lat"] == READY)
-        parts.append([column[chosen] for column in (time - period, time, pid, runs.astype(np.int64))])
-    if not parts:
-        return None
-    start, end, pid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return WorkIntervals(start, end, pid, runs.astype(np.bool_)) if len(start) else None
 
 
 # Find the source lines at which functions use CPUs, call other functions, or wait.

@@ -89,7 +89,7 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     is_first = bool(garbage) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
-    whole = [*started_processes(evidence), *turns_of_processes(evidence)]
+    whole = [*started_processes(evidence), *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
     idle = [*idle_machine(evidence)]
@@ -335,6 +335,17 @@ def turns_of_processes(evidence: Evidence) -> Iterator[Sentence]:
     text += f": {number_word(len(turns.pids))} processes{of_what} ran one after the other"
     text += f", although {visible(jobs)} allows more" if jobs else ""
     yield Sentence("turns", f"{text}.", {"share": turns.share, "processes": float(len(turns.pids)), "elapsed": evidence.elapsed})
+
+
+def regular_bursts(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the program uses CPUs at regular times only."""
+    bursts = evidence.bursts
+    if bursts is None:
+        return
+    pid, share = next(iter(evidence.processes), (0, 0.0))
+    who = program_text(evidence.comm(pid)) if share >= ONE_THREAD and evidence.comm(pid) else "The program"
+    text = f"{who} works in bursts: {seconds(bursts.seconds)} of CPU time every {seconds(bursts.every)}, {bursts.number:,} times."
+    yield Sentence("bursts", text, {"every": bursts.every, "seconds": bursts.seconds, "count": float(bursts.number)})
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:

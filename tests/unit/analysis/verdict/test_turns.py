@@ -1,4 +1,4 @@
-"""Tests of the sentence on processes that work one at a time: certain schedules have it, random ones never."""
+"""Tests of the sentences on processes that work one at a time, and on bursts: certain schedules have them, random ones never."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from perfpy.analysis.verdict.evidence import Evidence, Turns, WorkIntervals, take_turns
-from perfpy.views.verdict.profile import turns_of_processes
+from perfpy.analysis.verdict.evidence import Evidence
+from perfpy.analysis.verdict.waits import Bursts, Turns, WorkIntervals, find_bursts, take_turns
+from perfpy.views.verdict.profile import regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000
 PERIOD = 250_000  # ns: 4,000 samples a second
@@ -100,3 +101,55 @@ def test_the_sentence_names_the_jobs_that_the_command_allows() -> None:
 def test_jobs_are_read_from_the_command(command: str, jobs: str) -> None:
     data = SimpleNamespace(features={"cmdline": ("perfpy", *command.split())})
     assert cast("Any", Evidence.allowed_jobs).fget(SimpleNamespace(_data=data)) == jobs
+
+
+# Tests of bursts at equal distances.
+
+
+def bursts_at(times: list[float], length: float = 0.3) -> WorkIntervals:
+    return intervals(*((1, time, time + length) for time in times))
+
+
+def test_work_at_equal_distances_comes_in_bursts() -> None:
+    bursts = find_bursts(bursts_at([1 + 5 * number for number in range(6)]))
+    assert bursts is not None
+    assert (bursts.number, round(bursts.every, 2), round(bursts.seconds, 2)) == (6, 5.0, 0.3)
+    after_start = find_bursts(bursts_at([0, *(3 + 5 * number for number in range(6))]))
+    assert after_start is not None
+    assert after_start.every == bursts.every
+
+
+def test_the_work_of_bursts_may_differ_and_a_heartbeat_does_not_matter() -> None:
+    jobs = [(1, 2.0 * number, 2.0 * number + 0.25 + 0.02 * (number % 3)) for number in range(8)]
+    beats = [(2, 0.5 * number + 0.4, 0.5 * number + 0.401) for number in range(30)]
+    bursts = find_bursts(intervals(*jobs, *beats))
+    assert bursts is not None
+    assert (bursts.number, round(bursts.every, 1)) == (8, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "length"),
+    [
+        ([0, 5, 10, 15, 20], 0.3),  # five are too few
+        ([0, 5, 10, 16, 20, 25, 30], 0.3),  # one is late
+        ([0.4 * number for number in range(30)], 0.1),  # a loop
+        ([5 * number for number in range(6)], 4.9),  # no quiet
+        ([0], 20),
+    ],
+)
+def test_other_work_comes_in_no_bursts(times: list[float], length: float) -> None:
+    assert find_bursts(bursts_at(times, length)) is None
+
+
+def test_random_work_comes_in_no_bursts() -> None:
+    random = np.random.default_rng(46)
+    for _ in range(400):
+        distance, times = float(random.uniform(1.0, 6.0)), [0.0]
+        while times[-1] < 60:
+            times.append(times[-1] + 0.7 + float(random.exponential(distance)))
+        assert find_bursts(bursts_at(times, float(random.uniform(0.05, 0.6)))) is None
+
+
+def test_the_sentence_tells_distance_and_work() -> None:
+    evidence = SimpleNamespace(bursts=Bursts(6, 5.0, 0.3), processes=[(7, 0.99), (8, 0.01)], comm=lambda _pid: "app")
+    assert [one.text for one in regular_bursts(cast("Any", evidence))] == ['"app" works in bursts: 0.3 s of CPU time every 5 s, 6 times.']

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import FunctionFrames
-    from perfpy.analysis.verdict.waits import Bursts, Turns, Wait, WaitingGoroutines, Waker, WorkIntervals
+    from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.kept_files import ObservedState
     from perfpy.perfdata.sample_source import SampleSource
@@ -292,7 +292,7 @@ class Evidence:
         return find_bursts(self._work_intervals) if is_idle_at_times and self._work_intervals is not None else None
 
     @cached_property
-    def _work_intervals(self) -> WorkIntervals | None:
+    def _work_intervals(self) -> BusyIntervals | None:
         """When threads had work; None for parts of recordings, those of whole machines, and long ones."""
         waiting = next((event.index for event in self._data.events if is_off_cpu(event)), _NONE - 1)
         is_part = self._report.options.sample_filter != SampleFilter()

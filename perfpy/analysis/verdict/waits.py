@@ -400,7 +400,7 @@ def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutine
 # Processes that work one at a time: when threads run, or are ready to, by the times of their samples.
 
 
-class WorkIntervals(NamedTuple):
+class BusyIntervals(NamedTuple):
     """When threads had work: each sample's time on the CPU until then, and each wait for a CPU.
 
     Attributes:
@@ -437,7 +437,7 @@ _FEWEST: Final = 3  # of these processes: a program and its helper are no queue 
 _LARGEST: Final = 0.7  # of the CPU time, of one process: the others would not be faster beside it
 
 
-def take_turns(intervals: WorkIntervals) -> Turns | None:
+def take_turns(intervals: BusyIntervals) -> Turns | None:
     """Return the processes if at most one thread had work nearly all the time; None if that is not certain.
 
     Samples have the CPU time since the last one, and threads that wait for a CPU have work, too. So stretches of time are filled more
@@ -484,7 +484,7 @@ _SAME_DISTANCE: Final = 0.05  # of the median distance: a busy machine lets a ti
 _LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
 
 
-def find_bursts(intervals: WorkIntervals) -> Bursts | None:
+def find_bursts(intervals: BusyIntervals) -> Bursts | None:
     """Return the bursts if nearly all work is in several at equal distances, with quiet between them; None if that is not certain."""
     start, end = intervals.start, intervals.end
     if not intervals.is_running.any():
@@ -519,13 +519,13 @@ def find_bursts(intervals: WorkIntervals) -> Bursts | None:
 def _sum_until(edges: NDArray[np.float64], times: Int64) -> NDArray[np.float64]:
     """Return for each edge the sum of its distances to earlier times."""
     ordered = np.sort(times).astype(np.float64)
-    sums = np.concatenate([[0.0], np.cumsum(ordered - ordered[0])])
+    totals = np.concatenate([[0.0], np.cumsum(ordered - ordered[0])])
     before = np.searchsorted(ordered, edges)
-    distances: NDArray[np.float64] = before * (edges - ordered[0]) - sums[before]
+    distances: NDArray[np.float64] = before * (edges - ordered[0]) - totals[before]
     return distances
 
 
-def work_intervals(data: SampleSource, running: int, waiting: int) -> WorkIntervals | None:
+def work_intervals(data: SampleSource, running: int, waiting: int) -> BusyIntervals | None:
     """Return when threads had work, by the samples of two events; None if the recording does not say which waits are for a CPU."""
     parts: list[list[Int64]] = []
     for batch in data.batches({"time", "pid", "tid", "period", "ins_lat", "retire_lat"}):
@@ -542,4 +542,4 @@ def work_intervals(data: SampleSource, running: int, waiting: int) -> WorkInterv
     if not parts:
         return None
     start, end, pid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return WorkIntervals(start, end, pid, runs.astype(np.bool_)) if len(start) else None
+    return BusyIntervals(start, end, pid, runs.astype(np.bool_)) if len(start) else None

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.waits import Bursts, Turns, WorkIntervals, find_bursts, take_turns
+from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, find_bursts, take_turns
 from perfpy.views.verdict.profile import regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000
 PERIOD = 250_000  # ns: 4,000 samples a second
 
 
-def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, float], ...] = ()) -> WorkIntervals:
+def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, float], ...] = ()) -> BusyIntervals:
     """Return the samples of processes that run from one time in seconds to another; ready: those that wait for a CPU meanwhile."""
     parts = []
     for pid, first, last in jobs:
@@ -26,7 +26,7 @@ def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, fl
         ends = np.array([[int(first * SECOND)], [int(last * SECOND)]])
         parts.append((ends[0], ends[1], np.array([pid]), np.zeros(1, np.bool_)))
     start, end, pids, running = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return WorkIntervals(start, end, pids, running)
+    return BusyIntervals(start, end, pids, running)
 
 
 ONE_BY_ONE = [(pid, 1.0 * pid, 1.0 * pid + 0.99) for pid in range(4)]
@@ -106,7 +106,7 @@ def test_jobs_are_read_from_the_command(command: str, jobs: str) -> None:
 # Tests of bursts at equal distances.
 
 
-def bursts_at(times: list[float], length: float = 0.3) -> WorkIntervals:
+def bursts_at(times: list[float], length: float = 0.3) -> BusyIntervals:
     return intervals(*((1, time, time + length) for time in times))
 
 

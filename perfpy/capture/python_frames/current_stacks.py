@@ -140,6 +140,9 @@ def _read_process(pid: int, procfs: ProcFs, *, with_locals: bool) -> dict[str, A
         remaining = _remaining(python, stacks, missing)
         stacks |= {tid: _thread(python, procfs, pid, tid, pointer, with_locals=with_locals) for tid, pointer in remaining}
     threads = [stack for stack in stacks.values() if stack is not None]
+    status = procfs.status(pid)
+    if status is None or status.uid != os.geteuid():  # the process has ended, and another one may have its number
+        threads = [thread._replace(variables=[]) for thread in threads]
     holder = _lock_holder(memory, python)
     inner = {thread.tid: dso.innermost_tid(pid, thread.tid) or thread.tid for thread in threads}
     threads = [thread._replace(has_gil=holder != 0 and python.state_address(inner[thread.tid]) == holder) for thread in threads]

@@ -603,10 +603,21 @@ class CalledFunctions:
             elif of_object and frame.kind != _IN_EXTENSION:
                 break
             elif frame.kind == _IN_EXTENSION and not of_object:
-                return (name_of_call, False) if name is None and machinery <= _MOST_MACHINERY else ("", False)
+                is_call = name is None and machinery <= _MOST_MACHINERY
+                return self._called_within(symbolizer, frames[: len(frames) - machinery], name_of_call) if is_call else ("", False)
             elif name == NO_CALL:
                 break
-        return of_object, True
+        return of_object, bool(of_object)
+
+    def _called_within(self, symbolizer: Symbolizer, frames: NDArray[np.int32], name_of_call: str) -> tuple[str, bool]:
+        """Return the name of what a loop called by nameless functions of an extension, as are around those of Cython."""
+        for number in frames[::-1].tolist():
+            frame = self._frames.get(number) or self._look_up(symbolizer, number)
+            if frame.kind != _IN_EXTENSION:
+                break
+            if frame.name and frame.name.rpartition(".")[2] == name_of_call:
+                return frame.name, True
+        return name_of_call, False
 
     def _look_up(self, symbolizer: Symbolizer, number: int) -> _NativeFrame:
         dso, address = int(symbolizer.frames.dso[number]), symbolizer.frames.address[number]

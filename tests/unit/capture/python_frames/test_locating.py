@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfpy.capture.python_frames.locating import NO_CALL, MethodTables
+from perfpy.capture.python_frames import locating
+from perfpy.capture.python_frames.locating import NO_CALL, CalledFunctions, MethodTables
 from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
@@ -119,3 +120,31 @@ def test_damaged_tables_have_names_that_are_identifiers_or_none(built: tuple[Pat
         assert all(
             name == NO_CALL or all(part.isidentifier() or part == "()" for part in name.split(".")) for name in tables.names.values()
         )
+
+
+LOOP, EXTENSION, OTHER = locating._IN_INTERPRETER, locating._IN_EXTENSION, locating._IN_OTHER_FILE
+
+
+@pytest.mark.parametrize(
+    ("frames", "call", "expected"),
+    [
+        ([(None, OTHER), ("list.sort", LOOP), ("sorted", LOOP), (None, LOOP)], "", ("sorted", True)),  # the outermost is called
+        ([(None, EXTENSION), (None, LOOP)], "burn", ("burn", False)),
+        ([(None, EXTENSION), (None, LOOP)], "", ("", False)),
+        ([(None, OTHER), (None, LOOP)], "burn", ("", False)),  # a Python function, or the interpreter's own work
+        ([("pack.run", EXTENSION), (None, EXTENSION), (None, LOOP)], "run", ("pack.run", True)),  # within functions of Cython
+        ([("pack.other", EXTENSION), (None, EXTENSION), (None, LOOP)], "run", ("run", False)),
+        ([(None, EXTENSION), *[(None, LOOP)] * 5], "burn", ("", False)),  # garbage collection visits an object
+        ([(NO_CALL, EXTENSION), (None, LOOP)], "burn", ("", False)),  # an argument is freed
+        ([(None, EXTENSION), (NO_CALL, LOOP)], "burn", ("", False)),
+        ([(None, EXTENSION), ("pack.Object.__call__", EXTENSION), (None, LOOP)], "burn", ("pack.Object.__call__", True)),
+        ([("fast", EXTENSION), ("pack.Object.__call__", EXTENSION), (None, LOOP)], "burn", ("fast", True)),
+        ([], "burn", ("", False)),
+    ],
+)
+def test_the_function_nearest_to_the_loop_is_called(
+    frames: list[tuple[str | None, int]], call: str, expected: tuple[str, bool], monkeypatch: pytest.MonkeyPatch
+):
+    native = [locating._NativeFrame(None, 0, name, kind) for name, kind in frames]
+    monkeypatch.setattr(CalledFunctions, "_look_up", lambda _self, _symbolizer, number: native[number])
+    assert CalledFunctions().find(None, np.arange(len(frames), dtype=np.int32), call) == expected  # type: ignore[arg-type]

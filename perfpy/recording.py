@@ -486,7 +486,7 @@ class Recording:
         if where.fold_interpreters is None and has_python_image(self.data.kept_files):
             where = where._replace(fold_interpreters=False)  # An interpreted function has no instructions of its own.
         timeline, symbolizer = self.naming(where, keep_exited=report_options.names.keep_exited)
-        return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer)
+        return Annotation(make_report(self.data, timeline, symbolizer, report_options, progress=progress), symbolizer, timeline)
 
     def source_files(self, *, sample_filter: SampleFilter | None = None, symbols: SymbolOptions | None = None) -> list[SourceShares]:
         """Return the samples of each line of source files, for each event.

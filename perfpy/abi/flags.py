@@ -161,6 +161,15 @@ class BranchSample:
     COUNTERS: Final = 1 << 19
 
 
+#: the types of branches (PERF_BR_*), as perf names them
+BRANCH_TYPES: Final = (
+    "", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX",
+)  # fmt: skip
+#: the type of a branch whose type is one of the following (PERF_BR_EXTEND_ABI, PERF_BR_NEW_*)
+NEW_BRANCH_TYPE: Final = 15
+NEW_BRANCH_TYPES: Final = ("FAULT_ALGN", "FAULT_DATA", "FAULT_INST", "ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5")
+
+
 class RecordType:
     """perf_event_header.type: the kernel's records below 64, perf's own from 64 on (tools/perf's event.h)."""
 

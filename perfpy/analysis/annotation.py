@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.locations import Locations
+    from perfpy.analysis.report.branch_blocks import BranchCoverage, BranchShares
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.debuginfo.debug_info import DebugInfos
     from perfpy.disassembly.disassembler import AsmLine, Disassembly
     from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.symbolizer import Symbolizer
 
@@ -160,6 +164,10 @@ class AnnotatedFunction:
             )
         return calls
 
+    def branches(self, coverage: BranchCoverage) -> dict[int, BranchShares]:
+        """Return what branches do at instructions, by offset."""
+        return {int(self.offsets[row]): shares for row, shares in coverage.shares(self._dso_number, self.recorded_start + self.offsets)}
+
     @cached_property
     def sources(self) -> list[tuple[str, int] | None]:
         """The path and source line of each instruction; None if unknown."""
@@ -198,12 +206,25 @@ class Annotation:
     Attributes:
         report: the samples by function.
         without_code: reason -> functions whose code could not be read.
+
+    Args:
+        timeline: of the recording's tasks, for branch_coverage().
     """
 
-    def __init__(self, report: Report, symbolizer: Symbolizer) -> None:
+    def __init__(self, report: Report, symbolizer: Symbolizer, timeline: TaskTimeline | None = None) -> None:
         self.report = report
+        self._timeline = timeline
         self.without_code: dict[str, list[str]] = {}
         self._symbolizer = symbolizer
+
+    def branch_coverage(self, data: SampleSource, chosen: SampleFilter) -> BranchCoverage | None:
+        """Return how often the branches of the chosen samples enter and leave instructions; None without a timeline."""
+        if self._timeline is None:
+            return None
+        from perfpy.analysis.report.branch_blocks import COLUMNS, branch_coverage  # few recordings have branches
+
+        batches = data.batches(COLUMNS | chosen.all_fields())
+        return branch_coverage(batches, data.events, self._timeline, self._symbolizer, chosen)
 
     def _first_table(self) -> Histogram | None:
         return next((one for one in self.report.histograms if one.leader.samples), None)

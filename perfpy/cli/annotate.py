@@ -278,12 +278,13 @@ class AnnotateRun:
         from perfpy.views.annotate.text import AnnotationText
         from perfpy.views.report.text import event_title
 
-        style = self._style()
+        style, data = self._style(), self._recording.data
+        coverage = annotation.branch_coverage(data, self._recording.within(self._filter())) if data.has_branches else None
         for table in annotation.report.histograms:
             if not any(member.samples for member in table.events):
                 continue
             members = [number for number, member in enumerate(table.events) if member.samples or not self._options.skip_empty]
-            text = AnnotationText(event_title(table, skip_empty=self._options.skip_empty), members, style)
+            text = AnnotationText(event_title(table, skip_empty=self._options.skip_empty), members, style, coverage)
             for function in annotation.functions(table, self._code_style(), percent_limit=self._percent_limit):
                 yield from text.lines(function)
         self._print_missing_code(annotation)

@@ -82,8 +82,11 @@ def pebs(program: Path, start: int, *, count: int = 80, seed: int = 1) -> bytes:
     return built.file()
 
 
-def branch_records(program: Path, start: int, *, count: int = 80, seed: int = 2) -> bytes:
-    """Return branch stacks with every flag and with counters of three events (`record -j any,u,save_type,counter`)."""
+def branch_records(program: Path, start: int, *, count: int = 80, seed: int = 2, typed_by_place: bool = False) -> bytes:
+    """Return branch stacks with every flag and with counters of three events (`record -j any,u,save_type,counter`).
+
+    typed_by_place: all branches from one place to another have one type
+    """
     draw = random.Random(seed)
     chosen = BranchSample.USER | BranchSample.ANY | BranchSample.HW_INDEX | BranchSample.TYPE_SAVE | BranchSample.COUNTERS
     kinds = _USUAL | SampleType.BRANCH_STACK
@@ -91,10 +94,14 @@ def branch_records(program: Path, start: int, *, count: int = 80, seed: int = 2)
     attrs = [EventAttr(type=_CORE, config=config, branch_sample_type=chosen, **common) for config in (0x3C, 0x1D1, 0xC5)]
     names = ("cycles:u", "mem_load_retired.l1_hit:u", "branch-misses:u")
     built = _started(attrs, names, program, "x86_64", "GenuineIntel,6,173,1")
+
+    def kind(at: int, to: int) -> int:
+        return (at * 7 + to * 3) % 15 if typed_by_place else draw.randrange(16)
+
     for sample in _walked(program, start, count, draw):
         # type, spec, new type and privilege stand above the cycles, at bits 20, 24, 26 and 30
         branches = [
-            (at, to, flags | draw.choice((0, 0, 4, 8)) | draw.randrange(16) << 20 | draw.randrange(4) << 24 | draw.randrange(4) << 30)
+            (at, to, flags | draw.choice((0, 0, 4, 8)) | kind(at, to) << 20 | draw.randrange(4) << 24 | draw.randrange(4) << 30)
             for at, to, flags in sample["branch_stack"]
         ]
         counters = [draw.randrange(64) for _ in branches]

@@ -1,4 +1,5 @@
-"""Blocks of code between two branches, and their cycles: report --total-cycles.
+"""Blocks of code between two branches: their cycles (report --total-cycles), and how often control enters and leaves them (annotate).
+The types of branches (report -b).
 
 Each event has the longest block up to each branch, with the cycles of all blocks that end there.
 """
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
+from perfpy.abi.flags import BRANCH_TYPES, MISC_KERNEL, MISC_USER, NEW_BRANCH_TYPE, NEW_BRANCH_TYPES, BranchSample
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis.dimensions import CYCLES_MASK, CYCLES_SHIFT, branch_frames, branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
+from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -165,15 +167,141 @@ class BlockSums:
         return BlockTable(self._event, self.branches, self.cycles, means, blocks)
 
 
+def _views(batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer) -> Iterator[SampleView]:
+    attrs = [event.attr for event in events]
+    for batch in batches:
+        yield SampleView(batch.columns, batch.event, DeliveryOrder(batch.key, batch.key, batch.offset), attrs, timeline, symbolizer)
+
+
+_TYPE_SHIFT: Final = np.uint64(20)  # of a branch's flags: 4 bits
+_NEW_TYPE_SHIFT: Final = np.uint64(26)  # 4 bits
+_TYPE_MASK: Final = np.uint64(15)
+_CONDITIONAL: Final = BRANCH_TYPES.index("COND")
+_AREAS: Final = (("CROSS_2M", np.uint64(21)), ("CROSS_4K", np.uint64(12)))  # the larger one alone counts
+
+
+def branch_kinds(
+    batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
+) -> dict[str, int]:
+    """Return the number of branches of each type, in perf's order, and of those that go forward, backward or far.
+
+    Branches without a type are left out. The types that Linux 6.1 added are not counted in the first ones.
+    """
+    counts: Counter[str] = Counter()
+    for view in _views(batches, events, timeline, symbolizer):
+        branches = branch_samples(view.take(chosen.passing_rows(view)))
+        start, end, word = (branches.column(f"branch_{name}") for name in ("from", "to", "flags"))
+        kind = word >> _TYPE_SHIFT & _TYPE_MASK
+        rows = np.flatnonzero((kind > 0) & (start > 0))
+        start, end, kind, new_kind = start[rows], end[rows], kind[rows], word[rows] >> _NEW_TYPE_SHIFT & _TYPE_MASK
+        is_conditional, is_new = kind == _CONDITIONAL, kind == NEW_BRANCH_TYPE
+        counts["COND_FWD"] += int((is_conditional & (end > start)).sum())
+        counts["COND_BWD"] += int((is_conditional & (end <= start)).sum())
+        is_near = np.ones(len(rows), bool)
+        for name, shift in _AREAS:
+            crosses = is_near & (start >> shift != end >> shift)
+            counts[name] += int(crosses.sum())
+            is_near &= ~crosses
+        of_types: list[tuple[tuple[str, ...], NDArray[Any]]] = [(BRANCH_TYPES, kind[~is_new]), (NEW_BRANCH_TYPES, new_kind[is_new])]
+        for types, numbers in of_types:
+            for name, number in zip(types, np.bincount(numbers.astype(np.int64), minlength=len(types)).tolist(), strict=False):
+                counts[name] += number
+    names = ("COND_FWD", "COND_BWD", "CROSS_4K", "CROSS_2M", *BRANCH_TYPES, *NEW_BRANCH_TYPES)
+    return {name: counts[name] for name in names if counts[name]}
+
+
+class BranchShares(NamedTuple):
+    """What branches do at an instruction, in percent.
+
+    Attributes:
+        joined: of the executions that reach the next branch, those that jump to this instruction.
+        left: of the executions of this branch, those that take it.
+        predicted: of these, those that the CPU predicted.
+    """
+
+    joined: float
+    left: float
+    predicted: float
+
+
+class _BlockCounts:
+    """The blocks of one file: how many begin and end at each address, and how many contain it."""
+
+    def __init__(self, blocks: Iterable[tuple[int, ...]]) -> None:
+        start, end, count, predicted = (np.array(column, np.int64) for column in zip(*blocks, strict=True))
+        self.starts, index = np.unique(start, return_inverse=True)
+        self.entered = sum_by(index, count, len(self.starts))
+        self.ends, index = np.unique(end, return_inverse=True)
+        self.taken, self.predicted = (sum_by(index, column, len(self.ends)) for column in (count, predicted))
+
+    def shares(self, addresses: NDArray[np.int64]) -> Iterator[tuple[int, BranchShares]]:
+        """Yield the row and the shares of the addresses where blocks begin or end."""
+        entered, taken = np.append(0, np.cumsum(self.entered)), np.append(0, np.cumsum(self.taken))
+        coverage = entered[np.searchsorted(self.starts, self.ends, "right")] - taken[:-1]  # of each end
+        at_start = np.minimum(np.searchsorted(self.starts, addresses), len(self.starts) - 1)
+        at_end = np.minimum(np.searchsorted(self.ends, addresses), len(self.ends) - 1)
+        joined = np.where(self.starts[at_start] == addresses, 100.0 * self.entered[at_start] / coverage[at_end], 0.0)
+        is_end = self.ends[at_end] == addresses
+        left = np.where(is_end, 100.0 * self.taken[at_end] / coverage[at_end], 0.0)
+        predicted = 100.0 * self.predicted[at_end] / self.taken[at_end]
+        for row in np.flatnonzero((joined > 0) | is_end).tolist():
+            yield row, BranchShares(float(joined[row]), float(left[row]), float(predicted[row]))
+
+
+class BranchCoverage:
+    """The blocks that ran between two branches of a sample, by file."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[tuple[int, int], list[int]]] = {}
+        self._counts: dict[int, _BlockCounts] = {}
+
+    def add(self, view: SampleView) -> None:
+        """Add samples. A block goes from the target of a branch to the next branch, which precedes it in the sample."""
+        lengths = view.ragged_column("branch_stack", BRANCH_DTYPE).lengths
+        branches = branch_samples(view)
+        if not len(branches):
+            return
+        first = (np.cumsum(lengths) - lengths)[lengths > 0]
+        begin = np.delete(np.arange(len(branches)), first)
+        start, end = branches.column("branch_to")[begin], branches.column("branch_from")[begin - 1]
+        begin = begin[(start > 0) & (start <= end)]
+        source, target = (branch_frames(branches, f"branch_{name}") for name in ("from", "to"))
+        view.symbolizer.resolve()
+        frames = view.symbolizer.frames
+        begin = begin[(frames.dso[target[begin]] >= 0) & (frames.dso[target[begin]] == frames.dso[source[begin - 1]])]
+        is_predicted = branches.column("branch_flags")[begin - 1] >> np.uint64(1) & np.uint64(1)
+        columns = (frames.dso[target[begin]], frames.address[target[begin]], frames.address[source[begin - 1]], is_predicted)
+        for (dso, low, high, predicted), count in Counter(zip(*(column.tolist() for column in columns), strict=True)).items():
+            runs = self._blocks.setdefault(dso, {}).setdefault((low, high), [0, 0])
+            runs[0] += count
+            runs[1] += count * predicted
+
+    def shares(self, dso: int, addresses: NDArray[np.int64]) -> Iterator[tuple[int, BranchShares]]:
+        """Yield the row and the shares of those of a file's addresses where blocks begin or end."""
+        if dso not in self._blocks:
+            return
+        if dso not in self._counts:
+            self._counts[dso] = _BlockCounts((*ends, *runs) for ends, runs in self._blocks[dso].items())
+        yield from self._counts[dso].shares(addresses)
+
+
+def branch_coverage(
+    batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
+) -> BranchCoverage:
+    """Return the blocks that the chosen samples ran."""
+    coverage = BranchCoverage()
+    for view in _views(batches, events, timeline, symbolizer):
+        coverage.add(view if chosen.is_open else view.take(np.flatnonzero(chosen.passing_mask(view))))
+    return coverage
+
+
 def block_tables(
     batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
 ) -> list[BlockTable]:
     """Return the blocks of each event."""
     adders = [BlockSums(event, timeline, symbolizer) for event in events]
-    attrs = [event.attr for event in events]
-    for batch in batches:
-        view = SampleView(batch.columns, batch.event, DeliveryOrder(batch.key, batch.key, batch.offset), attrs, timeline, symbolizer)
-        mask = np.ones(len(batch), bool) if chosen.is_open else chosen.passing_mask(view)
-        for number in np.flatnonzero(np.bincount(batch.event[mask], minlength=len(events))).tolist():
-            adders[number].add(view.take(np.flatnonzero(mask & (batch.event == number))))
+    for view in _views(batches, events, timeline, symbolizer):
+        mask = np.ones(len(view), bool) if chosen.is_open else chosen.passing_mask(view)
+        for number in np.flatnonzero(np.bincount(view.event[mask], minlength=len(events))).tolist():
+            adders[number].add(view.take(np.flatnonzero(mask & (view.event == number))))
     return [one.table() for one in adders]

@@ -8,7 +8,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from perfpy.abi.flags import PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.analysis.filters import EventSwitch, SampleFilter, events_named, ranges_of
 from perfpy.analysis.report.options import (
     DEFAULT_PARENT,
@@ -41,7 +41,7 @@ from perfpy.cli.output.terminal import (
 )
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.views.report.text import HEADER_HINT, TextOptions, block_lines, report_lines, thread_count_lines
+from perfpy.views.report.text import HEADER_HINT, TextOptions, block_lines, branch_kind_lines, report_lines, thread_count_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -133,6 +133,8 @@ class ReportRun:
             return self._browse(report)
         if self._plain:
             _print(report_lines(report, text_options))
+            if options.columns.mode is Mode.BRANCH:
+                _print(self._branch_kind_lines())
             if self._options.threads:
                 _print(thread_count_lines(self._recording))
             print_notes(self._notes(report), quiet=self._options.quiet, verbose=self._options.verbose)
@@ -153,7 +155,18 @@ class ReportRun:
         batches = recording.batches(COLUMNS | chosen.all_fields())
         tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen)
         self._hint()
-        return _print(block_lines(tables, losses(recording.data)[0], symbolizer))
+        _print(block_lines(tables, losses(recording.data)[0], symbolizer))
+        return _print(self._branch_kind_lines())
+
+    def _branch_kind_lines(self) -> Iterator[str]:
+        """Yield the lines about the types of branches, if the recording has types."""
+        recording, chosen = self._recording, self._request.sample_filter()
+        if not any(event.attr.branch_sample_type & BranchSample.TYPE_SAVE for event in recording.events):
+            return
+        from perfpy.analysis.report.branch_blocks import COLUMNS, branch_kinds
+
+        batches = recording.batches(COLUMNS | chosen.all_fields())
+        yield from branch_kind_lines(branch_kinds(batches, recording.events, recording.timeline, recording.symbolizer(), chosen))
 
     def _explain(self, report: Report) -> None:
         """Print why there are no rows, unless perf's text already shows it and stderr is no terminal."""

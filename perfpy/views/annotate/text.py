@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.annotation import AnnotatedFunction
+    from perfpy.analysis.report.branch_blocks import BranchCoverage, BranchShares
     from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
     from perfpy.disassembly.disassembler import AsmLine
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _NARROW: Final = 8  # columns of a share or a number of samples; of a period 12
 _WIDE: Final = 12
+_RARE: Final = 0.1  # percent
 _ADDRESS_COLOUR: Final = "[35m"
 _CODE_COLOUR: Final = "[34m"
 
@@ -57,10 +59,16 @@ class AnnotateStyle(NamedTuple):
 
 
 class AnnotationText:
-    """A printer of functions; title: the event's or the group's."""
+    """A printer of functions.
 
-    def __init__(self, title: str, members: Sequence[int], style: AnnotateStyle) -> None:
+    Args:
+        title: the event's or the group's.
+        coverage: the branches of the samples; None if there are none.
+    """
+
+    def __init__(self, title: str, members: Sequence[int], style: AnnotateStyle, coverage: BranchCoverage | None = None) -> None:
         self._title = title
+        self._coverage = coverage
         self._members = members
         self._style = style
         self._width = (_WIDE if style.unit == "period" else _NARROW) * len(members)
@@ -96,11 +104,13 @@ class AnnotationText:
     def _code(self, function: AnnotatedFunction, shares: Shares, sources: dict[int, str]) -> Iterator[str]:
         width = _address_width(function)
         cells = self._cells(function, shares)
+        branches = {} if self._coverage is None else function.branches(self._coverage)
         number = 0
         blank = " " * (self._width + 1)
         for position, line in enumerate(function.lines):
             if line.is_code:
-                yield f"{cells(number)} : {self._instruction(function, line, width)}{self._source(sources.get(number, ''))}"
+                branch = _branch_text(branches[line.offset]) if line.offset in branches else ""
+                yield f"{cells(number)} : {self._instruction(function, line, width)}{branch}{self._source(sources.get(number, ''))}"
                 number += 1
             else:
                 yield f"{blank}: {position:<{width}} {line.text}" if line.text else f"{blank}:"
@@ -162,6 +172,13 @@ class AnnotationText:
         for percents, name in sorted(rows, key=lambda row: row[0], reverse=True):
             cells = "".join(_cell(f" {percent:7.2f}", percent, self._style.colour) for percent in percents)
             yield f"{cells} {_cell(name, max(percents), self._style.colour)}"
+
+
+def _branch_text(shares: BranchShares) -> str:
+    """Return perf's remark on the branches to and from an instruction; "" for rare ones."""
+    texts = [f" +{shares.joined:.2f}%"] if shares.joined > _RARE else []
+    texts += [f" -{shares.left:.2f}% (p:{shares.predicted:.2f}%)"] if shares.left > _RARE else []
+    return "\t#" + "".join(texts) if texts else ""
 
 
 def _cell(text: str, percent: float, escape: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.flags import BRANCH_TYPES
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import Read
 from perfpy.analysis.aggregate.profile import LATENCY
@@ -22,7 +23,7 @@ from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit, byt
 from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import Reading
     from perfpy.analysis.report.branch_blocks import Block, BlockTable
@@ -509,6 +510,15 @@ _TIPS: Final = (
 def tip() -> str:
     """Return one of the tips."""
     return _TIPS[time.monotonic_ns() % len(_TIPS)]  # importing random would take a millisecond
+
+
+def branch_kind_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield perf's lines about the types of branches; none without types. counts: by type, of branch_kinds()."""
+    total = sum(counts.get(name, 0) for name in BRANCH_TYPES)
+    if not total:
+        return
+    yield from ("", "#", "# Branch Statistics:", "#")
+    yield from (f"{name:>8}: {100 * count / total:5.1f}%" for name, count in counts.items())
 
 
 # perf report --total-cycles, byte for byte: a line for each block of code between two branches.

@@ -41,11 +41,6 @@ _MISC_LETTERS: Final = (
     (flags.MISC_GUEST_USER, "g"),
 )
 _NO_DATA_SRC: Final = 0x5080021
-_BRANCH_TYPES: Final = (
-    "", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET", "COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX",
-)  # fmt: skip
-_NEW_BRANCH_TYPES: Final = ("FAULT_ALGN", "FAULT_DATA", "FAULT_INST", "ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5")
-_NEW_TYPE: Final = 15
 _BRANCH_SPECS: Final = ("-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
 
@@ -245,9 +240,9 @@ def branch_flags_text(word: int) -> bytes:
 
 def branch_type_text(kind: int, new: int) -> str:
     """Return the kind of a branch; "" if unknown."""
-    if kind == _NEW_TYPE:
-        return _NEW_BRANCH_TYPES[new] if new < len(_NEW_BRANCH_TYPES) else "unknown"
-    return _BRANCH_TYPES[kind]
+    if kind == flags.NEW_BRANCH_TYPE:
+        return flags.NEW_BRANCH_TYPES[new] if new < len(flags.NEW_BRANCH_TYPES) else "unknown"
+    return flags.BRANCH_TYPES[kind]
 
 
 _SYNTHESIZED_WIDTH: Final = 34

@@ -1,0 +1,117 @@
+"""Tests of blocks between branches and of the types of branches, against counts by hand."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import perfpy
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import BranchSample, SampleType
+from perfpy.abi.records import Comm, Mmap2, SampleId
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.branch_blocks import COLUMNS, branch_coverage, branch_kinds
+from perfpy.cli import run
+from perfpy.perfdata.header import Feature
+from perfpy.views.report.text import branch_kind_lines
+from tests.builders.perfdata import PerfDataBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from perfpy.recording import Recording
+
+FILE, OTHER = 0x400000, 0x800000
+COND, CALL, NEW = 1 << 20, 4 << 20, 15 << 20 | 1 << 26
+PREDICTED = 2
+
+
+def recording(folder: Path, stacks: Iterable[list[tuple[int, int, int]]], kind: int = BranchSample.ANY | BranchSample.TYPE_SAVE) -> Path:
+    """Write samples of one process with these branches, the newest first."""
+    fields = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.BRANCH_STACK
+    built = PerfDataBuilder([EventAttr(sample_type=fields, branch_sample_type=kind, sample_period=1, sample_id_all=1)], [(1,)])
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Comm(0, 7, 7, "walker", ids))
+    for start in (FILE, OTHER):
+        built.record(Mmap2(2, 7, 7, start, 0x10000, 0, 8, 1, 99 + start, 0, 5, 2, f"/none/{start:x}", b"", ids))
+    for number, stack in enumerate(stacks):
+        built.sample(0, misc=2, ip=FILE, pid=7, tid=7, time=10 + number, branch_stack=stack)
+    built.feature(Feature.BRANCH_STACK, b"")
+    path = folder / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+def kinds(opened: Recording) -> dict[str, int]:
+    return branch_kinds(opened.batches(COLUMNS), opened.events, opened.timeline, opened.symbolizer(), SampleFilter())
+
+
+def test_each_branch_counts_for_its_own_type(tmp_path: Path) -> None:
+    stack = [
+        (FILE + 8, FILE + 4, COND), (FILE + 4, FILE + 8, COND), (FILE + 4, FILE + 0x2000, CALL), (FILE, FILE + 0x300000, CALL),
+        (FILE, FILE + 4, NEW), (FILE, FILE + 4, 0), (0, FILE, CALL), (FILE, FILE + 1, 15 << 20 | 9 << 26),
+    ]  # fmt: skip
+    with perfpy.open(recording(tmp_path, [stack, []])) as opened:
+        counts = kinds(opened)
+    assert counts == {"COND_FWD": 1, "COND_BWD": 1, "CROSS_4K": 1, "CROSS_2M": 1, "COND": 2, "CALL": 2, "FAULT_DATA": 1}
+    lines = list(branch_kind_lines(counts))
+    assert lines[:5] == ["", "#", "# Branch Statistics:", "#", "COND_FWD:  25.0%"]
+    assert lines[-1] == "FAULT_DATA:  25.0%"
+    assert list(branch_kind_lines({"FAULT_DATA": 1})) == []
+
+
+@pytest.mark.parametrize(("kind", "is_shown"), [(BranchSample.ANY | BranchSample.TYPE_SAVE, True), (BranchSample.ANY, False)])
+def test_reports_end_with_the_types_if_they_were_recorded(
+    kind: int, is_shown: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = recording(tmp_path, [[(FILE + 8, FILE + 4, COND)]], kind)
+    for options in ([], ["--total-cycles"]):
+        assert run(["report", "--stdio", *options, "-i", str(path)]) == 0
+        assert capsys.readouterr().out.endswith("\n    COND: 100.0%\n") is is_shown
+
+
+def by_hand(blocks: list[tuple[int, int, int]], address: int) -> tuple[float, float, float]:
+    """Return joined, left and predicted of an address as perf computes them."""
+
+    def covering(at: int) -> int:
+        return sum(start <= at <= end for start, end, _ in blocks)
+
+    entered = sum(start == address for start, _, _ in blocks)
+    taken = sum(end == address for _, end, _ in blocks)
+    predicted = sum(bool(flags & PREDICTED) for _, end, flags in blocks if end == address)
+    branch = min((end for _, end, _ in blocks if end >= address), default=0)
+    joined = 100 * entered / covering(branch) if entered else 0.0
+    return joined, 100 * taken / covering(address) if taken else 0.0, 100 * predicted / taken if taken else 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_coverage_is_that_of_blocks_counted_one_by_one(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    stacks = []
+    for _ in range(60):
+        places = [draw.choice((FILE, FILE, FILE, OTHER)) + draw.randrange(24) for _ in range(2 * draw.randrange(8))]
+        stacks.append([(at, to, draw.choice((0, PREDICTED, 1))) for at, to in zip(places[::2], places[1::2], strict=True)])
+    stacks.append([(FILE + 1, 0, 0), (FILE, 0, 0)])  # a target that is no code
+    blocks = [
+        (older[1], newer[0], newer[2]) for stack in stacks for newer, older in pairwise(stack) if FILE <= older[1] <= newer[0] < OTHER
+    ]
+    with perfpy.open(recording(tmp_path, stacks)) as opened:
+        symbolizer = opened.symbolizer()
+        coverage = branch_coverage(opened.batches(COLUMNS), opened.events, opened.timeline, symbolizer, SampleFilter())
+        dso = next(number for number, dso in enumerate(symbolizer.dsos) if dso.long_name == f"/none/{FILE:x}")
+        shares = dict(coverage.shares(dso, np.arange(24)))
+        assert list(coverage.shares(len(symbolizer.dsos), np.arange(24))) == []
+    for address in range(24):
+        joined, left, predicted = by_hand(blocks, FILE + address)
+        if not joined and not left:
+            assert address not in shares
+            continue
+        assert shares[address].joined == pytest.approx(joined)
+        assert shares[address].left == pytest.approx(left)
+        if left:
+            assert shares[address].predicted == pytest.approx(predicted)

@@ -160,7 +160,7 @@ class PtClock:
             return
         ratio = self._ticks_per_cycle if self._ticks_per_cycle is not None else self._ticks_by_cbr if self.cbr else None
         if ratio is not None:
-            self.ticks = max(self.ticks, int(float(self._cycles_since) + self._cycles * ratio))
+            self.ticks = max(self.ticks, min(int(float(self._cycles_since) + self._cycles * ratio), _MASK_64))
 
     def estimate(self, instructions: int) -> int:
         """Return the time some instructions after the current time."""

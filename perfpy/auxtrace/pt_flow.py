@@ -151,9 +151,9 @@ class PtFlow:
 
     def _set_stamp(self, ticks: int, after: int = 0) -> None:
         """Let events have a time after some more branches."""
-        self.stamp = ticks
+        self.stamp = min(ticks, _MASK_64)
         self.boundary = len(self.branches) + after, len(self.events)
-        self.stamps.append((self.boundary[0], ticks))
+        self.stamps.append((self.boundary[0], self.stamp))
 
     def _update_time(self) -> None:
         """Let the next event have the current time."""

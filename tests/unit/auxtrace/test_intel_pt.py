@@ -15,7 +15,9 @@ from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
 from perfpy.recording import Recording
+from tests.builders import traces
 from tests.builders.intel_pt import COMM, EXIT, MAP, STEP, Options, Steps, pt_recording
+from tests.builders.perfdata import traced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,12 +152,24 @@ def test_random_bytes_are_errors(tmp_path: Path) -> None:
     assert errors_of(path)
 
 
-def test_a_truncated_description_is_an_error(tmp_path: Path) -> None:
-    from tests.builders.perfdata import traced
-    from tests.builders.traces import INTEL_PT
-
+@pytest.mark.parametrize("seed", range(30))
+def test_any_packets_and_any_description_are_decoded(seed: int, tmp_path: Path) -> None:
+    """Packets of all kinds in any order, with numbers that no recorder writes."""
+    draw = random.Random(seed)
+    words = traces.WORDS[traces.INTEL_PT]
+    if seed % 2:
+        words = tuple(draw.choice((0, 1, (1 << 64) - 1, draw.getrandbits(64), word)) for word in words)
     path = tmp_path / "perf.data"
-    path.write_bytes(traced(INTEL_PT, (9, 3), b"\0" * 64).file())
+    path.write_bytes(traced(traces.INTEL_PT, words, traces.trace(traces.INTEL_PT, seed, 6000)).file())
+    for itrace in ("be", "gi1ixwpe", "i1us"):
+        with Recording(str(path), itrace=itrace) as recording:
+            for _ in recording.batches():
+                pass
+
+
+def test_a_truncated_description_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(traced(traces.INTEL_PT, (9, 3), b"\0" * 64).file())
     with pytest.raises(PerfError, match="AUXTRACE_INFO"):
         Recording(str(path), itrace="b")
 

@@ -221,7 +221,7 @@ class PtSamples:
     def _ticks_in(self, nanoseconds: int) -> int:
         mult, shift = self._words[_MULT] & 0xFFFFFFFF or 1, self._words[_SHIFT] & 63
         whole, rest = divmod(nanoseconds, mult)
-        return (whole << shift) + (rest << shift) // mult
+        return min((whole << shift) + (rest << shift) // mult, _MASK_64)
 
     def _period(self) -> Period:
         if "i" not in self._itrace.letters:

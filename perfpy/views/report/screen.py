@@ -608,7 +608,8 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str], functions: Sa
         callees = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
         names = tuple(visible(text) for text, _ in groupby(callees))
         stretches.append(Stretch(names, histogram.share(period), arrow))
-    if not stretches or stretches[0].share < _SMALL_PATH:
+    has_names = any(name != _UNKNOWN for stretch in stretches for name in stretch.names)
+    if not has_names or stretches[0].share < _SMALL_PATH:
         return None
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches)
 

@@ -362,6 +362,8 @@ def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> No
     (tmp_path / "perf.data").write_bytes(built.file())
     lines = shown(tmp_path / "perf.data", 80, callers=True, options=ScreenOptions(details=True))
     assert section(lines, "hottest path") == ["100.00%  [unknown] → work"]
+    (tmp_path / "app").write_bytes(Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000).build())
+    assert "hottest path" not in shown(tmp_path / "perf.data", 80, callers=True), "no name is no path"
 
 
 @pytest.mark.parametrize(

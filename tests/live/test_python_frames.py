@@ -461,13 +461,13 @@ def test_c_functions_that_python_calls_have_rows_at_the_lines_of_their_calls(pyt
     took = json.loads((tmp_path / "took.json").read_text())
     rows = json.loads(perfpy("report", "--json", "--no-children", "-s", "pyfunc,pyline", folder=tmp_path))["events"][0]["rows"]
     periods: Counter[str] = Counter()
-    lines: dict[str, set[str]] = {}
+    lines: dict[str, Counter[str]] = {}
     for row in rows:
         name, _, kind = row["keys"]["pyfunc"].partition(" ")
         if name in took:
             periods[name] += row["period"]
             place = row["keys"]["pyline"].rpartition("/")[2].removeprefix(f"{name} ")
-            lines.setdefault(name, set()).add(f"{place} {kind}")
+            lines.setdefault(name, Counter())[f"{place} {kind}"] += row["period"]
     total, in_functions = sum(took.values()), sum(periods.values())
     assert {name: 100 * periods[name] / in_functions for name in took} == pytest.approx(
         {name: 100 * seconds / total for name, seconds in took.items()}, abs=TOLERANCE
@@ -477,4 +477,5 @@ def test_c_functions_that_python_calls_have_rows_at_the_lines_of_their_calls(pyt
     for name, call in calls.items():
         line = next(number for number, text in enumerate(written, 1) if call in text)
         kind = "<built-in, by its call>" if name == "burn_time" else "<built-in>"
-        assert lines[name] == {f"program.py:{line} {kind}"}
+        # a busy machine reads a few frames later than their samples, when their line is open
+        assert lines[name][f"program.py:{line} {kind}"] > 0.97 * lines[name].total(), lines[name]

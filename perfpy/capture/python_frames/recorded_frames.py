@@ -617,7 +617,7 @@ _BEFORE: Final = 2  # bytes before a function's first instruction; addresses the
 _LARGEST_IMAGE: Final = 64 << 20  # bytes of code; of 100,000 functions
 _MOST_MEMORY: Final = 256 << 20  # bytes of the code objects of all functions
 _MOST_LINES: Final = 1 << 19
-_MOST_SITES: Final = 1 << 9  # addresses of a C function: one for each line that calls it, after one for all others
+_MOST_SITES: Final = 1 << 9  # addresses of a C function: two for each line that calls it, after two for all others
 _MOST_CALLED: Final = 1 << 13  # C functions
 _MOST_TABLES: Final = 1 << 12  # decoded tables of lines
 _MACHINE: Final = 62  # EM_X86_64
@@ -649,9 +649,10 @@ class _CalledFunction:
 
     def address(self, file: str, line: int) -> int:
         """Return the address of a call."""
-        if (file, line) not in self.lines and line and len(self.lines) < _MOST_SITES - 1:
-            self.lines[file, line] = self.begin + 1 + len(self.lines)
-        return self.lines.get((file, line), self.begin)
+        if (file, line) not in self.lines and line and len(self.lines) < _MOST_SITES // 2 - 1:
+            self.lines[file, line] = self.begin + 2 * (1 + len(self.lines))
+        begin = self.lines.get((file, line))
+        return self.begin if begin is None else begin + 1  # reports look up callers at the address before theirs
 
 
 class PythonFunctions:

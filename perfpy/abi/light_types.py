@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from dataclasses import dataclass, field, replace
     from enum import Enum
     from functools import cached_property
@@ -59,7 +59,12 @@ else:
             except KeyError as error:
                 raise TypeError(f"{cls.__name__} lacks {error}") from None
 
-        _make = classmethod(tuple.__new__)  # of all values in order; much faster than a call
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> NamedTuple:
+            made = tuple.__new__(cls, values)  # much faster than a call
+            if len(made) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} has {len(cls._fields)} values, not {len(made)}")
+            return made
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self, strict=True))

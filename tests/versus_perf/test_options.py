@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from perfpy.cli.commands import COMMANDS, load_command
+from perfpy.cli.line.option_parsing import Parser
+from perfpy.cli.line.subcommands import CommandWithActions
 from tests.builders.own_corpus import comparable, surroundings, unpack
 from tests.builders.patient_perf import patient
 from tests.builders.prepared_start import PERFPY, run
@@ -47,16 +49,18 @@ def test_every_option_of_perf_is_known(name, perf):
 @pytest.mark.versus_perf
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
 def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):
-    """--ev is --event, although perfpy has --event-files."""
+    """--ev is --event, although perfpy has --event-files. Before an action, only the command's own options count: kvm --in is --input."""
     theirs = [spelling[2:] for spelling in options_of_perf(perf, name) if spelling.startswith("--")]
-    parser = load_command(name).parser([])
+    command = load_command(name)
+    own = Parser(command.own_options, stops_at_word=True) if isinstance(command, CommandWithActions) else None
     wrong = []
     for word in theirs:
         for begun in (word[:size] for size in range(2, len(word))):
             if not begun.startswith("no") and [other for other in theirs if other.removeprefix("no-").startswith(begun)] == [
                 word
             ]:  # --no-X undoes X
-                option, _ = parser._find(begun)
+                is_own = own is not None and any(spelling.startswith(begun) for one in command.own_options for spelling in one.words)
+                option, _ = (own if own is not None and is_own else command.parser([]))._find(begun)
                 wrong += [] if word in option.words else [begun]
     assert wrong == []
 

@@ -94,7 +94,10 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Step
 @pytest.mark.parametrize("kind", TRACES)
 @pytest.mark.parametrize("program", [source.stem for source in sorted(PROGRAMS.iterdir())])
 def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
-    """C and C++, exceptions, signals, threads, fork and exec: branches are those that ran, and samples are perf's line by line."""
+    """C and C++, exceptions, signals: branches are those that ran, and samples are perf's line by line.
+
+    Programs of several threads are not among them: where threads take turns, samples can differ.
+    """
     path = tmp_path / "perf.data"
     data, truth = intel_pt.pt_recording(stepped[program], TRACES[kind])
     path.write_bytes(data)

@@ -52,15 +52,16 @@ def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):
     """--ev is --event, although perfpy has --event-files. Before an action, only the command's own options count: kvm --in is --input."""
     theirs = [spelling[2:] for spelling in options_of_perf(perf, name) if spelling.startswith("--")]
     command = load_command(name)
-    own = Parser(command.own_options, stops_at_word=True) if isinstance(command, CommandWithActions) else None
+    own_options = command.own_options if isinstance(command, CommandWithActions) else command.options
+    own = Parser(own_options, stops_at_word=True)
     wrong = []
     for word in theirs:
         for begun in (word[:size] for size in range(2, len(word))):
             if not begun.startswith("no") and [other for other in theirs if other.removeprefix("no-").startswith(begun)] == [
                 word
             ]:  # --no-X undoes X
-                is_own = own is not None and any(spelling.startswith(begun) for one in command.own_options for spelling in one.words)
-                option, _ = (own if own is not None and is_own else command.parser([]))._find(begun)
+                is_own = any(spelling.startswith(begun) for one in own_options for spelling in one.words)
+                option, _ = (own if is_own else command.parser([]))._find(begun)
                 wrong += [] if word in option.words else [begun]
     assert wrong == []
 

@@ -20,6 +20,9 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_du
 from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
 from perfpy.analysis.verdict.waits import (
+    FEWEST_BURSTS,
+    FEWEST_PROCESSES,
+    LEAST_DISTANCE,
     RUNNING,
     Waits,
     find_bursts,
@@ -280,16 +283,18 @@ class Evidence:
     @cached_property
     def turns(self) -> Turns | None:
         """The processes that worked one after the other although several CPUs were online; None if that is not certain."""
-        cpus, intervals = self._data.features.get("nrcpus"), self._work_intervals
-        if not self.records_waits or intervals is None or not cpus or cpus.online < 2 or len(self.processes) < 2:
+        cpus = self._data.features.get("nrcpus")
+        if not self.records_waits or not cpus or cpus.online < 2 or len(self.processes) < FEWEST_PROCESSES:
             return None
-        return take_turns(intervals)
+        return take_turns(self._work_intervals) if self._work_intervals is not None else None
 
     @cached_property
     def bursts(self) -> Bursts | None:
         """The bursts in which the program uses CPUs; None if it does not surely work in bursts."""
         is_idle_at_times = (self.seconds or 0.0) < self.elapsed
-        return find_bursts(self._work_intervals) if is_idle_at_times and self._work_intervals is not None else None
+        if not is_idle_at_times or self.elapsed < FEWEST_BURSTS * LEAST_DISTANCE:
+            return None
+        return find_bursts(self._work_intervals) if self._work_intervals is not None else None
 
     @cached_property
     def _work_intervals(self) -> BusyIntervals | None:

@@ -433,7 +433,7 @@ _MOST_STRETCHES: Final = 2000
 _ONE: Final = 0.98  # of the elapsed time: one of two jobs that chance brings together in a fiftieth would be seen
 _AT_WORK: Final = 0.8  # of the elapsed time: two workers that are busy for 40 % each, at random, are both busy for 16 %
 _OF_WORK: Final = 0.05  # of the CPU time, of each process that counts
-_FEWEST: Final = 3  # of these processes: a program and its helper are no queue of jobs
+FEWEST_PROCESSES: Final = 3  # of these processes: a program and its helper are no queue of jobs
 _LARGEST: Final = 0.7  # of the CPU time, of one process: the others would not be faster beside it
 
 
@@ -448,7 +448,7 @@ def take_turns(intervals: BusyIntervals) -> Turns | None:
     periods = sum_by(number.ravel(), (end - start)[is_running], len(pids))
     total = int(periods.sum())
     counting = periods >= _OF_WORK * total
-    if not total or counting.sum() < _FEWEST or periods.max() > _LARGEST * total:
+    if not total or counting.sum() < FEWEST_PROCESSES or periods.max() > _LARGEST * total:
         return None
     first, last = int(start.min()), int(end.max())
     count = min((last - first) // _STRETCH, _MOST_STRETCHES)
@@ -478,10 +478,10 @@ _BIN: Final = 100_000_000  # ns
 _IN_BURST: Final = 0.25  # of a bin: the work of bins in a burst
 _IN_BURSTS: Final = 0.9  # of the work: the rest is that of heartbeats
 _QUIET: Final = 5  # bins between two bursts, at least
-_FEWEST_BURSTS: Final = 6  # of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
+FEWEST_BURSTS: Final = 6  # of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
 # near to the median in 7 %, which four are
 _SAME_DISTANCE: Final = 0.05  # of the median distance: a busy machine lets a timer's thread run too late by some hundredths of a second
-_LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
+LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
 
 
 def find_bursts(intervals: BusyIntervals) -> Bursts | None:
@@ -494,7 +494,7 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
     times = np.diff(_sum_until(edges, start) - _sum_until(edges, end))
     bins = np.flatnonzero(times >= _IN_BURST * _BIN)
     begins = bins[np.diff(bins, prepend=-_QUIET - 1) > _QUIET] if len(bins) else bins
-    if len(begins) < _FEWEST_BURSTS or len(begins) > len(bins):
+    if len(begins) < FEWEST_BURSTS or len(begins) > len(bins):
         return None
     around = np.unique(np.concatenate([bins, bins - 1, bins + 1]))
     in_bursts = float(times[around[(around >= 0) & (around < len(times))]].sum())
@@ -509,8 +509,8 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
     distances = np.diff(followed[exact]) / NANOSECONDS_A_SECOND
     every = float(np.median(distances))
     are_same = np.abs(distances - every) <= _SAME_DISTANCE * every
-    is_regular = bool(are_same[len(begins) > _FEWEST_BURSTS :].all())  # the first may begin with the start of the program
-    if not is_regular or every < _LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
+    is_regular = bool(are_same[len(begins) > FEWEST_BURSTS :].all())  # the first may begin with the start of the program
+    if not is_regular or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
         return None
     running = int((end - start)[intervals.is_running].sum())
     return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND)

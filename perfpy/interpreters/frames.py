@@ -283,7 +283,8 @@ _MOST_CODES: Final = 1 << 17  # cached for a process
 _MOST_BYTES: Final = 64 << 20  # of the code objects that were read of a process
 _MOST_VARIABLES: Final = 1 << 10  # whose names are read
 _OBJECT_SIZE: Final = 600  # bytes of a CodeObject without the contents of its names and line table
-_FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison
+_FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison, at most
+_FRESH_AT_FIRST: Final = 0.01  # young code objects are often freed, and their addresses used again, as modules' are after an import
 _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
 _TYPE_NAME: Final = 24  # PyTypeObject.tp_name
@@ -329,7 +330,7 @@ class Codes:
         self._objects = objects
         self._layout = layout
         self._clock = clock
-        self._cached: dict[int, tuple[CodeObject | None, bytes, float]] = {}
+        self._cached: dict[int, tuple[CodeObject | None, bytes, float, float]] = {}
         self._numbers = count() if numbers is None else numbers
         self._bytes = 0
         self._type = 0
@@ -343,7 +344,7 @@ class Codes:
         """Return the code object at an address, or None if there is none."""
         now = self._clock()
         cached = self._cached.get(address)
-        if cached is not None and now - cached[2] < _FRESH:
+        if cached is not None and now - cached[2] < cached[3]:
             return cached[0]
         if not is_pointer(address):
             return None
@@ -355,10 +356,13 @@ class Codes:
         fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
         words = (head[field : field + 8] for field in fields)
         identity = b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
-        code = cached[0] if cached is not None and cached[1] == identity else self._read(address, head)
+        if cached is not None and cached[1] == identity:
+            code, fresh = cached[0], min(2 * cached[3], _FRESH)
+        else:
+            code, fresh = self._read(address, head), _FRESH_AT_FIRST
         if len(self._cached) >= _MOST_CODES:
             self._cached.clear()
-        self._cached[address] = (code, identity, now)
+        self._cached[address] = (code, identity, now, fresh)
         return code
 
     def variable_names(self, code: CodeObject) -> list[str]:

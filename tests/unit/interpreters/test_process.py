@@ -134,6 +134,23 @@ def test_another_code_object_at_the_same_address_is_noticed():
     assert frames_of(process).frames[0].code.name == "second"
 
 
+def test_young_code_objects_are_compared_soon_and_old_ones_rarely():
+    """A module's code is freed after its import; a function of the program may be at its address 20 ms later."""
+    memory, time = PythonMemory((3, 12)), [0.0]
+    first, second = memory.code("first"), memory.code("second")
+    codes = code_objects.Codes(memory.heap, memory.layout, Objects(memory.heap, memory.layout), lambda: time[0])
+    assert getattr(codes.find(first), "name", "") == "first"
+    memory.heap.write(first, memory.heap.read(second, memory.layout.code.size))
+    time[0] = 0.02
+    assert getattr(codes.find(first), "name", "") == "second"
+    comparisons = 0
+    for tick in range(100, 500):  # one look a hundredth of a second
+        time[0], memory.heap.reads = tick / 100, 0
+        codes.find(first)
+        comparisons += bool(memory.heap.reads)
+    assert 14 <= comparisons <= 22
+
+
 def test_frames_in_older_chunks_of_the_data_stack():
     memory = PythonMemory((3, 12))
     code = memory.code("deep")

@@ -6,7 +6,6 @@
  * follow), FORK (child, 1 for a process), EXIT, SIGNAL (number). MAXIMUM: of steps, after which everything is killed.
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,8 +90,6 @@ int main(int argc, char **argv) {
     if (argc < 4 || !(out = fopen(argv[1], "wb")))
         return 2;
     long left = atol(argv[2]);
-    struct sched_param urgent = { 1 };
-    sched_setscheduler(0, SCHED_RR, &urgent); /* each step is two switches; on a busy machine they would take minutes */
     pid_t first = fork();
     if (!first) {
         personality(ADDR_NO_RANDOMIZE);

@@ -91,8 +91,13 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Step
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", TRACES)
-@pytest.mark.parametrize("program", [source.stem for source in sorted(PROGRAMS.iterdir())])
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        *(("exceptions", "cycles"), ("recursion", "plain"), ("recursion", "threads")),
+        *(("signals", "plain"), ("signals", "switches by CPU"), ("exceptions", "switches by CPU")),
+    ],
+)
 def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
     """C and C++, exceptions, signals: branches are those that ran, and samples are perf's line by line.
 

@@ -1,7 +1,8 @@
 """Follow the flow of control that an Intel PT trace tells through the code of the recording.
 
-What enters: the pieces of one CPU's or thread's trace, and the code (perfpy.auxtrace.pt_code). What leaves: numbers of branches in their
-order, the times at which they change, and other events between them. States and errors are those of perf 6.12, so that samples are, too.
+Input: the pieces of the trace of one CPU or thread, and the code (perfpy.auxtrace.pt_code). Output: the numbers of the branches in order,
+the times at which the clock advances, and the other events between branches. States and errors are perf 6.12's, because samples have to be
+perf's, too.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class BashProcess:
         return values
 
     def _bytes(self, address: int, most: int) -> bytes:
-        """Return a string's bytes, at most so many; it can end where no memory follows."""
+        """Return a string's first bytes, up to `most`. A string may lie at the end of a mapping, so a shorter read is tried, too."""
         for size in (most, 16):
             try:
                 return self._memory.read(address, size).partition(b"\0")[0]

@@ -100,7 +100,7 @@ class PythonProcess:
         return self._names.find(self.state_address(tid))
 
     def variables(self, frame: PythonFrame) -> list[tuple[str, str]]:
-        """Return the names of a frame's local variables and their values as text, those that have one.
+        """Return the names and the values, as text, of a frame's local variables that have a value.
 
         The thread may run meanwhile, so a value can be of another moment, or "?".
         """

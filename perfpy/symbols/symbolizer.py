@@ -272,7 +272,7 @@ class Symbolizer:
         return None if symbol < 0 else (self.symbols.name(symbol), int(frames.symbol_offset[ids[0]]))
 
     def kernel_ranges(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return the start and the end of symbols of the kernel, by name; those that it lacks are absent."""
+        """Return the start and the end of each named symbol that the kernel has."""
         kernel = self._timeline.kernel_dso
         table = self._loader.table(kernel) if kernel >= 0 else None
         return {name: extent for name in names if table is not None and (extent := table.range_of(name))}

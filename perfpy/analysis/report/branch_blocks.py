@@ -183,7 +183,7 @@ _AREAS: Final = (("CROSS_2M", np.uint64(21)), ("CROSS_4K", np.uint64(12)))  # th
 def branch_kinds(
     batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
 ) -> dict[str, int]:
-    """Return the number of branches of each type, in perf's order, and of those that go forward, backward or far.
+    """Return how many branches each type has, in perf's order, and how many go forward, backward or far.
 
     Branches without a type are left out. The types that Linux 6.1 added are not counted in the first ones.
     """

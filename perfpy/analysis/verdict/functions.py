@@ -618,6 +618,11 @@ def category(dso: Dso | None, name: str) -> int:
     return _of_program(name)
 
 
+def is_packaged(path: str) -> bool:
+    """Whether a source file belongs to a package or to the library of its language."""
+    return path.startswith(("<frozen", "<built-in")) or _PACKAGES.search(path) is not None
+
+
 def is_own_name(name: str) -> bool:
     """Whether a function in the program's file is own code."""
     return _of_program(name) == OWN
@@ -673,7 +678,7 @@ def _of_generated(name: str) -> int:
     if name.startswith(_MARK):
         return LIBRARY
     if python := _PYTHON.match(name):
-        return LIBRARY if python[1].startswith(("<frozen", "<built-in")) or _PACKAGES.search(python[1]) else OWN
+        return LIBRARY if is_packaged(python[1]) else OWN
     if _JAVASCRIPT.match(name):
         return INTERPRETER if " node:" in name else LIBRARY if _PACKAGES.search(name) else OWN
     method = _JAVA_RETURN_TYPE.sub("", name)

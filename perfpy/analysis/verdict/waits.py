@@ -376,7 +376,7 @@ class WaitingGoroutines(NamedTuple):
 
 
 def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutines]:
-    """Return the goroutines of a process that wait in own code, those that tell most first."""
+    """Return the goroutines of a process that wait in own code, in groups; the group that tells most comes first."""
     counts: dict[tuple[int, ObservedFrame], int] = {}
     creators: dict[tuple[int, ObservedFrame], set[ObservedFrame]] = {}
     looks = 1

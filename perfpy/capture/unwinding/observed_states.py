@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _PAUSE: Final = 0.025  # seconds between looks at a process
-_SHARE: Final = 20  # a look may take one part in so many of the time until the next one
+_SHARE: Final = 20  # the next look comes after at least 20 times as long as this one took
 _MOST_PROCESSES: Final = 64  # that are looked at
 _MOST_NEW: Final = 4096  # processes whose program is examined
 _MOST_FILES: Final = 256  # programs that are examined

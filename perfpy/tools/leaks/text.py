@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN
+from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
 from perfpy.tools.leaks.sums import own_part
@@ -116,7 +116,7 @@ def _charged(frames: Sequence[CurrentFrame]) -> tuple[CurrentFrame | None, str]:
 
 
 _INTERPRETER: Final = re.compile(r"/(?:Objects|Python|Modules|Parser)/\w+\.[ch]$|^(?:lib)?python3[^/]*$|libpython")
-_LIBRARY: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|/<frozen|/sysdeps/|\.so(?:\.|$)|^/usr/(?:include|lib)")
+_LIBRARY: Final = re.compile(r"/sysdeps/|\.so(?:\.|$)|^/usr/(?:include|lib)")
 _PREFIX: Final = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python\d[^/]*)/|^.*/(?=(?:Objects|Python|Modules|Parser)/\w+\.[ch]$)")
 
 
@@ -124,7 +124,7 @@ def category(frame: CurrentFrame) -> int:
     """Return the category of a frame's function (OWN, LIBRARY or INTERPRETER) by its file: a Python module, a C source or a binary."""
     if _INTERPRETER.search(frame.file):
         return INTERPRETER
-    return LIBRARY if _LIBRARY.search(f"/{frame.file}") or _LIBRARY.search(frame.file) else OWN
+    return LIBRARY if is_packaged(frame.file) or _LIBRARY.search(frame.file) else OWN
 
 
 def _size(size: int) -> str:

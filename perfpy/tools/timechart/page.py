@@ -59,6 +59,10 @@ class _Intervals(NamedTuple):
     end: Int64
     cpu: Int64
 
+    def take(self, rows: Int64) -> _Intervals:
+        """Select rows by index."""
+        return _Intervals._make(column[rows] for column in self)
+
     def lane_calls(self, lane: Int64, bar: Int64, text: Int64) -> LaneCalls:
         """Return the intervals as bars in lanes, in order of time."""
         order = np.argsort(self.begin, kind="stable")
@@ -86,11 +90,11 @@ def task_page(source: SampleSource, cpus: int, title: str, is_chosen: Callable[[
     present = sorted({*range(min(cpus, _MOST_CPUS)), *np.unique(rows[SWITCH].cpu).tolist()})
     lane_of_cpu = np.array([lanes.lane(_NO_THREAD, _NO_THREAD - cpu, f"CPU {cpu}") for cpu in present], np.int64)
     runs = rows_where(intervals.kind == _RUNS)
-    of_cpus = _take(intervals, runs)
+    of_cpus = intervals.take(runs)
     lanes.add(of_cpus.lane_calls(lane_of_cpu[np.searchsorted(present, of_cpus.cpu)], of_cpus.name, texts[runs]))
     tids, lane_of_tid = _task_lanes(lanes, intervals, names, is_chosen)
     shown = rows_where(np.isin(intervals.tid, tids[lane_of_tid >= 0]))
-    of_tasks = _take(intervals, shown)
+    of_tasks = intervals.take(shown)
     bar = np.where(of_tasks.kind == _RUNS, of_tasks.name, len(names) + of_tasks.kind - _WAITS)
     lanes.add(of_tasks.lane_calls(lane_of_tid[np.searchsorted(tids, of_tasks.tid)], bar, texts[shown]))
     cpu_time = max((last - first) * len(present), 1)
@@ -132,7 +136,7 @@ def _intervals(rows: dict[str, TracepointRows], name_of_run: Int64, first: int, 
     is_last = np.append(np.diff(cpu[order]) != 0, True)
     end[is_last] = last
     runs = _Intervals(following[order], name_of_run[order], np.full(len(order), _RUNS), switches.time[order], end, cpu[order])
-    runs = _take(runs, rows_where(runs.tid > 0))
+    runs = runs.take(rows_where(runs.tid > 0))
     wakeups = [rows[name] for name in (WAKEUP, _NEW) if name in rows]
     time, position, woken = (
         np.concatenate([np.zeros(0, np.int64), *parts])
@@ -152,7 +156,7 @@ def _intervals(rows: dict[str, TracepointRows], name_of_run: Int64, first: int, 
     kind = np.where(waits.kind == READY, _WAITS, _BLOCKS)
     names = _last_names(runs, waits.tid)
     others = _Intervals(waits.tid, names, kind, waits.begin, waits.end, waits.cpu)
-    return _take(_Intervals(*map(np.concatenate, zip(runs, others, strict=True))), rows_where(np.append(runs.tid > 0, names >= 0)))
+    return _Intervals(*map(np.concatenate, zip(runs, others, strict=True))).take(rows_where(np.append(runs.tid > 0, names >= 0)))
 
 
 def _last_names(runs: _Intervals, tids: Int64) -> Int64:
@@ -164,10 +168,6 @@ def _last_names(runs: _Intervals, tids: Int64) -> Int64:
     return np.where(known, runs.name[order][inside], -1) if len(order) else np.full(len(tids), -1)
 
 
-def _take(intervals: _Intervals, rows: Int64) -> _Intervals:
-    return _Intervals._make(column[rows] for column in intervals)
-
-
 def _task_lanes(lanes: Lanes, intervals: _Intervals, names: list[str], is_chosen: Callable[[str, int], bool] | None) -> tuple[Int64, Int64]:
     """Make the lanes of tasks, the busiest first. Return the tasks in order of their numbers, and the lane of each one; -1: none."""
     tids, which = np.unique(intervals.tid, return_inverse=True)
@@ -175,7 +175,7 @@ def _task_lanes(lanes: Lanes, intervals: _Intervals, names: list[str], is_chosen
     length = np.where(intervals.kind == _RUNS, intervals.end - intervals.begin, 0)
     ran = np.zeros(len(tids), np.int64)
     np.add.at(ran, which, length)
-    comms = [names[name] for name in _last_names(_take(intervals, rows_where(intervals.kind == _RUNS)), tids).tolist()]
+    comms = [names[name] for name in _last_names(intervals.take(rows_where(intervals.kind == _RUNS)), tids).tolist()]
     lane = np.full(len(tids), -1, np.int64)
     for index in np.argsort(-ran, kind="stable").tolist():
         tid = int(tids[index])
@@ -199,7 +199,7 @@ def _texts(lanes: Lanes, intervals: _Intervals, names: list[str]) -> Int64:
 def _table(intervals: _Intervals, count: int, cpu_time: int) -> tuple[LaneTable, list[int]]:
     """Return the totals of the tasks of each name, the busiest first, and the names in this order."""
     length = intervals.end - intervals.begin
-    totals, longest, runs = np.zeros((3, count), np.int64), np.zeros((3, count), np.int64), np.zeros(count, np.int64)
+    totals, longest = np.zeros((3, count), np.int64), np.zeros((3, count), np.int64)
     for kind in range(len(totals)):
         chosen = intervals.kind == kind
         np.add.at(totals[kind], intervals.name[chosen], length[chosen])

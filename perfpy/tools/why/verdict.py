@@ -223,7 +223,7 @@ OBJECTS: Final = {
     reasons.JOIN: "the end of a thread",
     reasons.BARRIER: "a barrier",
     reasons.QUEUE: "work",
-    reasons.FULL_QUEUE: "full queue",
+    reasons.FULL_QUEUE: "room in a full queue",
     reasons.CONDITION: "a condition",
     reasons.LOCK: "a lock",
     reasons.SEMAPHORE: "a semaphore",

@@ -334,9 +334,9 @@ def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
 
 
 def _by_frequency(values: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Return the distinct numbers, those that occur most first; None where ranks would take as much room, or numbers have ranks already.
+    """Return the distinct numbers, the most frequent first; None if ranks would save no room, as where numbers are ranks already.
 
-    Numbers that occur about as often, within a factor of two, are in ascending order: the table takes less room so.
+    Numbers whose frequencies differ by less than a factor of two are in ascending order, because the table then takes less room.
     """
     highest = int(values.max())
     if len(values) < _FEWEST_RANKED or highest < 256 or highest > _SPREAD * len(values):
@@ -351,7 +351,7 @@ def _by_frequency(values: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def _bits(numbers: NDArray[np.int64], counts: NDArray[np.int64]) -> float:
-    """Return the entropy of the bytes of numbers that occur so many times, byte by byte, in bits."""
+    """Return the entropy, in bits, of the bytes of all numbers. counts: how often each number occurs."""
     bits = 0.0
     for shift in range(0, int(numbers.max()).bit_length(), 8):
         by_byte = np.bincount(numbers >> shift & 0xFF, weights=counts)

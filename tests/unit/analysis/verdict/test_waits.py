@@ -17,7 +17,7 @@ PERIOD = 250_000  # ns: 4,000 samples a second
 
 
 def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, float], ...] = ()) -> BusyIntervals:
-    """Return the samples of processes that run from one time in seconds to another; ready: those that wait for a CPU meanwhile."""
+    """Return samples of processes on a CPU, from and to a time in seconds. ready: processes that wait for a CPU meanwhile."""
     parts = []
     for pid, first, last in jobs:
         end = np.arange(int(first * SECOND) + PERIOD, int(last * SECOND), PERIOD)

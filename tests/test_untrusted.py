@@ -230,7 +230,7 @@ READERS = {
     "capture/sample_counters.py": "/sys",
     "cli/self_contained.py": "/proc/kallsyms",
     "cli/__init__.py": "/dev/null",
-    "cli/build_id_list.py": "/proc",
+    "cli/build_ids.py": "/proc",
     "cli/top_level.py": "files of the package",
     "views/page/page.py": "files of the package",
     "kernel/procfs.py": "/proc",

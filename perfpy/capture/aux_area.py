@@ -18,7 +18,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, PMCU_NAME
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import ARM_SPE, CS_ETM, HISI_PTT, INTEL_BTS, INTEL_PT
-from perfpy.events.pmcu import USER_EVENTS
+from perfpy.events.tracers import USER_EVENTS
 from perfpy.kernel.ring import AuxArea
 from perfpy.kernel.sysfs import Sysfs, read_text
 from perfpy.perfdata.header import AuxtraceIndexEntry

@@ -241,7 +241,7 @@ class _Planner:
             raise TraceOptionsError(reason)
 
     def _plan_pmcu(self) -> None:
-        from perfpy.events.pmcu import check_session  # few machines have one
+        from perfpy.events.tracers import check_session  # few machines have one
 
         check_session(self.events)
         if not may_count_cpus():

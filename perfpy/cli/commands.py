@@ -15,16 +15,18 @@ class Entry:
     """A command before its import.
 
     Args:
-        module: defines `command`.
+        module: defines the command.
         help: its line in the help.
         raises: Ctrl-C raises KeyboardInterrupt; otherwise it ends the process at once.
         pages: on a terminal, output longer than the screen goes through a pager.
+        name: the command's name in the module.
     """
 
-    __slots__ = ("help", "module", "pages", "raises")
+    __slots__ = ("help", "module", "name", "pages", "raises")
 
-    def __init__(self, module: str, help: str, *, raises: bool = False, pages: bool = False) -> None:
+    def __init__(self, module: str, help: str, *, raises: bool = False, pages: bool = False, name: str = "command") -> None:
         self.module = module
+        self.name = name
         self.help = help
         self.raises = raises
         self.pages = pages
@@ -54,16 +56,16 @@ COMMANDS = {
     "ftrace": Entry("perfpy.tools.ftrace", "trace the kernel's functions with its function tracers"),
     "list": Entry("perfpy.cli.list", "list the events of this machine", pages=True),
     "evlist": Entry("perfpy.cli.evlist", "list the events in a perf.data", pages=True),
-    "buildid-list": Entry("perfpy.cli.build_id_list", "list the build-ids of a perf.data's files", pages=True),
-    "buildid-cache": Entry("perfpy.cli.build_id_cache", "manage the build-id cache", raises=True),
+    "buildid-list": Entry("perfpy.cli.build_ids", "list the build-ids of a perf.data's files", pages=True, name="list_command"),
+    "buildid-cache": Entry("perfpy.cli.build_ids", "manage the build-id cache", raises=True, name="cache_command"),
     "probe": Entry("perfpy.tools.probe.command", "probe functions and lines of programs and the kernel", pages=True),
     "latency": Entry("perfpy.tools.latency", "show how long the calls of a function take"),
     "inject": Entry("perfpy.cli.inject", "add JIT-compiled code or build-ids to a perf.data"),
     "archive": Entry("perfpy.cli.archive", "pack the files that a recording needs"),
-    "data": Entry("perfpy.cli.data", "convert a perf.data into JSON"),
+    "data": Entry("perfpy.cli.export", "convert a perf.data into JSON", name="data_command"),
     "export": Entry("perfpy.cli.export", "write recordings as Parquet tables"),
     "config": Entry("perfpy.cli.config", "show or change perf's configuration files"),
-    "check": Entry("perfpy.cli.check", "check whether a perf feature is available"),
+    "check": Entry("perfpy.cli.version", "check whether a perf feature is available", name="check_command"),
     "version": Entry("perfpy.cli.version", "show the version and the available features"),
     "help": Entry("perfpy.cli.help_command", "show the help of a command or a topic", pages=True),
 }
@@ -73,7 +75,7 @@ HIDDEN = {"complete": Entry("perfpy.cli.complete", "print completions for a shel
 
 def load_command(name: str) -> PerfCommand[Any]:
     """Import a command of the tables."""
-    module = (COMMANDS.get(name) or HIDDEN[name]).module
-    __import__(module)  # importlib.import_module would cost more than most commands
-    command: PerfCommand[Any] = sys.modules[module].command
+    entry = COMMANDS.get(name) or HIDDEN[name]
+    __import__(entry.module)  # importlib.import_module would cost more than most commands
+    command: PerfCommand[Any] = getattr(sys.modules[entry.module], entry.name)
     return command

@@ -768,7 +768,7 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
         alias = term_alias
         _take_alias(event, pmu, term_alias, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.pmcu import check_event
+        from perfpy.events.tracers import check_event
 
         check_event(event, pmu, terms, context.text, counting=context.counting)
 
@@ -799,7 +799,7 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
     if term.name in pmu.formats:
         _set_format(event, pmu, term, context)
     elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
-        from perfpy.events.pmcu import user_events
+        from perfpy.events.tracers import user_events
 
         event.terms = event.terms._replace(user_events=user_events(term, context.text))
     elif is_event_term(term.name):

@@ -86,7 +86,7 @@ def test_a_job_in_the_background_of_a_script_stays_deaf_to_it(tmp_path):
 
 
 def test_cleanup_code_gets_an_exception(tmp_path):
-    ended = run(AT_AN_IMPORT, SCRIPT, "perfpy.cli.build_id_cache", "buildid-cache", "-l", folder=tmp_path)
+    ended = run(AT_AN_IMPORT, SCRIPT, "perfpy.cli.build_ids", "buildid-cache", "-l", folder=tmp_path)
     assert (ended.returncode, ended.stderr) == (130, b"")
 
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from perfpy import cli
-from perfpy.cli.check import FEATURES
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.option_parsing import Parser
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.top_level import ALTERNATIVES, refusal
+from perfpy.cli.version import FEATURES
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`perfpy buildid-cache`: add, remove and list the files of the build-id cache."""
+"""`perfpy buildid-list` and `buildid-cache`: the build-ids of files, and the cache that keeps files by build-id."""
 
 from __future__ import annotations
 
@@ -9,14 +9,94 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.errors import OutputFailedError
+from perfpy.cli.line.shared_options import InputOptions
+from perfpy.errors import OutputFailedError, PerfError
 from perfpy.untrusted.destinations import ForeignFolderError
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfpy.recording import Recording
     from perfpy.symbols.files.build_ids import BuildIdCache
+
+_KERNEL = "[kernel.kallsyms]"
+
+
+class BuildIdListCommandOptions(InputOptions):
+    """Options of `perfpy buildid-list`."""
+
+    with_hits: bool = option("-H,--with-hits", Flag(), "only files with samples")
+    kernel: bool = option("-k,--kernel", Flag(), "print the running kernel's build-id")
+    kernel_maps: bool = option("-m,--kernel-maps", Flag(), "print build-ids and addresses of the running kernel")
+    verbose: int = option("-v,--verbose", Counted(), "print more details")
+
+
+def list_build_ids(options: BuildIdListCommandOptions) -> None:
+    """List build-ids."""
+    from perfpy.symbols.files import build_ids
+
+    if options.kernel:
+        print(_running_kernel())
+        return
+    if options.kernel_maps:
+        for line in _kernel_maps():
+            print(line)
+        return
+    elf_build_id = build_ids.of_file(options.input) if options.input not in ("", "-") else b""
+    if elf_build_id:  # an ELF file
+        print(elf_build_id.hex())
+        return
+    with open_recording(options.input, force=options.force) as recording:
+        for build_id, name in _recorded_build_ids(recording, with_hits=options.with_hits):
+            print(one_line(f"{build_id:40} {name}"))
+
+
+def _running_kernel() -> str:
+    from perfpy.symbols.files import build_ids
+
+    build_id = build_ids.of_kernel()
+    if not build_id:
+        raise PerfError("the running kernel's build-id is unavailable: /sys/kernel/notes is unreadable or has none")
+    return build_id.hex()
+
+
+def _kernel_maps() -> Iterator[str]:
+    """Yield BUILDID START END NAME of the kernel and each module."""
+    from perfpy.symbols import kernel_symbols
+    from perfpy.symbols.files import build_ids
+
+    with open("/proc/kallsyms", "rb") as file:
+        table = kernel_symbols.parse(file.read())
+    if table.is_restricted:
+        raise PerfError("the kernel hides its addresses; list_build_ids as root, or set sysctl kernel.kptr_restrict=0")
+    start, end = table.address_of("_stext") or 0, table.address_of("_etext") or 0
+    yield f"{_running_kernel()} {start:16x} {end:16x} {_KERNEL}"
+    try:
+        with open("/proc/modules", encoding="utf-8") as modules:
+            lines = modules.read().splitlines()
+    except FileNotFoundError:  # a kernel without modules
+        lines = []
+    for line in lines:
+        name, size, *_, address = line.split(" (", 1)[0].split()
+        yield f"{build_ids.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
+
+
+def _recorded_build_ids(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
+    """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files."""
+    entries = recording.data.features.get("build_id", ())
+    if entries and not with_hits:
+        pairs = {(entry.filename, entry.build_id.hex()) for entry in entries}
+    else:
+        from perfpy.analysis.locations import hit_dsos
+        from perfpy.symbols.dso import DsoKind
+
+        hits = hit_dsos(recording.data, recording.symbolizer())
+        pairs = {(dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # BPF programs have no file
+    return [(build_id, name) for name, build_id in sorted(pairs)]
+
+
+list_command = PerfCommand(BuildIdListCommandOptions, list_build_ids)
 
 
 _LACKING: Final = {
@@ -40,7 +120,7 @@ class BuildIdCacheCommandOptions(CommandOptions, lacks=_LACKING):
     verbose: int = option("-v,--verbose", Counted(), "print each action")
 
 
-def run(options: BuildIdCacheCommandOptions) -> int:
+def change_cache(options: BuildIdCacheCommandOptions) -> int:
     """Add, remove and list the files of the build-id cache."""
     from perfpy.symbols.files.build_ids import BuildIdCache
 
@@ -55,7 +135,7 @@ def run(options: BuildIdCacheCommandOptions) -> int:
 
 
 class _CacheRun:
-    """The actions of one command line, in perf's order."""
+    """The actions of one cache_command line, in perf's order."""
 
     def __init__(self, cache: BuildIdCache, verbose: int) -> None:
         self._cache = cache
@@ -65,23 +145,23 @@ class _CacheRun:
         if options.list_files:
             for build_id, name in self._cache.valid_entries():
                 print(build_id, one_line(name))
-        for path in _files(options.add):
+        for path in _paths_in(options.add):
             self._add(path, "Adding", "add")
-        for path in _files(options.remove):
+        for path in _paths_in(options.remove):
             self._remove(path)
-        for path in _files(options.purge):
+        for path in _paths_in(options.purge):
             self._purge(path)
         if options.purge_all:
             for build_id, name in self._cache.entries():
                 self._print_action(f"Removing {build_id} {name}", succeeded=self._cache.remove(build_id))
         if options.missing:
             self._missing(options)
-        for path in _files(options.update):
+        for path in _paths_in(options.update):
             self._add(path, "Updating", "update")
         return 0
 
     def _add(self, path: str, doing: str, verb: str) -> None:
-        build_id = _build_id(path, verb)
+        build_id = _build_id_of(path, verb)
         if not build_id or self._cache.holds(build_id):
             return
         try:
@@ -94,7 +174,7 @@ class _CacheRun:
             self._print_action(f"{doing} {build_id} {path}", succeeded=True)
 
     def _remove(self, path: str) -> None:
-        build_id = _build_id(path, "remove")
+        build_id = _build_id_of(path, "remove")
         if build_id:
             self._print_action(f"Removing {build_id} {path}", succeeded=self._cache.remove(build_id))
 
@@ -114,11 +194,11 @@ class _CacheRun:
             print(f"{action}: {'Ok' if succeeded else 'FAIL'}", file=sys.stderr)
 
 
-def _files(text: str) -> Iterator[str]:
+def _paths_in(text: str) -> Iterator[str]:
     return (path for path in text.split(",") if path)
 
 
-def _build_id(path: str, verb: str) -> str:
+def _build_id_of(path: str, verb: str) -> str:
     """Return the build-id of a file; print a line on stderr and return "" if it has none."""
     from perfpy.symbols.files import build_ids
 
@@ -129,4 +209,4 @@ def _build_id(path: str, verb: str) -> str:
     return build_id
 
 
-command = PerfCommand(BuildIdCacheCommandOptions, run)
+cache_command = PerfCommand(BuildIdCacheCommandOptions, change_cache)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
@@ -33,7 +34,11 @@ _TIME: Final = struct.Struct("=Q")
 _PROT_EXEC: Final = 4
 #: the kernel's names of memory to which text is moved
 _NAMES: Final = (b"//anon\0", b"/anon_hugepage", b"/memfd:", b"/dev/shm/", b"/dev/hugepages/", b"/dev/zero")
+_LONGEST: Final = max(map(len, _NAMES))
 _SMALL: Final = 1 << 18  # bytes; above, a regular expression is faster, but its import takes as long as this
+_WORTH_A_RUN: Final = 32  # samples; shorter runs cost as much as a search
+_RUN: Final = 1 << 16  # bytes that are read at once
+_KIND_AND_SIZE: Final = (0, 1, 2, 3, 6, 7)  # the header's bytes that samples of one size share
 _MOST_RANGES: Final = 256  # of one process
 _MOST_PROCESSES: Final = 256
 _SOON: Final = 0.05  # seconds between two searches for a range
@@ -120,9 +125,9 @@ class MovedTextWatch:
 
     def look(self, slices: Sequence[memoryview]) -> None:
         """Note the new memory with code in the contents of a ring buffer."""
-        data = memoryview(b"".join(slices)) if len(slices) != 1 else slices[0]
-        if not (self._ranges or self._has_skipped or self._has_name(data)):
+        if not (self._ranges or self._has_skipped or self._has_name(slices)):
             return
+        data = memoryview(b"".join(slices)) if len(slices) != 1 else slices[0]
         begun = self._walking.begin()
         if begun is None:
             self._has_skipped = True
@@ -136,7 +141,16 @@ class MovedTextWatch:
         self._has_walked = True
         self._walking.end(begun)
 
-    def _has_name(self, data: memoryview) -> bool:
+    def _has_name(self, slices: Sequence[memoryview]) -> bool:
+        """Return whether the records may have one of the names. Samples of one size, which most are, need no search."""
+        first, *others = slices or (memoryview(b""),)
+        rest = _after_equal_samples(first)
+        if not (rest or others):
+            return False
+        seams = (memoryview(bytes(one[-_LONGEST:]) + bytes(next_one[:_LONGEST])) for one, next_one in pairwise((rest, *others)))
+        return any(map(self._is_name_in, (rest, *others, *seams)))
+
+    def _is_name_in(self, data: memoryview) -> bool:
         if len(data) < _SMALL:
             contents = bytes(data)
             return any(name in contents for name in _NAMES)
@@ -262,6 +276,26 @@ class MovedTextWatch:
         size = _MMAP2.size + len(padded) + len(trailer)
         extent = start, end - start, text.offset + start - text.start
         return _MMAP2.pack(kind, misc, size, pid, tid, *extent, *identity, prot, text.flags) + padded + trailer
+
+
+def _after_equal_samples(data: memoryview) -> memoryview:
+    """Return what follows the runs of samples of one size with which a ring buffer's contents begin."""
+    offset = 0
+    while offset + _HEADER.size <= len(data):
+        kind, _, size = _HEADER.unpack_from(data, offset)
+        if kind != RecordType.SAMPLE or size < _HEADER.size or offset + size > len(data):
+            break
+        run = bytes(data[offset : offset + max(_RUN // size, 1) * size])  # its columns are read faster than a memoryview's
+        count = min(_repeats(run[byte::size]) for byte in _KIND_AND_SIZE)
+        offset += count * size
+        if count < min(_WORTH_A_RUN, len(run) // size):
+            break
+    return data[offset:]
+
+
+def _repeats(column: bytes) -> int:
+    """Return how often the first byte stands at the beginning of the column."""
+    return len(column) - len(column.lstrip(column[:1]))
 
 
 def _time_offsets(attrs: Sequence[EventAttr]) -> tuple[int, int | None]:

@@ -120,6 +120,29 @@ def test_large_contents_are_searched_too():
     assert taken(watch, *[sample(time) for time in range(10_000)]) == []
 
 
+@pytest.mark.parametrize("before", [0, 1, 31, 32, 500, 5_000])
+@pytest.mark.parametrize("content", [b"", b"\x09" * 8_000])
+def test_a_record_behind_samples_of_one_size_is_found(before: int, content: bytes):
+    samples = [sample(time, content) for time in range(min(before, 100 if content else before))]
+    assert len(taken(Process(WHOLE).watch(), *samples, mmap2(), *samples)) == 1
+    for cut in (4, 40, 100):  # the buffer ends in the record
+        contents = b"".join([*samples, mmap2()])
+        watch = Process(WHOLE).watch()
+        at = len(contents) - cut
+        watch.look([memoryview(contents)[:at], memoryview(contents)[at:]])
+        assert len(watch.take()) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 32, 40])
+def test_damaged_contents_end_the_search(size: int):
+    """Sizes of 0, too small ones, and samples longer than the contents."""
+    whole = sample(1)
+    process = Process(WHOLE)
+    for contents in (struct.pack("=IHH", RecordType.SAMPLE, 0, size) + whole[8:], whole[:size], whole * 40 + whole[:size]):
+        process.watch().look([memoryview(contents)])
+    assert not process.searches
+
+
 def test_text_that_is_still_being_copied_is_found_later():
     """In the next pass the kernel's time is still right. Later readers have sorted that time, so that of the pass is used."""
     process = Process()

@@ -15,7 +15,7 @@ from perfpy.analysis.scheduler import SWITCH, read_events, transitions_of
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.event_pairs import numbers_of_keys, pair_events
-from perfpy.scheduling.switch_times import run_queue_delays
+from perfpy.scheduling.switch_times import QueueStates, sorted_by_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +86,7 @@ def _grouped_delays(source: SampleSource) -> KernelLatencies:
 
 def run_queue_waits(source: SampleSource) -> tuple[Int64, Int64]:
     """Return the begin and the end of each wait for a CPU, in nanoseconds."""
-    delays = run_queue_delays(transitions_of(read_events(source, columns=("cpu",))))
+    delays = QueueStates(sorted_by_thread(transitions_of(read_events(source, columns=("cpu",))))).delays()
     is_task = delays.tid != 0
     return delays.begin[is_task], delays.end[is_task]
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.errors import UsageError
-from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, TracepointRows, read_tracepoints, tracepoints_of
+from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, TracepointRows, read_tracepoints, tracepoint_windows, tracepoints_of
 from perfpy.scheduling.switch_times import (
     CAME,
     LEFT_BLOCKED,
@@ -16,20 +17,20 @@ from perfpy.scheduling.switch_times import (
     MIGRATED,
     RAN,
     WOKEN,
+    QueueStates,
     QueueTransitions,
-    count_wakeups,
     previous_of,
-    run_queue_delays,
-    sorted_by_thread,
+    thread_order,
 )
 from perfpy.symbols.interning import first_rows, number_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.scheduling.switch_times import Delays
 
 
 SWITCH: Final = "sched:sched_switch"
@@ -90,21 +91,33 @@ def read_events(
         woken_comms: whether to read comm of wakeups.
         columns: which of pid, tid and cpu of the samples to read.
     """
+    fields_of = _fields_of(source, runtimes=runtimes)
+    if comms:
+        fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
+    if woken_comms:
+        fields_of |= {name: (*_FIELDS[name], "comm") for name in (WAKING, WAKEUP, NEW) if name in fields_of}
+    return _events_of(read_tracepoints(source, fields_of, with_chains=(SWITCH,) if chains else (), columns=columns))
+
+
+def event_windows(source: SampleSource, *, columns: Collection[str] = TASK_COLUMNS) -> Iterator[SchedEvents]:
+    """Yield the scheduler's events window by window (see tracepoint_windows). Raises UsageError as read_events() does."""
+    return map(_events_of, tracepoint_windows(source, _fields_of(source), columns=columns))
+
+
+def _fields_of(source: SampleSource, *, runtimes: bool = True) -> dict[str, tuple[str, ...]]:
+    """Return the fields of each tracepoint to read."""
     present = tracepoints_of(source)
     if SWITCH not in present:
         raise UsageError(_NO_SWITCHES.format(path=source.path))
     waking = WAKING if WAKING in present else WAKEUP
-    names = [SWITCH, waking, NEW, MIGRATE, *((RUNTIME,) if runtimes else ())]
-    fields_of = {name: _FIELDS[name] for name in names}
-    if comms:
-        fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
-    if woken_comms:
-        fields_of |= {name: (*_FIELDS[name], "comm") for name in (waking, NEW)}
-    rows = read_tracepoints(source, fields_of, with_chains=(SWITCH,) if chains else (), columns=columns)
+    return {name: _FIELDS[name] for name in (SWITCH, waking, NEW, MIGRATE, *((RUNTIME,) if runtimes else ()))}
+
+
+def _events_of(rows: dict[str, TracepointRows]) -> SchedEvents:
     rows = {name: table.with_numbers(_FIELDS[name]) for name, table in rows.items()}
-    wakeups = [rows[name] for name in (waking, NEW) if name in rows]
     none = _without_rows()
-    return SchedEvents(rows[SWITCH], _merged(wakeups), rows.get(RUNTIME, none), rows.get(MIGRATE, none))
+    wakeups = _merged([rows[name] for name in (WAKING, WAKEUP, NEW) if name in rows])
+    return SchedEvents(rows[SWITCH], wakeups, rows.get(RUNTIME, none), rows.get(MIGRATE, none))
 
 
 def _without_rows() -> TracepointRows:
@@ -182,43 +195,51 @@ class Problems(NamedTuple):
     records: int
 
 
-def problems(events: SchedEvents, transitions: QueueTransitions, source: SampleSource, *, one_cpu: bool = False) -> Problems:
-    """Return the reasons to doubt the delays of a recording. transitions: of the events."""
-    switches = events.switches
-    before = previous_of(switches.cpu)
-    has_earlier = before >= 0
-    wrong = switches.fields["next_pid"][before[has_earlier]] != switches.fields["prev_pid"][has_earlier]
-    lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
-    records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
-    wakeups = count_wakeups(transitions, one_cpu=one_cpu)
-    return Problems(int(wrong.sum()), wakeups, sum(lost), len(lost), records)
+class DelaySums:
+    """The delays on the run queue of each task, added up window by window; and what is wrong with them.
 
-
-def task_delays(
-    events: SchedEvents, transitions: QueueTransitions, comm_of: Callable[[int], str], *, one_cpu: bool = False
-) -> list[TaskDelays]:
-    """Return the delays of each task, by descending tid.
-
-    Args:
-        events: of the recording.
-        transitions: of the events (transitions_of).
-        comm_of: returns the name of a thread.
-        one_cpu: see run_queue_delays.
+    one_cpu: see QueueStates.
     """
-    delays = run_queue_delays(transitions, one_cpu=one_cpu)
-    tids = transitions.tid
-    tids = np.sort(tids[np.append(True, tids[1:] != tids[:-1])]) if len(tids) else tids
-    runtimes = _runtimes(tids, events.runtimes.fields["pid"], events.runtimes.fields["runtime"].astype(np.int64))
-    lengths = delays.end - delays.begin
-    counts, totals, longest = _ThreadDelays.of(tids, delays.tid, lengths)
-    rows = []
-    for index, tid in enumerate(tids.tolist()):
-        row = int(longest[index])
-        most = int(lengths[row]) if row >= 0 else 0
-        begin, end = (int(delays.begin[row]), int(delays.end[row])) if most else (0, 0)
-        rows.append(TaskDelays(comm_of(tid), tid, 1, int(runtimes[index]), int(counts[index]), int(totals[index]), most, begin, end))
-    rows.reverse()
-    return rows
+
+    def __init__(self, *, one_cpu: bool = False) -> None:
+        self._one_cpu = one_cpu
+        self._parts = [_TaskSums.none()]
+        self._kept = QueueTransitions(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._running = np.zeros(0, np.int32), np.zeros(0, np.int32)  # the CPUs, and the thread that came to each last
+        self._wrong_switches = self._wakeups = 0
+
+    def add(self, events: SchedEvents) -> None:
+        """Add the next window of events."""
+        transitions, is_new = _transitions_after(self._kept, events, one_cpu=self._one_cpu)
+        states = QueueStates(transitions, one_cpu=self._one_cpu, is_new=is_new)
+        self._wakeups += states.wakeup_count()
+        kept = transitions.take(states.rows_to_keep())
+        self._kept = kept._replace(order=np.arange(len(kept.order), dtype=np.int32))
+        tids = transitions.tid[np.append(True, transitions.tid[1:] != transitions.tid[:-1])] if len(is_new) else transitions.tid
+        self._parts.append(_TaskSums.of(tids, states.delays(), events.runtimes))
+        self._check_switches(events.switches)
+
+    def _check_switches(self, switches: TracepointRows) -> None:
+        """Count switches away from a thread that the CPU did not run."""
+        count = len(self._running[0])
+        cpu = np.concatenate([self._running[0], switches.cpu])
+        came = np.concatenate([self._running[1], switches.fields["next_pid"]])
+        before = previous_of(cpu)[count:]
+        rows = np.flatnonzero(before >= 0)
+        self._wrong_switches += int((came[before[rows]] != switches.fields["prev_pid"][rows]).sum())
+        last = len(cpu) - 1 - first_rows(cpu[::-1])
+        self._running = cpu[last], came[last]
+
+    def tasks(self, comm_of: Callable[[int], str]) -> list[TaskDelays]:
+        """Return the delays of each task, by descending tid. comm_of: returns the name of a thread."""
+        columns = _TaskSums.joined(self._parts)
+        return [TaskDelays(comm_of(tid), tid, 1, *values) for tid, *values in zip(*(column.tolist() for column in columns), strict=True)]
+
+    def problems(self, source: SampleSource) -> Problems:
+        """Return the reasons to doubt the delays. source: of the events."""
+        lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
+        records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
+        return Problems(self._wrong_switches, self._wakeups, sum(lost), len(lost), records)
 
 
 def merged_by_comm(rows: Iterable[TaskDelays]) -> list[TaskDelays]:
@@ -250,64 +271,111 @@ def sorted_delays(rows: Iterable[TaskDelays], keys: Iterable[str]) -> list[TaskD
 
 
 def transitions_of(events: SchedEvents, *, one_cpu: bool = False) -> QueueTransitions:
-    """Return the transitions of all threads, sorted by thread. Migrations matter for a recording of one CPU only."""
+    """Return the transitions of all threads, in any order. Migrations matter for a recording of one CPU only."""
     switches, wakeups, runtimes, migrations = events
     left = np.where(switches.fields["prev_state"] & _STATE_BITS, np.uint8(LEFT_BLOCKED), np.uint8(LEFT_READY))
     # Accounted time tells only that a thread without an earlier transition was ready to run.
     first = first_rows(runtimes.fields["pid"])
+    switched, woken, ran = (_twice(rows) for rows in (switches.order, wakeups.order, runtimes.order[first]))
     parts = [
-        (switches.fields["prev_pid"], left, switches.time, _twice(switches.order)),
-        (switches.fields["next_pid"], np.full(len(left), CAME, np.uint8), switches.time, _twice(switches.order) + 1),
-        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, _twice(wakeups.order)),
-        (runtimes.fields["pid"][first], np.full(len(first), RAN, np.uint8), runtimes.time[first], _twice(runtimes.order[first])),
+        (switches.fields["prev_pid"], left, switches.time, switched),
+        (switches.fields["next_pid"], np.full(len(left), CAME, np.uint8), switches.time, switched + 1),
+        (wakeups.fields["pid"], np.full(len(wakeups.order), WOKEN, np.uint8), wakeups.time, woken),
+        (runtimes.fields["pid"][first], np.full(len(first), RAN, np.uint8), runtimes.time[first], ran),
     ]
     if one_cpu:
         kinds = np.full(len(migrations.order), MIGRATED, np.uint8)
         parts.append((migrations.fields["pid"], kinds, migrations.time, _twice(migrations.order)))
-    tid, kind, time, order = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    del parts, left
-    return sorted_by_thread(QueueTransitions(tid, kind, time, order))
+    return QueueTransitions._make(np.concatenate([part[i] for part in parts]) for i in range(4))
+
+
+def _transitions_after(kept: QueueTransitions, events: SchedEvents, *, one_cpu: bool) -> tuple[QueueTransitions, NDArray[np.bool_]]:
+    """Return the kept transitions of earlier windows and those of a window, sorted by thread; and which are the window's."""
+    count = len(kept.order)
+    new = transitions_of(events, one_cpu=one_cpu)
+    both = kept._replace(
+        tid=np.concatenate([kept.tid, new.tid]),
+        kind=np.concatenate([kept.kind, new.kind]),
+        time=np.concatenate([kept.time, new.time]),
+        order=np.concatenate([kept.order, new.order + np.int32(count)]),
+    )
+    rows = thread_order(both.tid, both.order)
+    return both.take(rows), rows >= count
 
 
 def _twice(order: NDArray[np.int64]) -> NDArray[np.integer[Any]]:
     """Return even numbers, 32-bit ones if they fit."""
-    fits = not len(order) or int(order[-1]) < _INT32_END // 2 - 1
+    fits = not len(order) or int(order[-1]) < _INT32_END // 4
     return order.astype(np.int32) * 2 if fits else order * 2
 
 
-def _runtimes(tids: NDArray[np.integer[Any]], tid: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of the values of each thread. tids: ascending, with all threads."""
-    totals = np.zeros(len(tids), np.int64)
-    threads, numbers = number_values(tid)
-    rows = np.searchsorted(tids, threads)
-    if not len(values) or int(values.min()) < 0 or int(values.max()) * len(values) >= _EXACT_IN_DOUBLES:
-        np.add.at(totals, rows[numbers], values)
-    else:
-        totals[rows] = np.bincount(numbers, values).astype(np.int64)
-    return totals
-
-
-class _ThreadDelays(NamedTuple):
-    """Sums over the delays of each thread.
+class _TaskSums(NamedTuple):
+    """Sums over the delays of tasks: int64[n] each.
 
     Attributes:
-        number, total: their number and sum.
-        longest: the index of the first longest delay; -1 without delays.
+        tid: of each task.
+        runtime, delays, total, longest, begin, end: see TaskDelays.
     """
 
-    number: NDArray[np.int64]
+    tid: NDArray[np.int64]
+    runtime: NDArray[np.int64]
+    delays: NDArray[np.int64]
     total: NDArray[np.int64]
     longest: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tids: NDArray[np.integer[Any]], tid: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> _ThreadDelays:
-        """Return the sums. Delays are sorted by thread."""
-        count, total, longest = np.zeros(len(tids), np.int64), np.zeros(len(tids), np.int64), np.full(len(tids), -1, np.int64)
-        if len(tid):
-            begins = np.flatnonzero(np.append(True, tid[1:] != tid[:-1]))
-            rows = np.searchsorted(tids, tid[begins])
-            count[rows] = counts = np.diff(begins, append=len(tid))
-            total[rows] = np.add.reduceat(lengths, begins)
-            most = np.flatnonzero(lengths == np.repeat(np.maximum.reduceat(lengths, begins), counts))
-            longest[np.searchsorted(tids, tid[most[::-1]])] = most[::-1]  # the last write counts: the first one among equals
-        return cls(count, total, longest)
+    def none(cls) -> _TaskSums:
+        """Return no rows."""
+        return cls(*[np.zeros(0, np.int64)] * 7)
+
+    @classmethod
+    def of(cls, tids: NDArray[np.integer[Any]], delays: Delays, runtimes: TracepointRows) -> _TaskSums:
+        """Return the sums of one window. tids: distinct, with all threads, in the order by which the delays are sorted."""
+        added = cls(tids.astype(np.int64), *(np.zeros(len(tids), np.int64) for _ in range(6)))
+        by_tid = np.argsort(tids)
+        ascending = tids[by_tid]
+        threads, numbers = number_values(runtimes.fields["pid"])
+        added.runtime[by_tid[np.searchsorted(ascending, threads)]] = _totals(numbers, len(threads), runtimes.fields["runtime"])
+        if len(delays.tid):
+            lengths = delays.end - delays.begin
+            begins = rows_where(np.append(True, delays.tid[1:] != delays.tid[:-1]))
+            rows = by_tid[np.searchsorted(ascending, delays.tid[begins])]
+            added.delays[rows] = np.diff(begins, append=len(lengths))
+            added.total[rows] = np.add.reduceat(lengths, begins)
+            most = _first_longest(lengths, begins)
+            added.longest[rows], added.begin[rows], added.end[rows] = lengths[most], delays.begin[most], delays.end[most]
+        return added
+
+    @classmethod
+    def joined(cls, parts: list[_TaskSums]) -> _TaskSums:
+        """Return the sums of all windows, by descending tid."""
+        tid, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(tid, kind="stable")
+        if not len(order):
+            return cls.none()
+        tid, (runtime, delays, total, longest, begin, end) = tid[order], (column[order] for column in columns)
+        begins = rows_where(np.append(True, tid[1:] != tid[:-1]))
+        most = _first_longest(longest, begins)
+        added = (np.add.reduceat(column, begins) for column in (runtime, delays, total))
+        is_long = longest[most] > 0
+        rows = (tid[begins], *added, longest[most], np.where(is_long, begin[most], 0), np.where(is_long, end[most], 0))
+        return cls._make(column[::-1] for column in rows)
+
+
+def _first_longest(lengths: NDArray[np.int64], begins: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the first row with the largest length of each group. begins: the first row of each group."""
+    counts = np.diff(begins, append=len(lengths))
+    most = rows_where(lengths == np.repeat(np.maximum.reduceat(lengths, begins), counts))
+    return most[np.searchsorted(most, begins)]
+
+
+def _totals(numbers: NDArray[np.integer[Any]], count: int, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sum of the values of each number."""
+    values = values.astype(np.int64, copy=False)
+    totals = np.zeros(count, np.int64)
+    if not len(values) or int(values.min()) < 0 or int(values.max()) * len(values) >= _EXACT_IN_DOUBLES:
+        np.add.at(totals, numbers, values)
+        return totals
+    return np.bincount(numbers, values, count).astype(np.int64)

@@ -20,7 +20,7 @@ from perfpy.perfdata.records.batches import StoredBatch
 from perfpy.perfdata.records.delivery import delivery_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,7 @@ TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
 _LONGEST_TEXT: Final = 64
 _INT32_END: Final = 1 << 31
+_WINDOW: Final = 1 << 18  # samples
 
 
 class TracepointRows(NamedTuple):
@@ -62,8 +63,8 @@ class TracepointRows(NamedTuple):
     fields: dict[str, Any]
     chains: Ragged | None = None
 
-    def take(self, chosen: NDArray[Any]) -> TracepointRows:
-        """Select rows by mask or index."""
+    def take(self, chosen: NDArray[Any] | slice) -> TracepointRows:
+        """Select rows by mask, index or slice; a slice refers to these columns."""
         fields = {name: column.take(chosen) if isinstance(column, Ragged) else column[chosen] for name, column in self.fields.items()}
         chains = None if self.chains is None else self.chains.take(chosen)
         columns = [column[chosen] for column in self[:6]]
@@ -108,35 +109,99 @@ def read_tracepoints(
     """
     if source.tracing is None:
         return {}
-    readers = _readers(source, fields_of, with_chains, columns)
-    if any(reader.has_chains for reader in readers) and any(event.attr.defer_callchain for event in source.events):
+    collected = _CollectedRows(source, fields_of, with_chains, columns)
+    if collected.has_chains and any(event.attr.defer_callchain for event in source.events):
         _ = source.sample_counts  # the first pass finds the deferred parts of callchains
-    parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in readers}
-    collector = OrderCollector()
     for samples in source.sample_chunks():
-        for reader in readers:
-            if part := reader.part(source, samples, collector.count):
-                parts[reader.name].append(part)
-        collector.add(samples)
-    order = collector.order(source.settled_keys)
-    tables = {name: _joined(parts.pop(name), list(fields_of[name]), with_chains=name in with_chains) for name in list(parts)}
-    table_rows = _TableRows.of(list(tables.values()), order)
-    rows = {}
-    for number, name in enumerate(list(tables), 1):
-        _, pid, tid, cpu, fields, chains = tables.pop(name)
-        positions = rows_where(table_rows.table == number)
-        key = order.key[positions]
-        time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
-        of_table = table_rows.row[positions]
-        if bool((of_table[1:] > of_table[:-1]).all()):
+        collected.add(samples)
+    return collected.take(source.settled_keys)[1]
+
+
+def tracepoint_windows(
+    source: SampleSource, fields_of: Mapping[str, Sequence[str]], *, columns: Collection[str] = TASK_COLUMNS, least: int = _WINDOW
+) -> Iterator[dict[str, TracepointRows]]:
+    """Yield tracepoints as columns like read_tracepoints(), window by window in order of delivery.
+
+    Memory does not grow with the recording, and the columns of a window fit into the processor's cache. `order` counts the samples of the
+    window, and keys are not settled. A recording without rounds is one window.
+
+    Args:
+        source, fields_of, columns: see read_tracepoints.
+        least: the number of samples that is read before a window is taken.
+    """
+    if source.tracing is None:
+        return
+    collected = _CollectedRows(source, fields_of, (), columns)
+    for samples in source.sample_chunks():
+        collected.add(samples)
+        if samples.floor and collected.count >= least:
+            yield collected.take_up_to(samples.floor)
+    yield collected.take()[1]
+
+
+class _CollectedRows:
+    """The rows of some tracepoints, collected chunk by chunk. The arguments are those of read_tracepoints."""
+
+    def __init__(
+        self, source: SampleSource, fields_of: Mapping[str, Sequence[str]], with_chains: Collection[str], columns: Collection[str]
+    ) -> None:
+        self._source, self._fields_of, self._with_chains = source, fields_of, with_chains
+        self._readers = _readers(source, fields_of, with_chains, columns)
+        self._parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in self._readers}
+        self._collector = OrderCollector()
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether callchains are kept."""
+        return any(reader.has_chains for reader in self._readers)
+
+    @property
+    def count(self) -> int:
+        """The number of collected samples, of all events."""
+        return self._collector.count
+
+    def add(self, samples: KeyedSamples) -> None:
+        """Add the samples of the next chunk."""
+        for reader in self._readers:
+            if part := reader.part(self._source, samples, self._collector.count):
+                self._parts[reader.name].append(part)
+        self._collector.add(samples)
+
+    def take(self, settle: Callable[[StoredBatch], NDArray[np.uint64]] | None = None) -> tuple[SampleOrder, dict[str, TracepointRows]]:
+        """Return the order of all collected samples and the rows, and forget them. settle: returns the settled keys of a batch."""
+        order = self._collector.order(settle or (lambda batch: batch.key))
+        tables = {}
+        for name, parts in self._parts.items():
+            tables[name] = _joined(parts, list(self._fields_of[name]), with_chains=name in self._with_chains)
+            parts.clear()
+        table_rows = _TableRows.of(list(tables.values()), order)
+        rows = {}
+        for number, name in enumerate(list(tables), 1):
+            _, pid, tid, cpu, fields, chains = tables.pop(name)
+            positions = rows_where(table_rows.table == number)
+            key = order.key[positions]
+            time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
+            of_table = table_rows.row[positions]
+            if not bool((of_table[1:] > of_table[:-1]).all()):
+                for field in fields:
+                    fields[field] = _taken(fields[field], of_table)
+                chains = None if chains is None else chains.take(of_table)
+                pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
             rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
-            continue
-        for field in fields:
-            fields[field] = _taken(fields[field], of_table)
-        chains = None if chains is None else chains.take(of_table)
-        pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
-        rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
-    return rows
+        return order, rows
+
+    def take_up_to(self, floor: int) -> dict[str, TracepointRows]:
+        """Return the rows with keys up to a floor, and keep the others."""
+        order, rows = self.take()
+        count = int(order.key.searchsorted(np.uint64(floor), "right"))
+        self._collector.add_sorted(order.key[count:], order.time[count:].view(np.uint64))
+        for name, table in rows.items():
+            first = int(table.order.searchsorted(count))
+            later = table.take(slice(first, None))
+            if len(later.order):
+                self._parts[name].append(_EventPart(later.order - count, later.pid, later.tid, later.cpu, later.fields, None))
+            rows[name] = table.take(slice(0, first))
+        return rows
 
 
 def _readers(
@@ -422,16 +487,25 @@ class OrderCollector:
         self._offsets.append((chunk.starts.astype(np.uint32), chunk.shift))  # a chunk has less than 4 GB
         self.count += len(samples.keys)
 
+    def add_sorted(self, keys: NDArray[np.uint64], times: NDArray[np.uint64]) -> None:
+        """Add samples that were taken before, and whose keys cannot be settled any more."""
+        if not np.array_equal(keys, times):
+            self._late[len(self._keys)] = times.copy()
+        self._keys.append(keys.copy())
+        self._offsets.append((np.zeros(len(keys), np.uint32), 0))
+        self.count += len(keys)
+
     def order(self, settle: Callable[[StoredBatch], NDArray[np.uint64]]) -> SampleOrder:
         """Return the order of all samples, and forget them. settle: returns the settled keys of a batch."""
-        keys = self._keys
-        times = [self._late.get(number, key) for number, key in enumerate(keys)]
+        keys, late = self._keys, self._late
+        self._keys, self._late, self.count = [], {}, 0
+        times = [late.get(number, key) for number, key in enumerate(keys)]
         settled = [
             settle(StoredBatch(Columns(len(key)), np.zeros(0, np.int32), key, time, starts.astype(np.int64) + shift))
             for key, time, (starts, shift) in zip(keys, times, self._offsets, strict=True)
         ]
         self._offsets.clear()
-        if keys and not self._late and all(new is old for new, old in zip(settled, keys, strict=True)):
+        if keys and not late and all(new is old for new, old in zip(settled, keys, strict=True)):
             times.clear()
             settled.clear()
             return _order_by_time(keys)

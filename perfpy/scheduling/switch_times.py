@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct, rows_where
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -171,7 +173,7 @@ _NO_ROW: Final = np.int32(-1)
 
 
 class QueueTransitions(NamedTuple):
-    """QueueTransitions of all threads, in any order.
+    """Transitions of threads.
 
     Attributes:
         tid: int32[n] or int64[n].
@@ -184,6 +186,10 @@ class QueueTransitions(NamedTuple):
     kind: NDArray[np.uint8]
     time: NDArray[np.int64]
     order: NDArray[np.integer[Any]]
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> QueueTransitions:
+        """Select rows."""
+        return QueueTransitions._make(column.take(rows) for column in self)
 
 
 class Delays(NamedTuple):
@@ -213,77 +219,95 @@ def thread_order(tid: NDArray[np.integer[Any]], order: NDArray[np.integer[Any]])
 
 def sorted_by_thread(transitions: QueueTransitions) -> QueueTransitions:
     """Return the transitions sorted by thread, then by order."""
-    rows = thread_order(transitions.tid, transitions.order)
-    return QueueTransitions._make(column.take(rows) for column in transitions)
+    return transitions.take(thread_order(transitions.tid, transitions.order))
 
 
-def run_queue_delays(transitions: QueueTransitions, *, one_cpu: bool = False) -> Delays:
-    """Return the delays between readiness and the CPU.
+class QueueStates:
+    """The states of threads on the run queue after each of their transitions.
 
     Args:
         transitions: of all threads, sorted by thread (see sorted_by_thread).
         one_cpu: perf's rules for a recording of a single CPU, where transitions are missing: every wakeup counts, and a migration
             restarts the wait.
+        is_new: of each transition: False for those of an earlier window (see rows_to_keep); None: all are new.
     """
-    tid, kind, time = transitions.tid, transitions.kind, transitions.time
-    position = np.arange(len(tid), dtype=np.int32)
-    first = np.ones(len(tid), bool)
-    first[1:] = tid[1:] != tid[:-1]
-    first_row = np.maximum.accumulate(np.where(first, position, _ZERO))
-    ends = np.flatnonzero(kind == CAME)
-    left = (kind == LEFT_READY) | (kind == LEFT_BLOCKED)
-    # A thread that came to a CPU although it slept is still asleep by perf's rules: its wakeup was lost, or comes later.
-    last_left = np.maximum.accumulate(np.where(left | first, position, _ZERO))
-    last_woken = np.maximum.accumulate(np.where(kind == WOKEN, position, _NO_ROW))
-    turns = left | ((kind == CAME) & ~((kind[last_left] == LEFT_BLOCKED) & (last_woken < last_left)))
-    turn = np.maximum.accumulate(np.where(turns | first, position, _ZERO))
-    before = np.where(first[ends], ends, turn[ends - 1])  # the transition that decides the state; of a first arrival itself
-    begin, counts = _waits_since(before, ends, first_row, kind, time, one_cpu=one_cpu)
-    ends, begin = ends[counts], begin[counts]
-    return Delays(tid[ends], np.minimum(begin, time[ends]), time[ends])
 
+    def __init__(self, transitions: QueueTransitions, *, one_cpu: bool = False, is_new: NDArray[np.bool_] | None = None) -> None:
+        self._transitions, self._one_cpu = transitions, one_cpu
+        self._is_new: NDArray[np.bool_] = np.ones(len(transitions.tid), bool) if is_new is None else is_new
+        tid, kind, _, _ = transitions
+        self._position = position = np.arange(len(tid), dtype=np.int32)
+        self._first = first = np.ones(len(tid), bool)
+        np.not_equal(tid[1:], tid[:-1], out=first[1:])
+        self._woken = kind == WOKEN
+        left = kind <= LEFT_BLOCKED
+        self._last_left = np.maximum.accumulate(np.where(left | first, position, _ZERO))
+        self._last_woken = np.maximum.accumulate(np.where(self._woken, position, _NO_ROW))
+        # A thread that came to a CPU although it slept is still asleep by perf's rules: its wakeup was lost, or comes later.
+        is_asleep = (kind == LEFT_BLOCKED).take(self._last_left) & (self._last_woken < self._last_left)
+        self._turn = np.maximum.accumulate(np.where(left | first | ((kind == CAME) & ~is_asleep), position, _ZERO))
 
-def count_wakeups(transitions: QueueTransitions, *, one_cpu: bool = False) -> int:
-    """Return the number of wakeups of sleeping threads; with one_cpu of all wakeups and migrations.
+    def delays(self) -> Delays:
+        """Return the delays between readiness and the CPU."""
+        tid, kind, time, _ = self._transitions
+        came = kind == CAME
+        ends = rows_where(came & self._is_new)
+        before = np.where(self._first.take(ends), ends, self._turn.take(ends - 1, mode="clip"))  # decides the state of the thread
+        begin, counts = self._waits_since(before, ends)
+        rows = rows_where(counts)
+        ends, begin = ends.take(rows), begin.take(rows)
+        end = time.take(ends)
+        return Delays(tid.take(ends), np.minimum(begin, end), end)
 
-    The transitions are sorted by thread.
-    """
-    if one_cpu:
-        return int(((transitions.kind == WOKEN) | (transitions.kind == MIGRATED)).sum())
-    tid, kind = transitions.tid, transitions.kind
-    first = np.ones(len(tid), bool)
-    first[1:] = tid[1:] != tid[:-1]
-    counted = (kind != RAN) & (kind != CAME) | first
-    tid, kind, first = tid[counted], kind[counted], first[counted]
-    before = np.append(np.uint8(LEFT_READY), kind[:-1])
-    return int(((kind == WOKEN) & (first | (before == LEFT_BLOCKED))).sum())
+    def wakeup_count(self) -> int:
+        """Return the number of wakeups of sleeping threads; for a recording of one CPU of all wakeups and migrations."""
+        kind = self._transitions.kind
+        if self._one_cpu:
+            return int(np.count_nonzero((self._woken | (kind == MIGRATED)) & self._is_new))
+        rows = rows_where((kind <= WOKEN) | self._first)
+        kind = kind.take(rows)
+        was_asleep = np.append(False, kind[:-1] == LEFT_BLOCKED) | self._first.take(rows)
+        return int(np.count_nonzero((kind == WOKEN) & was_asleep & self._is_new.take(rows)))
 
+    def rows_to_keep(self) -> NDArray[np.intp]:
+        """Return the transitions that decide the states of later ones, if these are sorted behind them."""
+        if not len(self._position):
+            return rows_where(self._first)
+        last = np.append(rows_where(self._first)[1:], len(self._position)) - 1
+        first = rows_where(self._first)
+        turn, woken = self._turn.take(last), self._last_woken
+        rows = [turn, self._last_left.take(last), woken.take(last), woken.take(turn), self._next_wakeup().take(turn)]
+        if self._one_cpu:
+            rows.append(self._last_move().take(last))
+        first, last = np.tile(first, len(rows)), np.tile(last, len(rows))
+        row = np.concatenate(rows)
+        return distinct(row[(row >= first) & (row <= last)])
 
-def _waits_since(
-    before: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    first_row: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-    time: NDArray[np.int64],
-    *,
-    one_cpu: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return since when each arriving thread waited for a CPU, and whether it did."""
-    position = np.arange(len(kind), dtype=np.int32)
-    woken = kind == WOKEN
-    is_first = before == first_row[ends]
-    kind_before = kind[before]
-    starts_ready = (kind_before == LEFT_READY) | (is_first & ((kind_before == RAN) | (kind_before == MIGRATED))) | (before == ends)
-    if one_cpu:
-        moves = woken | (kind == MIGRATED)
-        last_move = np.maximum.accumulate(np.where(moves, position, _NO_ROW))[np.maximum(ends - 1, 0)]
-        last_wakeup = np.maximum.accumulate(np.where(woken, position, _NO_ROW))[np.maximum(ends - 1, 0)]
-        was_woken = last_wakeup >= before
-        begin = np.where((last_move >= before) & (last_move < ends), time[last_move], time[before])
-        return begin, starts_ready | (was_woken & (last_wakeup < ends))
-    next_wakeup = len(kind) - 1 - np.maximum.accumulate(np.where(woken[::-1], position, _NO_ROW))[::-1]  # at a row or after it
-    wakeup = next_wakeup[before]
-    can_be_woken = (kind_before == LEFT_BLOCKED) | (is_first & woken[before])
-    was_woken = can_be_woken & (wakeup < ends)
-    begin = np.where(starts_ready, time[before], time[np.minimum(wakeup, len(kind) - 1)])
-    return begin, starts_ready | was_woken
+    def _next_wakeup(self) -> NDArray[np.int32]:
+        """Return the first wakeup at each row or after it; the number of rows if there is none."""
+        woken = np.where(self._woken, self._position, np.int32(len(self._position)))
+        next_wakeup: NDArray[np.int32] = np.minimum.accumulate(woken[::-1])[::-1]
+        return next_wakeup
+
+    def _last_move(self) -> NDArray[np.int32]:
+        """Return the last wakeup or migration up to each row; -1: none."""
+        last_move: NDArray[np.int32] = np.maximum.accumulate(
+            np.where(self._woken | (self._transitions.kind == MIGRATED), self._position, _NO_ROW)
+        )
+        return last_move
+
+    def _waits_since(self, before: NDArray[np.integer[Any]], ends: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return since when each arriving thread waited for a CPU, and whether it did. before: the transitions that decide."""
+        _, kind, time, _ = self._transitions
+        is_first = self._first.take(before)
+        kind_before = kind.take(before)
+        starts_ready = (kind_before == LEFT_READY) | (is_first & ((kind_before == RAN) | (kind_before == MIGRATED))) | (before == ends)
+        if self._one_cpu:
+            previous = np.maximum(ends - 1, 0)
+            last_move, last_wakeup = self._last_move().take(previous), self._last_woken.take(previous)
+            was_woken = (last_wakeup >= before) & (last_wakeup < ends)
+            begin = np.where((last_move >= before) & (last_move < ends), time.take(last_move, mode="clip"), time.take(before))
+            return begin, starts_ready | was_woken
+        wakeup = self._next_wakeup().take(before)
+        was_woken = ((kind_before == LEFT_BLOCKED) | (is_first & (kind_before == WOKEN))) & (wakeup < ends)
+        return time.take(np.where(starts_ready, before, wakeup), mode="clip"), starts_ready | was_woken

@@ -43,6 +43,7 @@ def recording_of_switches(
     named: bool = False,
     commands: tuple[str, ...] = (),
     lost: int = 0,
+    turns_each_round: int = 0,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -55,6 +56,7 @@ def recording_of_switches(
         named: whether COMM records name the threads, and the header has the number of CPUs.
         commands: names of the first threads in the switches; the header has a command line with the last one.
         lost: the number of events that the kernel lost.
+        turns_each_round: after how many turns the recorder ends a round; 0: never.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -80,6 +82,8 @@ def recording_of_switches(
             built.sample(1, **values, time=time_of(turn), raw=raw)
         body = struct.pack("<16siiq16sii", names_of.get(prev, b"t"), prev, 120, 1, b"t", following, 120)
         built.sample(0, **values, time=time_of(turn) + 1, raw=struct.pack("<HBBi", _POINTS[_SWITCH][0], 0, 0, prev) + body)
+        if turns_each_round and not (turn + 1) % turns_each_round:
+            built.round()
     page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
     systems = (("sched", tuple(format_text(name, _POINTS[name]) for name in names)),)
     built.feature(Feature.TRACING_DATA, TracingData("0.6", "<", 8, 4096, page, b"", systems=systems, cmdlines=b"").encode())

@@ -37,16 +37,20 @@ _NO_ROUNDS: Final = np.zeros(0, np.int64)
 
 
 class KeyedSamples(NamedTuple):
-    """The samples of a chunk, with the event, key and time (0: none) of each."""
+    """The samples of a chunk, with the event, key and time (0: none) of each.
+
+    floor: all samples of later chunks have higher keys; 0 if that is unknown.
+    """
 
     chunk: Chunk
     events: NDArray[np.int32]
     keys: NDArray[np.uint64]
     times: NDArray[np.uint64]
+    floor: int = 0
 
     def rows(self, index: NDArray[np.intp]) -> KeyedSamples:
         """Select samples."""
-        return KeyedSamples(self.chunk.rows(index), self.events[index], self.keys[index], self.times[index])
+        return KeyedSamples(self.chunk.rows(index), self.events[index], self.keys[index], self.times[index], self.floor)
 
 
 class OrderedChunk(NamedTuple):
@@ -60,6 +64,7 @@ class OrderedChunk(NamedTuple):
         samples: the samples.
         events: of each sample.
         other_events: of each of chunk.others; 0 for records that are not the kernel's.
+        floor: see KeyedSamples.
     """
 
     chunk: Chunk
@@ -69,13 +74,14 @@ class OrderedChunk(NamedTuple):
     samples: Chunk
     events: NDArray[np.int32]
     other_events: NDArray[np.int32]
+    floor: int = 0
 
     @property
     def keyed_samples(self) -> KeyedSamples:
         """The samples with their keys and times."""
         if self.samples is self.chunk:
-            return KeyedSamples(self.samples, self.events, self.keys, self.times)
-        return KeyedSamples(self.samples, self.events, self.keys.take(self.rows), self.times.take(self.rows))
+            return KeyedSamples(self.samples, self.events, self.keys, self.times, self.floor)
+        return KeyedSamples(self.samples, self.events, self.keys.take(self.rows), self.times.take(self.rows), self.floor)
 
 
 class _ChunkLayout(NamedTuple):
@@ -125,7 +131,7 @@ class DeliveryKeys:
         times = self._times(chunk, rows, samples, events, other_events)
         rounds = rows_where(chunk.types == RecordType.FINISHED_ROUND) if self._in_rounds and len(others) else _NO_ROUNDS
         keys = order.keys(times, rounds)
-        ordered = OrderedChunk(chunk, keys, times, rows, samples, events, other_events)
+        ordered = OrderedChunk(chunk, keys, times, rows, samples, events, other_events, order.floor)
         if number + 1 == len(self._orders):
             self._orders.append(copy(order))
             self._layouts.append(_layout_of_chunk(ordered))
@@ -139,7 +145,7 @@ class DeliveryKeys:
         samples = chunk.without(layout.others)
         events = self._events(samples) if layout.event is None else np.full(len(samples), layout.event, np.int32)
         times = self._table.sample_times(samples, events)
-        return KeyedSamples(samples, events, times, times)
+        return KeyedSamples(samples, events, times, times, self._orders[number + 1].floor)
 
     def _events(self, samples: Chunk) -> NDArray[np.int32]:
         return self._table.of_samples(samples) if self._table.events else np.full(len(samples), UNKNOWN_EVENT, np.int32)
@@ -188,6 +194,8 @@ _LATEST: Final = np.uint64((1 << 64) - 1)
 class Numbers:
     """Keys for files delivered in their own order: numbers, from 1 on."""
 
+    floor: Final = 0
+
     def __init__(self) -> None:
         self._next = 1
 
@@ -205,6 +213,11 @@ class Rounds:
         self._floor = np.uint64(0)  # everything up to this time has been delivered
         self._limit = np.uint64(0)  # the next FINISHED_ROUND delivers up to this time
         self._latest = np.uint64(0)  # the latest time so far
+
+    @property
+    def floor(self) -> int:
+        """The time up to which all records have been delivered: the keys of the next ones are higher; 0: none."""
+        return int(self._floor)
 
     def keys(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the keys of the next records.

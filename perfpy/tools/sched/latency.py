@@ -31,16 +31,16 @@ def run(options: LatencyOptions) -> int:
 
 
 def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> None:
-    from perfpy.analysis.scheduler import merged_by_comm, problems, read_events, sorted_delays, task_delays, transitions_of
+    from perfpy.analysis.scheduler import DelaySums, event_windows, merged_by_comm, sorted_delays
 
     options.dump(recording)
-    events = read_events(recording.data, columns=("cpu",))
-    one_cpu = options.cpu >= 0
-    transitions = transitions_of(events, one_cpu=one_cpu)
-    rows = task_delays(events, transitions, last_comms(recording), one_cpu=one_cpu)
+    delays = DelaySums(one_cpu=options.cpu >= 0)
+    for events in event_windows(recording.data, columns=("cpu",)):
+        delays.add(events)
+    rows = delays.tasks(last_comms(recording))
     if not options.pids:
         rows = merged_by_comm(rows)
-    below = problem_lines(problems(events, transitions, recording.data, one_cpu=one_cpu))
+    below = problem_lines(delays.problems(recording.data))
     print_lines(latency_lines(sorted_delays(rows, keys), below, is_seven=written_by_seven(recording)))
 
 

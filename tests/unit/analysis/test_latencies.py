@@ -20,7 +20,7 @@ from perfpy.analysis.latencies import (
     read_latencies,
 )
 from perfpy.analysis.lock_waits import UNKNOWN_OWNER, LockWaitTimes, LockWakeups, find_owners
-from perfpy.analysis.scheduler import SchedEvents, read_events, task_delays, transitions_of
+from perfpy.analysis.scheduler import DelaySums, SchedEvents, read_events
 from perfpy.errors import UsageError
 from perfpy.tools.latency import TITLES, distribution_json, distribution_lines
 from tests.builders.many_threads import recording_of_switches
@@ -208,4 +208,6 @@ def test_a_field_that_the_format_lacks_is_zero(field):
     damaged = recording_of_switches(3, 5).replace(field + b";", field[:-1] + b"x;")
     events = events_of(damaged)
     assert events.switches.fields[field.decode()].tolist() == [0] * 5
-    assert task_delays(events, transitions_of(events), str)
+    sums = DelaySums()
+    sums.add(events)
+    assert sums.tasks(str)

@@ -29,7 +29,7 @@ from perfpy.perfdata.print_format import (
 )
 from perfpy.perfdata.records.delivery import KeyedSamples, delivery_order
 from perfpy.perfdata.records.stream import Chunk
-from perfpy.perfdata.tracepoint_rows import OrderCollector, TracepointRows, read_tracepoints, trace_columns
+from perfpy.perfdata.tracepoint_rows import OrderCollector, TracepointRows, read_tracepoints, trace_columns, tracepoint_windows
 from perfpy.recording import Recording
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.traced import TRACEPOINTS
@@ -351,8 +351,7 @@ def collected(keys: list[list[int]], times: list[list[int]]) -> OrderCollector:
     collector = OrderCollector()
     for key, time in zip(keys, times, strict=True):
         chunk = Chunk(np.zeros(8, np.uint8), np.arange(len(key), dtype=np.int64) * 8, "<", 1000 * collector.count)
-        numbers = (np.array(column, np.uint64) for column in (key, time))
-        collector.add(KeyedSamples(chunk, np.zeros(len(key), np.int32), *numbers))
+        collector.add(KeyedSamples(chunk, np.zeros(len(key), np.int32), np.array(key, np.uint64), np.array(time, np.uint64)))
     return collector
 
 
@@ -385,3 +384,32 @@ def test_settled_keys_do_not_change_the_order():
     assert order.key.tolist() == [4, 5, 6]
     assert order.time.tolist() == [5, 6, 7]
     assert offsets == [[0, 8], [2000]]
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+@pytest.mark.parametrize("turns_late", [0, 3])
+def test_windows_together_are_the_rows_of_the_whole(monkeypatch, tmp_path, has_index, turns_late):
+    def time_of(turn: int) -> int:
+        return 10**10 + (turn ^ int(turns_late)) * 1000  # the other order inside of four turns
+
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording_of_switches(3, 4000, time_of=time_of, turns_each_round=20))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 16)
+    fields = {SWITCH_EVENT: SWITCH_FIELDS, "sched:sched_waking": ("pid",)}
+    with perfpy.open(path) as recording:
+        whole = read_tracepoints(recording.data, fields)
+    with perfpy.open(path) as recording:
+        if has_index:
+            assert recording.data.sample_counts
+        windows = list(tracepoint_windows(recording.data, fields, least=1))
+        assert sum(recording.data.sample_counts.values()) == 8000
+    assert len(windows) > 3
+    for name, expected in whole.items():
+        for column in ("time", "pid", "tid", "cpu"):
+            assert np.array_equal(np.concatenate([getattr(window[name], column) for window in windows]), getattr(expected, column)), column
+        for field, values in expected.fields.items():
+            assert np.array_equal(np.concatenate([window[name].fields[field] for window in windows]), values), field
+    first = windows[0]
+    assert sorted([*first[SWITCH_EVENT].order, *first["sched:sched_waking"].order]) == list(
+        range(sum(len(t.order) for t in first.values()))
+    )

@@ -23,11 +23,10 @@ from perfpy.scheduling.switch_times import (
     MIGRATED,
     RAN,
     Events,
+    QueueStates,
     QueueTransitions,
     SwitchTimes,
-    count_wakeups,
     previous_of,
-    run_queue_delays,
     sorted_by_thread,
     switch_times,
     thread_order,
@@ -342,7 +341,7 @@ def switch_transitions(*rows: tuple[int, int, int]) -> QueueTransitions:
 
 
 def delays(*rows: tuple[int, int, int], one_cpu: bool = False) -> list[tuple[int, int, int]]:
-    queue_delays = run_queue_delays(sorted_by_thread(switch_transitions(*rows)), one_cpu=one_cpu)
+    queue_delays = QueueStates(sorted_by_thread(switch_transitions(*rows)), one_cpu=one_cpu).delays()
     return list(zip(queue_delays.tid.tolist(), queue_delays.begin.tolist(), queue_delays.end.tolist(), strict=True))
 
 
@@ -383,13 +382,40 @@ def test_wakeups_of_sleeping_threads_are_counted():
     rows = switch_transitions(
         (1, LEFT_BLOCKED, 1), (1, WOKEN_THREAD, 2), (1, WOKEN_THREAD, 3), (1, CAME, 4), (1, WOKEN_THREAD, 5), (2, WOKEN_THREAD, 6)
     )
-    assert count_wakeups(sorted_by_thread(rows)) == 2
-    assert count_wakeups(sorted_by_thread(rows), one_cpu=True) == 4
+    assert QueueStates(sorted_by_thread(rows)).wakeup_count() == 2
+    assert QueueStates(sorted_by_thread(rows), one_cpu=True).wakeup_count() == 4
 
 
 def test_no_transitions_have_no_delays():
     none = np.zeros(0, np.int64)
-    assert len(run_queue_delays(QueueTransitions(none, none.astype(np.uint8), none, none)).tid) == 0
+    assert len(QueueStates(QueueTransitions(none, none.astype(np.uint8), none, none)).delays().tid) == 0
+
+
+@pytest.mark.parametrize("one_cpu", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_windows_give_the_delays_of_the_whole(seed, one_cpu):
+    random = np.random.default_rng(seed)
+    count, size = 90, random.integers(1, 12)
+    kinds = [LEFT_READY, LEFT_BLOCKED, WOKEN_THREAD, CAME, *((MIGRATED,) if one_cpu else ())]
+    tids, chosen = random.integers(1, 5, count).tolist(), random.choice(kinds, count).tolist()
+    if seed % 2:  # accounted time matters for the first transition of a thread
+        chosen = [RAN if tid not in tids[:row] else kind for row, (tid, kind) in enumerate(zip(tids, chosen, strict=True))]
+    rows = list(zip(tids, chosen, range(count), strict=True))
+    whole = QueueStates(sorted_by_thread(switch_transitions(*rows)), one_cpu=one_cpu)
+    found: list[tuple[int, int, int]] = []
+    kept: list[tuple[int, int, int]] = []
+    wakeups = 0
+    for begin in range(0, count, size):
+        window = [*kept, *rows[begin : begin + size]]
+        transitions = sorted_by_thread(switch_transitions(*window))
+        states = QueueStates(transitions, one_cpu=one_cpu, is_new=transitions.order >= len(kept))
+        of_window = states.delays()
+        found += zip(of_window.tid.tolist(), of_window.begin.tolist(), of_window.end.tolist(), strict=True)
+        wakeups += states.wakeup_count()
+        kept = list(zip(*(column.tolist() for column in transitions.take(states.rows_to_keep())[:3]), strict=True))
+    assert sorted(found) == delays(*rows, one_cpu=one_cpu)
+    assert wakeups == whole.wakeup_count()
+    assert len(kept) <= 4 * 6
 
 
 @pytest.mark.parametrize("tids", [[5, 3, 5, 3], [5, -1, 5, -1], [1 << 30, 2, 1 << 30, 2]])

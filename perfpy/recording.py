@@ -122,7 +122,7 @@ class Recording:
         except BaseException:
             source.close()
             raise
-        self.data.path, self.data.kernel_copy = source.path, source.kernel_copy
+        self.data.path, self.data.kernel_copy, self.data.keeps_exited = source.path, source.kernel_copy, source.keeps_exited
         self.data.warnings += source.warnings
         source.close()
 
@@ -258,6 +258,7 @@ class Recording:
         from perfpy.symbols.address_spaces import TaskTimeline, kernel_name
         from perfpy.symbols.dso import DsoTable
 
+        keep_exited = keep_exited or self.data.keeps_exited
         listed = self.data.features.get("build_id", ())
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
         types = (TASK_TYPES if has_spaces else NAMING_TYPES) - ({RecordType.EXIT} if keep_exited else set())

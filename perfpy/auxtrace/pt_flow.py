@@ -98,6 +98,8 @@ class PtFlow:
         self._has_last_ip = self._is_on = self._overflowed = False
         self._stack: list[int] = []
         self._direct_branches = self._stuck_ip = self._stuck_period = self._stuck_left = 0
+        self._time = self._until = 0  # of the events that are decoded next; of the current run
+        self._later: list[tuple[int, int, int]] = []  # boundaries of branches and events after that of `stamp`, and their times
         self._total = self._timed_total = self._period_total = self._sampled_total = 0
         self._limit = 0 if period.length else _NEVER
         self._last_masked, self._is_continuous = 0, False
@@ -115,6 +117,10 @@ class PtFlow:
     def run(self, until: int) -> None:
         """Decode until the next event has this time, in ticks, or a later one, or there are very many branches."""
         del self._stack[:-_DEEPEST]
+        self._until = until
+        while self._later and self.stamp < until:
+            *boundary, self.stamp = self._later.pop(0)
+            self.boundary = boundary[0], boundary[1]
         while not self.ended and (self.stamp < until or self._is_between) and len(self.branches) < _MOST_BRANCHES:
             try:
                 if self._state == _IN_SYNC:
@@ -141,24 +147,33 @@ class PtFlow:
         self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
         self.events = [event._replace(position=event.position - branches) for event in self.events]
         self.boundary = (max(self.boundary[0] - branches, 0), max(self.boundary[1] - events, 0))
+        self._later = [(max(position - branches, 0), max(number - events, 0), ticks) for position, number, ticks in self._later]
 
     def _note_error(self, number: int) -> None:
         ip = self._ip
         if number == OVERFLOW:
             ip, self._ip = self._ip, 0
         self._set_stamp(self._clock.estimate(self._total - self._timed_total))
-        self.events.append(PtEvent(len(self.branches), self.stamp, "error", ip, value=number))
-        self.boundary = len(self.branches), len(self.events)  # an error does not wait for its time
+        self.events.append(PtEvent(len(self.branches), self._time, "error", ip, value=number))
+        self._set_boundary(len(self.branches), len(self.events))  # an error does not wait for its time
 
     def _set_stamp(self, ticks: int, after: int = 0) -> None:
         """Let events have a time after some more branches."""
-        self.stamp = min(ticks, _MASK_64)
-        self.boundary = len(self.branches) + after, len(self.events)
-        self.stamps.append((self.boundary[0], self.stamp))
+        self._time = min(ticks, _MASK_64)
+        branches, events = len(self.branches) + after, len(self.events)
+        self.stamps.append((branches, self._time))
+        self._set_boundary(branches, events)
+
+    def _set_boundary(self, branches: int, events: int) -> None:
+        """Let the current time begin after some branches and other events; an earlier time that is still to come stays the next one."""
+        if self._later or (self.stamp >= self._until and self.boundary != (branches, events)):
+            self._later.append((branches, events, self._time))
+        else:
+            self.boundary, self.stamp = (branches, events), self._time
 
     def _update_time(self) -> None:
         """Let the next event have the current time."""
-        if self._clock.ticks > self.stamp:
+        if self._clock.ticks > self._time:
             self._set_stamp(self._clock.ticks)
 
     # -- packets ---------------------------------------------------------------------
@@ -338,16 +353,16 @@ class PtFlow:
             else:
                 self._apply_time(packet)
         self._update_time()
-        if self._clock.tsc > self.stamp:
+        if self._clock.tsc > self._time:
             self._set_stamp(self._clock.tsc)
-        self.events.append(PtEvent(len(self.branches), self.stamp, _PSB, ip, extra=self._psb_offset))
+        self.events.append(PtEvent(len(self.branches), self._time, _PSB, ip, extra=self._psb_offset))
         self._tell_cbr()
 
     def _tell_cbr(self) -> None:
         self._cbr_seen = self._clock.cbr
         if self._cbr_told != self._clock.cbr:
             self._cbr_told = self._clock.cbr
-            self.events.append(PtEvent(len(self.branches), self.stamp, _CBR, self._ip, value=self._clock.cbr_payload))
+            self.events.append(PtEvent(len(self.branches), self._time, _CBR, self._ip, value=self._clock.cbr_payload))
 
     def _overflow(self) -> None:
         self._transaction = 0
@@ -416,7 +431,7 @@ class PtFlow:
             path = paths.get((ip, head, stack[-1] if stack else 0))
             if path is None or total + path.instructions >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
                 break
-            if ticks > self.stamp:
+            if ticks > self._time:
                 self._total = total
                 self._set_stamp(ticks, path.untimed)
             branches.extend(path.edges)
@@ -455,7 +470,7 @@ class PtFlow:
         is_known = self._total + path.instructions < self._limit and not (popped > 1 and tuple(stack[-popped:]) != path.needs)
         if not is_known or self._is_due or self._transaction:
             return False
-        if self._clock.ticks > self.stamp:
+        if self._clock.ticks > self._time:
             self._set_stamp(self._clock.ticks, path.untimed)
         self.branches.extend(path.edges)
         if popped:
@@ -728,7 +743,7 @@ class PtFlow:
             self._transaction = pending["transactions"]
         for name in ("mwait", "pwre", "exstop", "transactions", "ptwrite"):
             if name in pending:
-                self.events.append(PtEvent(len(self.branches), self.stamp, name, self._ip, value=pending[name], extra=1))
+                self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=pending[name], extra=1))
         pending.clear()
         return True
 
@@ -761,7 +776,7 @@ class PtFlow:
     def _tell(self, name: str, value: int) -> None:
         self._update_time()
         self._tell_cbr()
-        self.events.append(PtEvent(len(self.branches), self.stamp, name, self._ip, value=value))
+        self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=value))
 
     def _with_fup(self, name: str, value: int, *, no_tip: bool = True) -> None:
         """Note an event at the address of the FUP packet that follows."""
@@ -850,7 +865,7 @@ class PtFlow:
 
     def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
         since, self._sampled_total = self._total - self._sampled_total, self._total
-        self.events.append(PtEvent(len(self.branches), self.stamp, "instructions", ip, target, flags, length, since))
+        self.events.append(PtEvent(len(self.branches), self._time, "instructions", ip, target, flags, length, since))
 
 
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address

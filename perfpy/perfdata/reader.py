@@ -55,6 +55,7 @@ class PerfData:
         attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
         warnings: one line for each skipped part; grows while the file is read.
         decodes_traces: whether the caller makes samples of the hardware traces (perfpy.auxtrace.decoded).
+        keeps_exited: whether threads keep their names and mappings when they exit, as in perf's recordings of hardware traces.
         kernel_copy: the files of the kernel's symbols and code (record --kcore), "" without.
 
     Args:
@@ -82,6 +83,7 @@ class PerfData:
             self.data = preamble.data
             self.features: dict[str, Any] = preamble.features
             self.feature_sections = preamble.feature_sections
+            self.keeps_exited = Feature.AUXTRACE in self.feature_sections
             self.events: list[FileEvent] = make_events(preamble, self.tracing)
             self.attr_records = preamble.attr_records
             self._joined: dict[int, int] = {}  # index of an event -> of the one that its samples count for

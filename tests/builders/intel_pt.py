@@ -474,6 +474,7 @@ class Machine:
             truth.append((at, following))
         if options.ptwrites and draw.random() < options.ptwrites:
             writer.flush()
+            writer.cyc()
             writer.out += b"\x02\xb2" + draw.getrandbits(64).to_bytes(8, "little")
             writer.ip(FUP, following)
         if draw.random() < options.interrupts:

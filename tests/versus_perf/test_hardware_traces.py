@@ -96,13 +96,12 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Step
     [
         *(("exceptions", "cycles"), ("recursion", "plain"), ("recursion", "threads")),
         *(("signals", "plain"), ("signals", "switches by CPU"), ("exceptions", "switches by CPU")),
+        *(("families", "plain"), ("families", "switches by CPU"), ("families", "threads")),
+        *(("threads", "cycles"), ("threads", "switches by CPU"), ("threads", "threads")),
     ],
 )
 def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
-    """C and C++, exceptions, signals: branches are those that ran, and samples are perf's line by line.
-
-    Programs of several threads are not among them: where threads take turns, samples can differ.
-    """
+    """C and C++, exceptions, signals, threads, fork and exec: branches are those that ran, and samples are perf's line by line."""
     path = tmp_path / "perf.data"
     data, truth = intel_pt.pt_recording(stepped[program], TRACES[kind])
     path.write_bytes(data)
@@ -112,5 +111,5 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
     assert found == {tid: branches for tid, branches in truth.items() if branches}
     for letters in ("i500ie", "cri3us", "i20t", "gi1us"):
         same(path, perf, "script", f"--itrace={letters}", "--ns")
-    same(path, perf, "script")
+    same(path, perf, "script", "--show-task-events", "--show-switch-events")
     same(path, perf, "report", "--stdio", "--itrace=gi100i")

@@ -370,6 +370,7 @@ class SideBandLines:
         cpus: Collection[int] | None = None,
         endian: str = "<",
         latency: bool = False,
+        keeps_exited: bool = False,
     ) -> None:
         """Set what to show.
 
@@ -379,6 +380,7 @@ class SideBandLines:
             cpus: CPUs whose records are shown (None: all)
             endian: of the file
             latency: use the short form of -L
+            keeps_exited: threads keep their names when they exit
         """
         self._events = events
         self._fields = fields
@@ -388,6 +390,7 @@ class SideBandLines:
         self._clock = clock
         self._cpus = cpus
         self._latency = latency
+        self._keeps_exited = keeps_exited
         self._is_foreign = endian != NATIVE_ENDIAN
         self._event_of = {ident: event for event in events for ident in event.ids}
 
@@ -415,7 +418,7 @@ class SideBandLines:
                 line = self._line(side, names)
                 if line is not None:
                     yield line
-            if is_exit:
+            if is_exit and not self._keeps_exited:
                 names.apply(record)
 
     def _is_shown(self, record: Any) -> bool:

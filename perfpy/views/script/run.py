@@ -332,6 +332,7 @@ class ScriptRun:
             cpus=self._options.sample_filter.cpus,
             endian=self._recording.data.endian,
             latency=self._options.latency,
+            keeps_exited=self._recording.data.keeps_exited,
         )
         # rounds are included only by name
         return maker.lines(self._recording.side_band(names_of(RecordType) if "round" in self._options.side_band_types else None))

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import perfpy
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType, SampleType
+from perfpy.abi.records import Comm, Exit, SampleId, Switch
 from perfpy.auxtrace.itrace import parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
+from perfpy.cli import run
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
+from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
 from tests.builders import traces
 from tests.builders.intel_pt import COMM, EXIT, MAP, STEP, Options, Steps, pt_recording
-from tests.builders.perfdata import traced
+from tests.builders.perfdata import USUAL, PerfDataBuilder, traced, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -222,3 +225,19 @@ def test_the_api_leaves_traces_alone_without_itrace(tmp_path: Path) -> None:
     path.write_bytes(pt_recording(steps_of(tmp_path, 2), Options())[0])
     with perfpy.open(str(path)) as recording:
         assert len(recording.samples["ip"]) == 0
+
+
+@pytest.mark.parametrize("has_trace", [False, True])
+def test_threads_of_traced_recordings_keep_their_names(has_trace: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A thread is switched out after its exit, and its trace may go on until then."""
+    attr = usual_attr(int(USUAL | SampleType.IDENTIFIER), comm=1, task=1, context_switch=1)
+    built = PerfDataBuilder([attr], [(1,)])
+    stamps = (SampleId(pid=7, tid=7, time=1000 * number, identifier=1, id=1) for number in range(1, 9))
+    for record in (Comm(0, 7, 7, "prog"), Exit(0, 7, 1, 7, 1, 2000), Switch(MISC_SWITCH_OUT)):
+        built.record(record._replace(sample_id=next(stamps)))
+    if has_trace:
+        built.features[Feature.AUXTRACE] = struct.pack("<Q", 0)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert run(["script", "-i", str(path), "--show-switch-events", "-F", "comm,tid"]) == 0
+    assert capfd.readouterr().out.split()[:2] == ["prog" if has_trace else ":7", "7"]

@@ -12,15 +12,17 @@ import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, are_among, distinct, grouped, rows_where
 from perfpy.abi.flags import PerfType
+from perfpy.perfdata.tracepoint_rows import tracepoint_windows, tracepoints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Column, Index
     from perfpy.perfdata.event_format import EventFormat, TraceField, Tracing
     from perfpy.perfdata.events import FileEvent
+    from perfpy.perfdata.sample_source import SampleSource
 
 
 NO_ROW = -1
@@ -190,6 +192,7 @@ _ENTER_PREFIX, _EXIT_PREFIX = "sys_enter", "sys_exit"
 _NUMBER_FIELDS = ("id", "__syscall_nr", "nr")
 NO_CALL: Final = -1  #: the kernel's number of a call that a debugger skipped
 _INT_SIZE: Final = 4
+_WINDOW: Final = 1 << 16  # samples
 _NO_ARGUMENTS: Final = np.zeros(1, np.uint64)
 _DTYPES: Final = {1: "u1", 2: "u2", 4: "i4", 8: "i8"}
 
@@ -243,12 +246,14 @@ class CallFields(NamedTuple):
         kind: ENTER or EXIT.
         number, result: (offset, size) of the field.
         arguments: the offset of each argument.
+        names: the names of the fields of number and result, the latter of EXIT only.
     """
 
     kind: int
     number: tuple[int, int]
     result: tuple[int, int]
     arguments: tuple[int, ...]
+    names: tuple[str, ...]
 
 
 def fields_of(form: EventFormat) -> CallFields | None:
@@ -262,7 +267,7 @@ def fields_of(form: EventFormat) -> CallFields | None:
     where = number.offset, number.size
     if is_exit:
         result = _own_field(form, "ret")
-        return None if result is None else CallFields(EXIT, where, (result.offset, result.size), ())
+        return None if result is None else CallFields(EXIT, where, (result.offset, result.size), (), (number.name, "ret"))
     if form.system == _RAW:
         arguments = _own_field(form, "args")
         count = 0 if arguments is None else min(arguments.size // 8, MOST_ARGUMENTS)
@@ -270,7 +275,7 @@ def fields_of(form: EventFormat) -> CallFields | None:
     else:
         own = [field for field in form.fields if field.name != number.name and not field.is_dynamic and field.size == 8]
         starts = tuple(field.offset for field in own[:MOST_ARGUMENTS])
-    return CallFields(ENTER, where, (0, 0), starts)
+    return CallFields(ENTER, where, (0, 0), starts, (number.name,))
 
 
 def _own_field(form: EventFormat, name: str) -> TraceField | None:
@@ -355,6 +360,36 @@ def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
     arguments = columns["call_arguments"] if "call_arguments" in columns else np.broadcast_to(_NO_ARGUMENTS, (count, MOST_ARGUMENTS))
     kind, number, result = columns["call_kind"], columns["call_number"], columns["call_result"]
     return CallEvents(kind, tid, pid, cpu, time, key, number, arguments, result, np.arange(count))
+
+
+def call_windows(source: SampleSource, forms: Mapping[int, CallFields], columns: Collection[str]) -> Iterator[CallEvents]:
+    """Yield the calls of a recording that has no other samples, without arguments, window by window (tracepoint_windows).
+
+    Args:
+        source: of the samples.
+        forms: as for CallColumns.
+        columns: which of pid, tid and cpu are read; others are 0.
+    """
+    form_of = {name: forms[event.index] for name, event in tracepoints_of(source).items() if event.index in forms}
+    fields_of = {name: form.names for name, form in form_of.items()}
+    for rows in tracepoint_windows(source, fields_of, columns=columns, least=_WINDOW):
+        count = sum(len(table.order) for table in rows.values())
+        same = np.broadcast_to(np.int32(0), count)
+        tid, pid, cpu = (np.empty(count, np.int32) if name in columns else same for name in ("tid", "pid", "cpu"))
+        kind, time, key = np.empty(count, np.uint8), np.empty(count, np.int64), np.broadcast_to(np.uint64(0), count)
+        number, result = np.empty(count, np.int64), np.zeros(count, np.int64)
+        for name, table in rows.items():
+            form, row = form_of[name], table.order  # the window has no other samples
+            fields = table.with_numbers(form.names).fields
+            kind[row], time[row], number[row] = form.kind, table.time, fields[form.names[0]]
+            if form.kind == EXIT:
+                result[row] = fields[form.names[1]]
+                kind[row[fields[form.names[0]] < 0]] = UNNUMBERED
+            for name_of_column, column in (("tid", tid), ("pid", pid), ("cpu", cpu)):
+                if name_of_column in columns:
+                    column[row] = getattr(table, name_of_column)
+        if count:
+            yield CallEvents(kind, tid, pid, cpu, time, key, number, np.empty((count, 0), np.uint64), result, np.arange(count))
 
 
 def int_column(columns: Columns, name: str) -> NDArray[np.int32]:

@@ -17,7 +17,19 @@ from perfpy.cli.line.shared_options import convert, parse_numbers, parse_ranges
 from perfpy.errors import PerfError
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.call_text import CallTexts
-from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, UNNUMBERED, CallColumns, CallEvents, Pairing, call_events, call_fields
+from perfpy.tools.trace.calls import (
+    ENTER,
+    EXIT,
+    NO_CALL,
+    NO_ROW,
+    UNNUMBERED,
+    CallColumns,
+    CallEvents,
+    Pairing,
+    call_events,
+    call_fields,
+    call_windows,
+)
 from perfpy.tools.trace.lines import NO_LINES, LineOptions, OtherEvents, TraceLines, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.stack_text import JoinedColumns, StackLimits, StackTexts
@@ -145,7 +157,8 @@ def replay(options: TraceCommandOptions) -> int:
         TraceOutput(output_path(options)) as output,
     ):
         form = line_options(options) if wants_lines(options) else None
-        timeline = recording.make_timeline(keep_exited=wants_summary(options))
+        # Tables need names at the end only, so that the recording is read once.
+        timeline = None if form is None else recording.make_timeline(keep_exited=wants_summary(options))
         totals = new_totals(options)
         call_filter = _filter(options, str(recording.header.get("arch") or "x86_64"))
         switches = SwitchOptions(options.switch_on, options.switch_off, options.show_on_off_events)
@@ -159,6 +172,7 @@ def replay(options: TraceCommandOptions) -> int:
                 break
         output.write_lines(calls.rest())
         if totals is not None and wants_summary(options):
+            timeline = timeline or recording.make_timeline(keep_exited=True)
             output.write(summary_of(totals, options, calls.calls.name, timeline.last_comm))
         if form is not None and totals is not None and options.html:
             write_page(options, form, totals, calls.calls.name, f"{recording.path}: {recording.title}")
@@ -406,7 +420,7 @@ class RecordedCalls:
 
     Args:
         recording: the recording.
-        names: the comms of its threads.
+        names: the comms of its threads; None without lines.
         options: the form of the lines; None without lines.
         call_filter: which calls count.
         totals: where to add the calls up; None not to.
@@ -420,7 +434,7 @@ class RecordedCalls:
     def __init__(
         self,
         recording: Recorded,
-        names: ThreadNames,
+        names: ThreadNames | None,
         options: LineOptions | None,
         call_filter: CallFilter,
         *,
@@ -443,8 +457,10 @@ class RecordedCalls:
         self._totals = totals
         has_faults = any(map(fault_name, recording.events))
         self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
-        self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
-        self._lines = None if options is None else make_lines(options, self.calls, names, ending, self._others, self._stacks)
+        self._others = self._lines = None
+        if options is not None and names is not None:
+            self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
+            self._lines = make_lines(options, self.calls, names, ending, self._others, self._stacks)
 
     def rest(self) -> Flat:
         """Return the lines that were kept for the end."""
@@ -452,9 +468,20 @@ class RecordedCalls:
 
     def lines(self, *, divides: bool = True) -> Iterator[Flat]:
         """Yield the lines of each batch. divides: other processes may make them, ahead of this one."""
+        if self._lines is None and not self._has_switches and len(self._fields) == len(self._recording.events):
+            self._add_windows()
+            return
         parts = self._recording.data.records.delivery_spans if divides and self._is_divisible else []
         jobs = jobs_of(parts, self._recording.data.sample_counts.total()) if parts else 1
         yield from self._divided_lines(parts, jobs) if jobs > 1 else (lines for _, lines in self.batches())
+
+    def _add_windows(self) -> None:
+        """Add up all calls in one pass over a recording that has no other events."""
+        columns = ["tid", *(["pid"] if self._filter.pids is not None else ()), *(["cpu"] if self._filter.cpus is not None else ())]
+        for events in call_windows(self._recording.data, self._fields, columns):
+            paired = self._pairing.pair(self._filter.apply(events))
+            if self._totals is not None:
+                self._totals.add(paired)
 
     @cached_property
     def _has_calls_only(self) -> bool:
@@ -502,5 +529,6 @@ class RecordedCalls:
             paired = self._pairing.pair(self._filter.apply(events if mask is None else events.take(mask)))
             if self._totals is not None:
                 self._totals.add(paired)
-            self._others.begin_batch(batch)
+            if self._others is not None:
+                self._others.begin_batch(batch)
             yield paired, NO_LINES if self._lines is None else self._lines.lines(paired)

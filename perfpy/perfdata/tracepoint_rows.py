@@ -38,7 +38,7 @@ TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
 _LONGEST_TEXT: Final = 64
 _INT32_END: Final = 1 << 31
-_WINDOW: Final = 1 << 18  # samples
+_WINDOW: Final = 1 << 17  # samples
 
 
 class TracepointRows(NamedTuple):

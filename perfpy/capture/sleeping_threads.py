@@ -52,11 +52,14 @@ _SEARCHED: Final = 4096  # bytes of a stack in which the frame of the caller of 
 _MOST_TRIES: Final = 64  # return addresses whose code is read
 _PAGE: Final = 4096
 _LARGEST_FUNCTION: Final = 1 << 16
-_CALL: Final = struct.Struct("=Bi")  # the code of a direct call, and the distance to the function
-_CALL_CODE: Final = 0xE8
+_CALL_SIZE: Final = 6  # bytes, of the longer of two codes
+_DISTANCE: Final = struct.Struct("=i")  # at the end of a call: from the code after it to the function, or to its address
+_DIRECT: Final = 0xE8
+_BY_ADDRESS: Final = b"\xff\x15"  # call *distance(%rip), as rustc, and C compilers with -fno-plt, call functions of other libraries
 _ENDBR: Final = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP: Final = b"\x55"
 _MOV_RSP_RBP: Final = b"\x48\x89\xe5"
+_END_OF_PROGRAM: Final = 1 << 47  # addresses of programs are below
 _ABI_32: Final = 1
 _ABI_64: Final = 2
 _END_OF_32_BITS: Final = 1 << 32
@@ -134,7 +137,8 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
 
     The C library's functions for system calls do not use the register, so it is that of their caller, a function that begins with
     `push %rbp; mov %rsp,%rbp`. Its frame has the caller's frame pointer and, above it, the address to return to. That is certain if the
-    code before this address calls a function that begins so, and contains an address to return to further down in the stack.
+    code before this address calls a function that begins so, and contains an address to return to further down in the stack. The caller
+    may use the register for anything; so frames whose caller has a frame, too, are tried first.
 
     Args:
         stack_pointer, program_counter: of the thread.
@@ -146,26 +150,32 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
         return 0
     words = struct.unpack(f"={min(len(stack), _SEARCHED) // 8}Q", stack[: min(len(stack), _SEARCHED) // 8 * 8])
     end = stack_pointer + len(stack)
-    tries = 0
-    for number, (saved, return_address) in enumerate(itertools.pairwise(words)):
-        address = stack_pointer + 8 * number
-        if address & 15 or not address < saved < end or return_address < _PAGE or stack_pointer <= return_address < end:
-            continue
-        tries += 1
-        if tries > _MOST_TRIES:
-            return 0
-        call = read(return_address - _CALL.size, _CALL.size)
-        if len(call) < _CALL.size or call[0] != _CALL_CODE:
-            continue
-        function = return_address + _CALL.unpack(call)[1]
+    pairs = [(number, *pair) for number, pair in enumerate(itertools.pairwise(words)) if not stack_pointer + 8 * number & 15]
+    pairs = [pair for pair in pairs if pair[2] >= _PAGE and not stack_pointer <= pair[2] < end and pair[2] < _END_OF_PROGRAM]
+    by_caller: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
+    for pair in pairs:
+        by_caller[not stack_pointer + 8 * pair[0] < pair[1] < end].append(pair)
+    for number, _, return_address in (*by_caller[0][:_MOST_TRIES], *by_caller[1][:_MOST_TRIES]):
+        function = _called_function(return_address, read)
         callers = (program_counter, *words[:number])
         if (
             function > 0
             and any(0 < caller - function < _LARGEST_FUNCTION for caller in callers)
             and _sets_frame_pointer(read(function, 32))
         ):
-            return address
+            return stack_pointer + 8 * number
     return 0
+
+
+def _called_function(return_address: int, read: Callable[[int, int], bytes]) -> int:
+    """Return the address of the function that the call before this address calls; 0 if there is no such call."""
+    call = read(return_address - _CALL_SIZE, _CALL_SIZE)
+    if len(call) < _CALL_SIZE:
+        return 0
+    if call[1] == _DIRECT:
+        return return_address + _DISTANCE.unpack(call[2:])[0]
+    address = read(return_address + _DISTANCE.unpack(call[2:])[0], _WORD.size) if call.startswith(_BY_ADDRESS) else b""
+    return _WORD.unpack(address)[0] if len(address) == _WORD.size else 0
 
 
 def _sets_frame_pointer(code: bytes) -> bool:

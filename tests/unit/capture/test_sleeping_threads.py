@@ -178,7 +178,9 @@ STACK, WAIT, LIBRARY, CALLER = 0x7F0000001000, 0x401000, 0x7F0000200000, 0x40500
 WITH_FRAME = b"\xf3\x0f\x1e\xfa\x55\x49\x89\xf3\x48\x89\xe5"  # endbr64; push %rbp; mov %rsi,%r11; mov %rsp,%rbp
 
 
-def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAIT + 0x80, machine: str = "x86_64", at: int = 6) -> int:
+def frame_pointer(
+    code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAIT + 0x80, machine: str = "x86_64", **frame: int
+) -> int:
     """The frame pointer of a thread in the C library, called from a function at WAIT, which was called from CALLER.
 
     Args:
@@ -186,10 +188,12 @@ def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAI
         call: what the code before CALLER calls.
         back: the address in the function to return to.
         machine: as in uname.
-        at: the word of the stack with the caller's frame pointer.
+        frame: "at": the word of the stack with the caller's %rbp; "saved": that; "pointer": where the address is of the called function.
     """
-    words = [0, back, *[0] * (at - 2), STACK + 0x100, CALLER, *[0] * 40]
-    memory = {CALLER - 5: b"\xe8" + (call - CALLER).to_bytes(4, "little", signed=True), WAIT: code}
+    words = [0, back, *[0] * (frame.get("at", 6) - 2), frame.get("saved", STACK + 0x100), CALLER, *[0] * 40]
+    pointer = frame.get("pointer", 0)
+    distance = ((pointer or call) - CALLER).to_bytes(4, "little", signed=True)
+    memory = {CALLER - 6: (b"\xff\x15" if pointer else b"\x00\xe8") + distance, WAIT: code, pointer: call.to_bytes(8, "little")}
     stack = struct.pack(f"={len(words)}Q", *words)
     return find_frame_pointer(STACK, LIBRARY, stack, lambda address, most: memory.get(address, b"")[:most], machine)
 
@@ -197,6 +201,16 @@ def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAI
 def test_the_frame_pointer_of_a_sleeping_thread_is_found_on_its_stack():
     assert frame_pointer() == STACK + 48
     assert frame_pointer(WITH_FRAME[4:]) == STACK + 48
+
+
+@pytest.mark.parametrize("saved", [0, 1, 0x7F0000000000, (1 << 64) - 1])
+def test_the_caller_of_a_function_with_a_frame_may_have_none(saved):
+    assert frame_pointer(saved=saved) == STACK + 48
+
+
+def test_functions_that_are_called_through_a_table_of_addresses_have_frames():
+    assert frame_pointer(pointer=WAIT + 0x1000) == STACK + 48
+    assert frame_pointer(pointer=WAIT + 0x1000, call=WAIT + 0x10) == 0
 
 
 @pytest.mark.parametrize(

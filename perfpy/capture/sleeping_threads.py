@@ -52,8 +52,7 @@ _SEARCHED: Final = 4096  # bytes of a stack in which the frame of the caller of 
 _MOST_TRIES: Final = 64  # return addresses whose code is read
 _PAGE: Final = 4096
 _LARGEST_FUNCTION: Final = 1 << 16
-_CALL_SIZE: Final = 6  # bytes, of the longer of two codes
-_DISTANCE: Final = struct.Struct("=i")  # at the end of a call: from the code after it to the function, or to its address
+_CALL_SIZE: Final = 6  # bytes of the longer call; the last four are the distance from the code after it to the function, or its address
 _DIRECT: Final = 0xE8
 _BY_ADDRESS: Final = b"\xff\x15"  # call *distance(%rip), as rustc, and C compilers with -fno-plt, call functions of other libraries
 _ENDBR: Final = b"\xf3\x0f\x1e\xfa"
@@ -172,10 +171,11 @@ def _called_function(return_address: int, read: Callable[[int, int], bytes]) -> 
     call = read(return_address - _CALL_SIZE, _CALL_SIZE)
     if len(call) < _CALL_SIZE:
         return 0
+    there = return_address + int.from_bytes(call[2:], sys.byteorder, signed=True)
     if call[1] == _DIRECT:
-        return return_address + _DISTANCE.unpack(call[2:])[0]
-    address = read(return_address + _DISTANCE.unpack(call[2:])[0], _WORD.size) if call.startswith(_BY_ADDRESS) else b""
-    return _WORD.unpack(address)[0] if len(address) == _WORD.size else 0
+        return there
+    address = read(there, _WORD.size) if call.startswith(_BY_ADDRESS) else b""
+    return int.from_bytes(address, sys.byteorder) if len(address) == _WORD.size else 0
 
 
 def _sets_frame_pointer(code: bytes) -> bool:

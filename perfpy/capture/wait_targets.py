@@ -47,7 +47,8 @@ class WaitTarget(NamedTuple):
         thread: the thread whose end is waited for; 0: none.
         lock: the address of a mutex or a monitor of Java; 0: none.
         holder: the thread that holds the lock; 0: unknown.
-        monitor: the class of the monitor's object, "an object" if that is unknown; "" for a mutex.
+        monitor: the class of Java's object, "an object" if that is unknown; "" for a mutex.
+        is_monitor: whether the object's monitor is the lock; otherwise the object is.
     """
 
     call: str = ""
@@ -56,6 +57,7 @@ class WaitTarget(NamedTuple):
     lock: int = 0
     holder: int = 0
     monitor: str = ""
+    is_monitor: bool = True
 
 
 class WaitTargets:

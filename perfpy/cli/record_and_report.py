@@ -160,8 +160,6 @@ def _refuse_foreign(pids: Sequence[int]) -> None:
 
 def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:
     """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
-    from perfpy.capture.runtimes.attaching import is_java
-
     every = [*pids, *descendants]
     before = _run_times(every)
     end = time.monotonic() + _MOMENT
@@ -170,8 +168,7 @@ def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option
         time.sleep(_LOOK)
         is_idle = before == _run_times(every)
     if is_idle:
-        locks = ["--locks"] if any(map(is_java, every)) else []  # a JVM has many idle threads
-        words = [*([] if option == DESCENDANTS else [option]), *locks, *map(str, pids)]
+        words = [*([] if option == DESCENDANTS else [option]), *map(str, pids)]
         print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
         sys.stderr.flush()
         with suppress(PerfError):  # the recording comes all the same

@@ -1,7 +1,8 @@
 """`perfpy stacks PID`: print what the threads of a process do at this moment, also while they wait: functions, lines, locks, sockets.
 
-Python functions are read from the interpreter's memory. The stacks of other threads come from a recording of a tenth of a second, which has
-the stacks of threads that sleep as well (perfpy.capture.sleeping_threads). The process is not stopped.
+Python functions and goroutines are read from the memory of processes. A JVM describes its threads itself, and stops them meanwhile, as for
+jstack. The stacks of other threads come from one recording of a tenth of a second, which has the stacks of threads that sleep as well
+(perfpy.capture.sleeping_threads). Other processes than JVMs are not stopped.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from perfpy.errors import PerfError, plural
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from perfpy.capture.python_frames.current_stacks import CurrentFrame, ProcessStacks, ThreadStack
+    from perfpy.capture.runtimes.hotspot_monitors import JavaStack
     from perfpy.capture.wait_targets import WaitTarget
+    from perfpy.kernel.procfs import ProcFs
+    from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 
 
 _MOST_PIDS: Final = 1 << 31
@@ -28,7 +32,13 @@ _SECONDS: Final = "0.1"  # of recording
 _OBJECT: Final = "an object"  # of an unknown class
 #: a method of a program in Java, not of Java's library
 _JAVA_METHOD: Final = re.compile(r"[\w.$\[\]]+ (?!java[.x]|jdk\.|sun\.)[\w$]+(?:[.$][\w$]+)+\(")
+_LIBRARY_OF_JAVA: Final = re.compile(r"javax?\.|jdk\.|sun\.")
+_JAVA_LOCK: Final = re.compile(r"\$(?:Nonf|F)airSync$")  # of java.util.concurrent.locks.ReentrantLock and others
+_JVM: Final = "JVM"  # in place of a shared object
 _MOST_DESCENDANTS: Final = 100  # processes
+_EQUAL: Final = 3  # threads with the same stack share one, from this number on
+_NAMED: Final = 6  # of threads with one heading
+_GO_RUNS: Final = ("running", "system call", "runnable")
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
 
@@ -63,7 +73,8 @@ class CurrentThread(NamedTuple):
         target: what it waits for.
         lock: the name of the mutex that it waits for; "" if it is unknown.
         python: its Python stack; None without one.
-        frames: its native stack, innermost first; empty if it is unknown, or has Python functions.
+        frames: its native or Java stack, innermost first; empty if it is unknown, or has Python functions.
+        name: Java's; "" without one.
     """
 
     tid: int
@@ -73,16 +84,27 @@ class CurrentThread(NamedTuple):
     lock: str
     python: ThreadStack | None
     frames: Sequence[NativeFrame]
+    name: str = ""
 
 
 class CurrentProcess(NamedTuple):
-    """A process: its command line, the version of its CPython ("" without), its threads, and why stacks are missing."""
+    """A process.
+
+    Attributes:
+        pid: its number.
+        command: its command line.
+        version: that of its CPython; "" without.
+        threads: its threads.
+        missing: why stacks are missing; "".
+        goroutines: of a Go program; kinds of goroutines with the number of each.
+    """
 
     pid: int
     command: str
     version: str
     threads: list[CurrentThread]
     missing: str
+    goroutines: Sequence[ObservedState] = ()
 
 
 def run(options: StacksCommandOptions) -> None:
@@ -100,7 +122,8 @@ def run(options: StacksCommandOptions) -> None:
         pids |= dict.fromkeys(sorted(ProcFs().descendants(pids))[:_MOST_DESCENDANTS])
     if options.locals and (others := [pid for pid in map(int, given) if not _is_own(pid)]):
         raise PerfError(f"process {others[0]} belongs to another user; --locals shows variables of your own processes")
-    processes = [read_process(pid, with_locals=options.locals and _is_own(pid)) for pid in pids]
+    own = {pid for pid in pids if options.locals and _is_own(pid)}
+    processes = read_processes(pids, required=map(int, given), with_locals=own)
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:
@@ -125,18 +148,58 @@ def _is_own(pid: int) -> bool:
     return status is None or status.uid == os.geteuid()
 
 
-def read_process(pid: int, *, with_locals: bool = False) -> CurrentProcess:
-    """Read the stacks of all threads of a process, with the local variables of Python functions or without. Raises PerfError if none can be
-    read.
+class _Unread(NamedTuple):
+    """A process whose native stacks are not read yet.
+
+    Attributes:
+        process: without them.
+        tids: its threads whose stacks are wanted.
+        is_native: whether it has no runtime with names of its own.
+        is_needed: whether it has no other stacks.
     """
+
+    process: CurrentProcess
+    tids: list[int]
+    is_native: bool
+    is_needed: bool
+
+
+def read_processes(pids: Iterable[int], *, required: Iterable[int] = (), with_locals: Iterable[int] = ()) -> list[CurrentProcess]:
+    """Read the stacks of all threads of some processes. Raises PerfError if none can be read of one, or if a required one has ended.
+
+    Args:
+        pids: the processes.
+        required: those of them that may not have ended.
+        with_locals: those of them whose local variables are read.
+    """
+    from perfpy.kernel.procfs import ProcFs
+
+    procfs, required, with_locals = ProcFs(), {*required}, {*with_locals}
+    unread: list[_Unread] = []
+    for pid in pids:
+        try:
+            unread.append(_read_known(pid, procfs, with_locals=pid in with_locals))
+        except PerfError:
+            if pid in required or procfs.threads(pid):
+                raise
+    processes: dict[int, CurrentProcess] = {}
+    for is_native in (True, False):
+        group = [one for one in unread if one.tids and one.is_native == is_native]
+        if group:
+            processes |= {process.pid: process for process in _with_recorded_stacks(group, procfs, required, is_native=is_native)}
+    return [processes.get(one.process.pid, one.process) for one in unread if one.process.pid in processes or not one.tids]
+
+
+def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
+    """Read what the kernel, CPython, Go and a JVM tell of a process. Raises PerfError if there is no such process."""
     from perfpy.capture.python_frames.current_stacks import STATES, process_stacks  # --help needs no numpy
+    from perfpy.capture.runtimes.attaching import runtime_of_process
     from perfpy.capture.runtimes.hotspot_monitors import monitor_waits
+    from perfpy.capture.runtimes.known_runtimes import PYTHON
     from perfpy.capture.sleeping_threads import sleepers
     from perfpy.capture.wait_targets import WaitTarget, WaitTargets
-    from perfpy.kernel.procfs import ProcFs
     from perfpy.symbols.dso import innermost_tid
 
-    procfs = ProcFs()
     if not (tids := procfs.threads(pid)):
         raise PerfError(f"no process {pid}")
     python: ProcessStacks | None = None
@@ -146,58 +209,130 @@ def read_process(pid: int, *, with_locals: bool = False) -> CurrentProcess:
     except PerfError as error:
         missing = str(error)
     of_python = {thread.tid: thread for thread in python.threads} if python else {}
-    native: dict[int, list[NativeFrame]] = {}
-    locks: dict[int, str] = {}
     inner_tids = {tid: innermost_tid(pid, tid) or tid for tid in tids}
+    java = _java_threads(pid, inner_tids)
+    goroutines = _goroutines(pid, procfs) if not python and not java else []
     targets_of = WaitTargets(pid, inner_tids)
     sleeping = {thread.tid: thread for thread in sleepers(tids, procfs, 0)}
     targets = {tid: targets_of.of(thread) for tid, thread in sleeping.items()}
-    for tid, wait in monitor_waits(pid, inner_tids).items():
+    for tid, wait in monitor_waits(pid, inner_tids).items() if not java else ():
         if tid in targets:
             targets[tid] = WaitTarget("futex", lock=wait.monitor, holder=wait.holder, monitor=wait.of_class or _OBJECT)
-    if others := [tid for tid in tids if tid not in of_python]:
-        try:
-            native, locks = _recorded_stacks(pid, others, {tid: 0 if target.monitor else target.lock for tid, target in targets.items()})
-            missing = ""
-        except PerfError as error:
-            if python is None:
-                raise
-            missing = f"{len(others)} more {plural(len(others), 'thread')} without Python functions: {error}"
+    targets |= {tid: _java_target(tid, java, targets[tid]) for tid in java if tid in targets}
     threads = []
     for tid in tids:
         status = procfs.status(tid)
         if status is not None:
             state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else "running"
+            stack = java.get(tid)
+            frames = [NativeFrame(*frame, _JVM) for frame in stack.frames] if stack else []
             target = targets.get(tid, WaitTarget())
-            threads.append(
-                CurrentThread(tid, status.comm, state, target, locks.get(target.lock, ""), of_python.get(tid), native.get(tid, ()))
-            )
-    return CurrentProcess(pid, procfs.command_line(pid), python.version if python else "", threads, missing)
+            threads.append(CurrentThread(tid, status.comm, state, target, "", of_python.get(tid), frames, stack.name if stack else ""))
+    process = CurrentProcess(pid, procfs.command_line(pid), python.version if python else "", threads, missing, goroutines)
+    has_stacks = bool(java) or (bool(goroutines) and not any(one.reason in _GO_RUNS for one in goroutines))
+    wanted = [] if has_stacks else [tid for tid in tids if tid not in of_python]
+    is_native = runtime_of_process(pid) in (None, PYTHON)
+    return _Unread(process._replace(missing="" if has_stacks else missing), wanted, is_native, python is None and not goroutines)
 
 
-def _recorded_stacks(pid: int, tids: Collection[int], locks: dict[int, int]) -> tuple[dict[int, list[NativeFrame]], dict[int, str]]:
-    """Record a process for a moment; return the last stack of each thread, and the names of locks by address.
+def _java_threads(pid: int, inner_tids: Mapping[int, int]) -> dict[int, JavaStack]:
+    """Return thread -> its stack as its JVM describes it; empty if the process is no JVM, or if that does not listen."""
+    from perfpy.capture.runtimes.attaching import is_java, thread_dump
+    from perfpy.capture.runtimes.hotspot_monitors import java_stacks
+    from perfpy.kernel.procfs import read_state
+
+    state = read_state(pid, pid)
+    if state is None or state.letter in "Tt" or not is_java(pid):  # a stopped one cannot answer
+        return {}
+    tids = {inner: tid for tid, inner in inner_tids.items()}
+    try:
+        return {tids[stack.tid]: stack for stack in java_stacks(thread_dump(pid)) if stack.tid in tids}
+    except OSError:  # of another user, or too busy
+        return {}
+
+
+def _java_target(tid: int, stacks: Mapping[int, JavaStack], target: WaitTarget) -> WaitTarget:
+    """Return what a thread of a JVM waits for: in a call for descriptors what the kernel says, else a lock or what Java's library calls."""
+    stack = stacks[tid]
+    if target.call not in ("", "futex") or not stack.frames:
+        return target
+    holder = next((other for other, one in stacks.items() if stack.lock and stack.lock in one.holds), 0)
+    if stack.enters or holder:
+        return target._replace(lock=stack.lock, holder=holder, monitor=stack.of_class, is_monitor=stack.enters, thread=0)
+    return target._replace(call=stack.frames[0].function, of=stack.of_class, lock=0, thread=0)
+
+
+def _goroutines(pid: int, procfs: ProcFs) -> list[ObservedState]:
+    """Return the goroutines of a Go program; nothing if the process is none."""
+    from perfpy.capture.unwinding.observed_states import ObservedStates
+
+    observed = ObservedStates(procfs)
+    try:
+        observed.note([pid])
+        observed.look()
+        return [state for state in observed.states() if state.kind == "go"]
+    finally:
+        observed.close()
+
+
+def _with_recorded_stacks(unread: Sequence[_Unread], procfs: ProcFs, required: set[int], *, is_native: bool) -> Iterator[CurrentProcess]:
+    """Yield processes with the native stacks that a recording of all of them has; those that end are left out. Raises PerfError."""
+    wanted = {tid: one.process.pid for one in unread for tid in one.tids}
+    locks = {
+        thread.tid: thread.target.lock
+        for one in unread
+        for thread in one.process.threads
+        if thread.target.lock and not thread.target.monitor
+    }
+    stacks: dict[int, list[NativeFrame]] = {}
+    names: dict[tuple[int, int], str] = {}
+    problem: PerfError | None = None
+    try:
+        stacks, names = _recorded_stacks(wanted, locks, is_native=is_native)
+    except PerfError as error:
+        problem = error
+    for one in unread:
+        process = one.process
+        if problem is None:
+            threads = [
+                thread._replace(frames=stacks.get(thread.tid, ()), lock=names.get((process.pid, thread.target.lock), ""))
+                for thread in process.threads
+            ]
+            yield process._replace(threads=threads, missing="")
+        elif not procfs.threads(process.pid):
+            if process.pid in required:
+                raise PerfError(f"process {process.pid} has ended")
+        elif len(unread) > 1:  # another one may have ended
+            yield from _with_recorded_stacks([one], procfs, required, is_native=is_native)
+        elif one.is_needed:
+            raise problem
+        else:
+            yield process._replace(missing=f"{len(one.tids)} more {plural(len(one.tids), 'thread')} without Python functions: {problem}")
+
+
+def _recorded_stacks(
+    tids: Mapping[int, int], locks: Mapping[int, int], *, is_native: bool
+) -> tuple[dict[int, list[NativeFrame]], dict[tuple[int, int], str]]:
+    """Record processes for a moment; return the last stack of each thread, and the names of locks by process and address.
 
     Args:
-        pid: the process.
-        tids: the threads whose stacks are wanted.
-        locks: thread -> the address of the mutex that it waits for; 0: none.
+        tids: the threads whose stacks are wanted -> their processes.
+        locks: thread -> the address of the mutex that it waits for.
+        is_native: whether the processes have no runtime that has names of its own.
     """
     import numpy as np
 
     from perfpy.analysis.callchains import frames_of
     from perfpy.analysis.locations import SourceTexts
     from perfpy.analysis.named_samples import function_names
-    from perfpy.capture.runtimes.attaching import runtime_of_process
-    from perfpy.capture.runtimes.known_runtimes import PYTHON
     from perfpy.recording import Recording
     from perfpy.symbols.variables import name_locks
 
-    is_native = runtime_of_process(pid) in (None, PYTHON)
     with tempfile.TemporaryDirectory(prefix="perfpy-stacks-") as folder:
         path = f"{folder}/perf.data"
+        target = ",".join(map(str, sorted({*tids.values()})))
         stacks_of = "--unwind" if is_native else "--jit"
-        load_command("record").run("record", ["-q", "-N", stacks_of, "--off-cpu", "-o", path, "-p", str(pid), "--", "sleep", _SECONDS])
+        load_command("record").run("record", ["-q", "-N", stacks_of, "--off-cpu", "-o", path, "-p", target, "--", "sleep", _SECONDS])
         with Recording(path) as recording:
             _, symbolizer = recording.naming()
             chains: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
@@ -208,7 +343,10 @@ def _recorded_stacks(pid: int, tids: Collection[int], locks: dict[int, int]) -> 
                 rows = zip(columns["tid"].tolist(), np.split(frames, np.cumsum(counts)[:-1]), strict=True)
                 chains |= {tid: chain for tid, chain in rows if tid in tids and len(chain)}
             symbolizer.resolve()
-            names = name_locks({locks[tid]: chain for tid, chain in chains.items() if locks.get(tid)}, symbolizer)
+            names: dict[tuple[int, int], str] = {}
+            for pid in {*tids.values()}:
+                of_process = {locks[tid]: chain for tid, chain in chains.items() if tids[tid] == pid and locks.get(tid)}
+                names |= {(pid, address): name for address, name in name_locks(of_process, symbolizer).items()}
             stacks = {}
             texts = SourceTexts(symbolizer)
             for tid, chain in chains.items():
@@ -230,23 +368,81 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
     """Yield the text of a process."""
     yield f"Process {process.pid}: {visible(process.command)}" + (f"  (Python {process.version})" if process.version else "")
     yield from _deadlocks(process.threads)
-    for thread in process.threads:
+    yield from _goroutine_lines(process.goroutines)
+    has_other_stacks = bool(process.goroutines) or any(thread.name for thread in process.threads)
+    without: list[CurrentThread] = []
+    for threads in _equal_stacks(process.threads):
+        first = threads[0]
+        if has_other_stacks and not first.target.holder and (not first.frames or _is_of_library(first)):
+            without += threads
+            continue
         yield ""
-        yield _heading(thread)
-        if thread.python:
-            for number, frame in enumerate(own_python_part(thread.python.frames)):
+        yield _heading(first) if len(threads) == 1 else _heading_of_several(threads)
+        if first.python:
+            for number, frame in enumerate(own_python_part(first.python.frames)):
                 yield f"    {visible(frame.function)} ({visible(frame.file)}:{frame.line or '?'})"
-                variables = thread.python.variables[number] if number < len(thread.python.variables) else []
+                variables = first.python.variables[number] if number < len(first.python.variables) else []
                 yield from (f"        {visible(name)} = {visible(value)}" for name, value in variables)
         else:
-            yield from map(_native_line, _own_part(thread.frames))
+            yield from map(_native_line, _own_part(first.frames))
+    if without:
+        yield f"\n{len(without)} more {plural(len(without), 'thread')} of the runtime: {_names(without)}"
     if process.missing:
         yield f"\n{process.missing}"
 
 
+def _goroutine_lines(states: Sequence[ObservedState]) -> Iterator[str]:
+    """Yield the goroutines, those of the program first; the runtime's own ones are counted."""
+    own = [state for state in states if any(map(_is_shown, state.frames)) or (state.reason in _GO_RUNS and _is_of_program(state))]
+    for state in own:
+        yield f"\n{state.seen} {plural(state.seen, 'goroutine')}: {visible(state.reason)}"
+        shown = [number for number, frame in enumerate(state.frames) if _is_shown(frame)]
+        frames = state.frames[shown[0] : shown[-1] + 1] if shown else []
+        yield from (_native_line(NativeFrame(*frame, "")) for frame in frames)
+        yield from (f"    started in {_native_line(NativeFrame(*frame, '')).strip()}" for frame in state.began[1:] if _is_shown(frame))
+    others = sum(state.seen for state in states) - sum(state.seen for state in own)
+    if others:
+        yield f"\n{others} more {plural(others, 'goroutine')} of the runtime"
+
+
+def _is_of_program(state: ObservedState) -> bool:
+    """Whether a goroutine began with main() or a function that is not of the runtime."""
+    return any(_is_shown(frame) or frame.function == "runtime.main" for frame in state.began[:1])
+
+
+def _is_shown(frame: ObservedFrame) -> bool:
+    return not frame.function.startswith("runtime.")
+
+
+def _is_of_library(thread: CurrentThread) -> bool:
+    """Whether Java's library has started a thread for itself, as for finalizers."""
+    of_library = thread.frames[0].dso == _JVM and all(_LIBRARY_OF_JAVA.match(frame.function) for frame in thread.frames)
+    return of_library and thread.frames[-1].function != "java.lang.Thread.run"
+
+
+def _equal_stacks(threads: Sequence[CurrentThread]) -> list[list[CurrentThread]]:
+    """Return groups of threads that wait for the same at the same place, in the order of their first ones; few equal ones stay alone."""
+    groups: dict[object, list[CurrentThread]] = {}
+    for thread in threads:
+        key = (thread.state, waiting_text(thread), *thread.frames) if thread.frames and not thread.python else thread.tid
+        groups.setdefault(key, []).append(thread)
+    return [part for group in groups.values() for part in ([group] if len(group) >= _EQUAL else [[one] for one in group])]
+
+
+def _heading_of_several(threads: Sequence[CurrentThread]) -> str:
+    first = threads[0]
+    wait = f" in {waiting_text(first)}" if waiting_text(first) and first.state != "running" else ""
+    return f"{len(threads)} threads: {first.state}{wait}: {_names(threads)}"
+
+
+def _names(threads: Sequence[CurrentThread]) -> str:
+    names = [f"{thread.tid} ({visible(thread.name or thread.comm)})" for thread in threads[:_NAMED]]
+    return ", ".join(names) + (f" and {len(threads) - _NAMED} more" if len(threads) > _NAMED else "")
+
+
 def _heading(thread: CurrentThread) -> str:
     python = thread.python
-    name = (python.name if python else "") or thread.comm
+    name = (python.name if python else "") or thread.name or thread.comm
     wait = f" in {waiting_text(thread)}" if waiting_text(thread) and thread.state != "running" else ""
     lock = ", holds the GIL" if python and python.has_gil else ""
     doubt = " (it ran during the reading: its stack may be of two moments)" if python and not python.is_certain else ""
@@ -285,11 +481,14 @@ def _deadlocks(threads: Sequence[CurrentThread]) -> Iterator[str]:
 def _link(thread: CurrentThread) -> str:
     """Return the part of a deadlock that a thread is."""
     lock = visible(thread.lock) or _lock_name(thread)
-    return f"thread {thread.tid}{_method(thread)} waits for {lock}, which thread {thread.target.holder} holds"
+    name = f" ({visible(thread.name)})" if thread.name else ""
+    return f"thread {thread.tid}{name}{_method(thread)} waits for {lock}, which thread {thread.target.holder} holds"
 
 
 def _lock_name(thread: CurrentThread) -> str:
     target = thread.target
+    if target.monitor and not target.is_monitor:
+        return f"the {visible(_JAVA_LOCK.sub('', target.monitor))} at {target.lock:#x}"
     if target.monitor:
         return f"the monitor of {visible(target.monitor)} at {target.lock:#x}"
     return f"the mutex {visible(thread.lock) or f'at {target.lock:#x}'}"
@@ -299,9 +498,13 @@ def _method(thread: CurrentThread) -> str:
     """Return the innermost method of a Java program, as ", in Bank.transfer(),"; "" without one."""
     from perfpy.views.verdict.sentence import function_text  # only for deadlocks
 
-    methods = (frame.function for frame in thread.frames if _JAVA_METHOD.match(frame.function))
-    method = next(methods, "")
-    return f", in {function_text(method)}," if method else ""
+    for frame in thread.frames:
+        if frame.dso == _JVM and not _LIBRARY_OF_JAVA.match(frame.function):
+            line = f" ({visible(frame.file)}:{frame.line})" if frame.line else ""
+            return f", in {visible(frame.function)}(){line},"
+        if _JAVA_METHOD.match(frame.function):
+            return f", in {function_text(frame.function)},"
+    return ""
 
 
 def threads_of_locks(threads: Sequence[CurrentThread]) -> list[CurrentThread]:
@@ -337,7 +540,17 @@ def _values(process: CurrentProcess) -> dict[str, object]:
         "command": process.command,
         "version": process.version,
         "threads": [_thread_values(thread) for thread in process.threads],
+        "goroutines": [_goroutine_values(state) for state in process.goroutines],
         "others": sum(not thread.python and not thread.frames for thread in process.threads),
+    }
+
+
+def _goroutine_values(state: ObservedState) -> dict[str, object]:
+    return {
+        "count": state.seen,
+        "state": state.reason,
+        "frames": [frame._asdict() for frame in state.frames],
+        "started_in": [frame._asdict() for frame in state.began[1:]],
     }
 
 
@@ -349,7 +562,7 @@ def _thread_values(thread: CurrentThread) -> dict[str, object]:
     return {
         "tid": thread.tid,
         "comm": thread.comm,
-        "name": python.name if python else "",
+        "name": python.name if python else thread.name,
         "state": thread.state,
         "wait": python.wait if python else "",
         "has_gil": bool(python and python.has_gil),

@@ -198,9 +198,37 @@ def test_monitors_of_java_have_their_class_and_holder(tmp_path: Path):
             process.kill()
     assert deadlock.count("waits for the monitor of java.lang.Object at 0x") == 2
     for method in ("reserve", "cancel"):
-        (holder,) = re.findall(rf"thread (\d+), in Stuck\.{method}\(\),", deadlock)
+        (holder,) = re.findall(rf"thread (\d+) \({method}\), in Stuck\.{method}\(\) \(Stuck\.java:\d+\),", deadlock)
         assert f"which thread {holder} holds" in deadlock
         assert f"Thread {holder} ({method})" in shown
+
+
+GOROUTINES = """
+package main
+import ("sync"; "time")
+var users, roles sync.Mutex
+func grant() { users.Lock(); time.Sleep(100 * time.Millisecond); roles.Lock() }
+func revoke() { roles.Lock(); time.Sleep(100 * time.Millisecond); users.Lock() }
+func main() { go grant(); go revoke(); for range time.Tick(time.Hour) { } }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("go") or os.uname().machine != "x86_64", reason="no go, or another machine than x86-64")
+def test_goroutines_have_their_state_stack_and_start(tmp_path: Path):
+    (tmp_path / "locks.go").write_text(GOROUTINES)
+    subprocess.run(["go", "build", "locks.go"], check=True, cwd=tmp_path, env={**os.environ, "GOCACHE": str(tmp_path / "cache")})
+    with subprocess.Popen([str(tmp_path / "locks")]) as process:
+        try:
+            time.sleep(1)
+            shown = stacks(str(process.pid)).stdout
+        finally:
+            process.kill()
+    parts = shown.split("\n\n")
+    for name in ("grant", "revoke"):
+        (part,) = [part for part in parts if f"main.{name} (locks.go:" in part]
+        assert part.startswith("1 goroutine: ")
+        assert part.splitlines()[-1] == "    started in main.main (locks.go:7)"
+    assert any(part.startswith("1 goroutine: chan receive\n    main.main (locks.go:7)") for part in parts)
 
 
 LOCALS = r"""

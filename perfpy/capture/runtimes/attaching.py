@@ -82,17 +82,19 @@ def _of_process(pid: int, name: str) -> bytes:
         return b""
 
 
-# Request the perf map of a running JVM by HotSpot's attach protocol, like `jcmd PID Compiler.perfmap`. The JVM has written
-# /tmp/perf-PID.map when it answers. The protocol (OpenJDK, attachListener_posix.cpp): a file /tmp/.attach_pidN and SIGQUIT make the JVM
-# open the socket /tmp/.java_pidN; it reads a version, a command and three arguments, each ended by NUL, and answers with a number (0:
-# success) and text. N and /tmp are those of the JVM's namespaces.
+# Ask a running JVM by HotSpot's attach protocol: for its perf map, like `jcmd PID Compiler.perfmap`, or for the stacks of its threads,
+# like `jstack -l PID`. The JVM has written /tmp/perf-PID.map when it answers. The protocol (OpenJDK, attachListener_posix.cpp): a file
+# /tmp/.attach_pidN and SIGQUIT make the JVM open the socket /tmp/.java_pidN; it reads a version, a command and three arguments, each ended
+# by NUL, and answers with a number (0: success) and text. N and /tmp are those of the JVM's namespaces.
 
-_REQUEST: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
+_PERF_MAP: Final = b"1\0jcmd\0Compiler.perfmap\0\0\0"
+_THREADS: Final = b"1\0threaddump\0-l\0\0\0"
 _LIBRARY: Final = b"/libjvm.so"
 _PATIENCE: Final = 5.0  # seconds for a JVM to open its socket, and to answer
 _LONGEST_TIME: Final = 20.0  # seconds for an answer in pieces
 _PAUSE: Final = 0.02
 _LONGEST_ANSWER: Final = 1 << 16
+_LONGEST_DUMP: Final = 64 << 20  # bytes: of some 10,000 threads
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -105,7 +107,22 @@ def is_java(pid: int) -> bool:
 
 
 def write_perf_map(pid: int) -> None:
-    """Make a JVM write its perf map. Raises OSError if it belongs to another user, is too old, or does not answer.
+    """Make a JVM write its perf map. Raises OSError if it belongs to another user, is too old, or does not answer."""
+    code, text = _ask_jvm(pid, _PERF_MAP, _LONGEST_ANSWER)
+    if code:
+        raise OSError(errno.EPROTO, text.strip().partition("\n")[0] or "it has no perf map (older than 17)")
+
+
+def thread_dump(pid: int) -> str:
+    """Return the text in which a JVM describes its threads. It stops them meanwhile, for some milliseconds. Raises OSError."""
+    code, text = _ask_jvm(pid, _THREADS, _LONGEST_DUMP)
+    if code:
+        raise OSError(errno.EPROTO, text.strip().partition("\n")[0] or "it refuses")
+    return text
+
+
+def _ask_jvm(pid: int, request: bytes, most: int) -> tuple[bool, str]:
+    """Return whether a JVM failed to do what it was asked for, and at most a number of bytes of its answer. Raises OSError.
 
     All accesses to its /tmp have the rights of its user, and are relative to one descriptor of that folder.
     """
@@ -115,13 +132,12 @@ def write_perf_map(pid: int) -> None:
         if not _has(folder, name):
             _wake(pid, root, folder, inner)
         with root.run(lambda _: _connect(folder, name, process_files.trusted_owners(pid))) as connection:
-            connection.sendall(_REQUEST)
-            answer, end = b"", time.monotonic() + _LONGEST_TIME
-            while len(answer) < _LONGEST_ANSWER and time.monotonic() < end and (piece := connection.recv(4096)):
+            connection.sendall(request)
+            answer, end = bytearray(), time.monotonic() + _LONGEST_TIME
+            while len(answer) < most and time.monotonic() < end and (piece := connection.recv(1 << 16)):
                 answer += piece
     code, _, text = answer.partition(b"\n")
-    if code.strip() != b"0":
-        raise OSError(errno.EPROTO, text.decode("utf-8", "replace").strip().partition("\n")[0] or "it has no perf map (older than 17)")
+    return code.strip() != b"0", text.decode("utf-8", "replace")
 
 
 @contextmanager

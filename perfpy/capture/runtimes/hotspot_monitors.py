@@ -1,6 +1,8 @@
-"""Java's monitors: for which object each thread waits, and which thread holds its monitor, read from the memory of a running JVM.
+"""Java's threads: their stacks, for which object each waits, and which thread holds its monitor.
 
-The JVM is not stopped. The lists of threads and monitors may change during the reading: what does not fit together is left out.
+A JVM that listens describes its threads itself (thread_dump in perfpy.capture.runtimes.attaching). The monitors are also read from the
+memory of a JVM that does not. It is not stopped for that, so the lists of threads and monitors may change during the reading: what does
+not fit together is left out.
 
 Layouts: OpenJDK, vmStructs.cpp: ThreadsSMRSupport::_java_thread_list, ThreadsList, JavaThread::_current_pending_monitor, ObjectMonitor,
 OopHandle (a pointer to a pointer to an object), CompressedKlassPointers.
@@ -38,6 +40,70 @@ class MonitorWait(NamedTuple):
     monitor: int
     of_class: str
     holder: int
+
+
+class JavaFrame(NamedTuple):
+    """A method, its file ("" if it is native, or of an unknown file) and its line (0: unknown)."""
+
+    function: str
+    file: str
+    line: int
+
+
+class JavaStack(NamedTuple):
+    """A thread as its JVM describes it.
+
+    Attributes:
+        tid: its number in the JVM's pid namespace.
+        name: Java's.
+        frames: its methods, innermost first.
+        lock: the object that it waits for, 0 for none.
+        of_class: the class of that.
+        enters: whether it waits for the object's monitor.
+        holds: the objects whose monitors or locks it has.
+    """
+
+    tid: int
+    name: str
+    frames: list[JavaFrame]
+    lock: int
+    of_class: str
+    enters: bool
+    holds: set[int]
+
+
+# HotSpot: "name" #12 prio=5 ... nid=0x1f (decimal since 21) ...; \tat a.B.c(B.java:4); \t- locked <0x0f> (a a.B); Locked ownable
+# synchronizers: \t- <0x0f> (a a.Lock)
+_HEADING: Final = re.compile(r'"([^\n]*)"(?: #\d+)? [^"\n]*\bnid=(0x[0-9a-f]{1,16}|\d{1,19})\b')
+_FRAME: Final = re.compile(r"\tat ([^\s(]+)\((?:[^()\n]*/)?([^()/:\n]+)(?::(\d{1,9}))?\)")
+_OBJECT: Final = re.compile(r"\t- (?:([a-z][a-z -]*?)(?: in wait\(\))? +)?<(0x[0-9a-f]{1,16})> \(an? ([^()\n]+)\)")
+_ENTERS: Final = ("waiting to lock", "waiting to re-lock")
+_WAITS: Final = (*_ENTERS, "parking to wait for", "waiting on")
+_LONGEST_LINE: Final = 4096  # names can be of any length
+_WITHOUT_FILE: Final = ("Native Method", "Unknown Source")
+
+
+def java_stacks(dump: str) -> list[JavaStack]:
+    """Return the threads of a JVM's description of them."""
+    threads: list[JavaStack] = []
+    for line in dump.split("\n"):
+        if len(line) > _LONGEST_LINE:
+            continue
+        if heading := _HEADING.match(line):
+            threads.append(JavaStack(int(heading[2], 0), heading[1], [], 0, "", False, set()))
+        elif line.startswith("Found ") or not threads:
+            if threads:
+                break  # the deadlocks, with the same stacks again
+        elif frame := _FRAME.match(line):
+            threads[-1].frames.append(JavaFrame(frame[1], "" if frame[2] in _WITHOUT_FILE else frame[2], int(frame[3] or 0)))
+        elif what := _OBJECT.match(line):
+            verb, address = what[1] or "locked", int(what[2], 16)
+            if verb in ("locked", "eliminated"):
+                threads[-1].holds.add(address)
+            elif verb in _WAITS:
+                threads[-1] = threads[-1]._replace(lock=address, of_class=what[3], enters=verb in _ENTERS)
+    # a thread in Object.wait() has locked the object before, and lets others lock it meanwhile
+    return [thread._replace(holds=thread.holds - {thread.lock}) if thread.lock in thread.holds else thread for thread in threads]
 
 
 class _JavaThread(NamedTuple):

@@ -109,8 +109,17 @@ class ObservedStates:
 
     def encoded(self) -> bytes:
         """Return all states for the recording; b"" without any."""
-        states = [state for process in self._processes.values() for state in process.states()]
+        states = self.states()
         return encode_states(states) if states else b""
+
+    def states(self) -> list[ObservedState]:
+        """Return all states."""
+        return [state for process in self._processes.values() for state in process.states()]
+
+    def close(self) -> None:
+        """Look at no process any longer."""
+        for process in self._processes.values():
+            process.end()
 
     def _open(self, pid: int) -> _ObservedProcess | None:
         path = os.readlink(f"{self._procfs.root}/{pid}/exe")

@@ -21,7 +21,7 @@ import pytest
 
 from perfpy.capture.runtimes import attaching, cpython_attach
 from perfpy.capture.runtimes import attaching as java_attach
-from perfpy.capture.runtimes.attaching import write_perf_map
+from perfpy.capture.runtimes.attaching import thread_dump, write_perf_map
 from perfpy.capture.runtimes.cpython_attach import STARTUP, ScriptFolder
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
 from perfpy.capture.runtimes.session import environment_for
@@ -138,6 +138,20 @@ def test_a_listening_jvm_gets_the_request(jvm: Jvm):
     write_perf_map(PID)
     assert jvm.asked == b"1\0jcmd\0Compiler.perfmap\0\0\0"
     assert jvm.signals == []
+
+
+def test_a_jvm_describes_its_threads(jvm: Jvm):
+    jvm.answer = b"0\nFull thread dump" + b"x" * 100_000
+    jvm.listen()
+    assert thread_dump(PID) == "Full thread dump" + "x" * 100_000
+    assert jvm.asked == b"1\0threaddump\0-l\0\0\0"
+
+
+def test_a_jvm_may_refuse_to_describe_its_threads(jvm: Jvm):
+    jvm.answer = b"101\nno\n"
+    jvm.listen()
+    with pytest.raises(OSError, match="no"):
+        thread_dump(PID)
 
 
 def test_one_that_does_not_is_woken_first(jvm: Jvm):

@@ -178,9 +178,7 @@ STACK, WAIT, LIBRARY, CALLER = 0x7F0000001000, 0x401000, 0x7F0000200000, 0x40500
 WITH_FRAME = b"\xf3\x0f\x1e\xfa\x55\x49\x89\xf3\x48\x89\xe5"  # endbr64; push %rbp; mov %rsi,%r11; mov %rsp,%rbp
 
 
-def frame_pointer(
-    code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAIT + 0x80, machine: str = "x86_64", **frame: int
-) -> int:
+def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAIT + 0x80, machine: str = "x86_64", **frame: int) -> int:
     """The frame pointer of a thread in the C library, called from a function at WAIT, which was called from CALLER.
 
     Args:

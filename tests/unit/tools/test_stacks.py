@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.python_frames.current_stacks import CurrentFrame, ThreadStack
+from perfpy.capture.runtimes.hotspot_monitors import JavaFrame, JavaStack
 from perfpy.capture.wait_targets import WaitTarget
-from perfpy.errors import UsageError
+from perfpy.errors import PerfError, UsageError
+from perfpy.kernel.procfs import ProcFs
+from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 from perfpy.tools import stacks
 from perfpy.tools.stacks import CurrentProcess, CurrentThread, NativeFrame, process_lines
 
@@ -84,6 +87,90 @@ def test_monitors_are_named_by_class_and_deadlocks_by_method():
     )
     assert told[2] == f"Thread 1 (work): sleeping in futex() for {held}, held by thread 2"
     assert "\x1b" not in "".join(lines(thread(1, monitor(0, "\x1b[2J"))))
+
+
+def java(name: str, lock: int = 0, *, enters: bool = False, holds: int = 0, of_class: str = "Shop") -> JavaStack:
+    return JavaStack(0, name, [JavaFrame("jdk.internal.misc.Unsafe.park", "", 0)], lock, of_class, enters, {holds})
+
+
+def test_locks_of_java_have_the_holder_that_the_jvm_tells():
+    lock = "java.util.concurrent.locks.ReentrantLock$NonfairSync"
+    threads = {1: java("main", 0x20, holds=0x10, of_class=lock), 2: java("shipper", 0x10, enters=True, holds=0x20), 3: java("idle", 0x30)}
+    targets = {tid: stacks._java_target(tid, threads, WaitTarget("futex", lock=5, holder=7)) for tid in threads}
+    assert [(target.lock, target.holder) for target in targets.values()] == [(0x20, 2), (0x10, 1), (0, 7)]
+    frames = [NativeFrame("java.util.A.lock", "A.java", 3, "JVM"), NativeFrame("Shop.ship", "Shop.java", 7, "JVM")]
+    told = lines(*(thread(tid, targets[tid], frames=frames, name=one.name) for tid, one in threads.items() if tid < 3))
+    assert told[1].strip() == (
+        "Deadlock: thread 1 (main), in Shop.ship() (Shop.java:7), waits for the java.util.concurrent.locks.ReentrantLock at 0x20, which "
+        "thread 2 holds; thread 2 (shipper), in Shop.ship() (Shop.java:7), waits for the monitor of Shop at 0x10, which thread 1 holds."
+    )
+
+
+def test_other_waits_of_java_have_the_method_of_its_library_or_the_descriptor():
+    assert stacks._java_target(1, {1: java("a", 9)}, WaitTarget("futex")) == WaitTarget("jdk.internal.misc.Unsafe.park", "Shop")
+    socket = WaitTarget("read", "127.0.0.1:80")
+    assert stacks._java_target(1, {1: java("a", 9, holds=9)}, socket) is socket
+
+
+def test_threads_that_java_starts_for_itself_are_counted():
+    of_library = [
+        NativeFrame("java.lang.Object.wait", "", 0, "JVM"),
+        NativeFrame("java.lang.ref.Finalizer.run", "Finalizer.java", 1, "JVM"),
+    ]
+    of_pool = [of_library[0], NativeFrame("java.lang.Thread.run", "Thread.java", 840, "JVM")]
+    shown = lines(thread(1), thread(2, frames=of_library, name="Finalizer"), thread(3, frames=of_pool, name="pool-1"))
+    assert [line.strip("\n") for line in shown if not line.startswith(" ")][1:] == [
+        "Thread 3 (pool-1): sleeping",
+        "2 more threads of the runtime: 1 (work), 2 (Finalizer)",
+    ]
+
+
+def test_threads_with_equal_stacks_share_one():
+    shown = lines(*(thread(tid, WaitTarget("accept"), frames=FRAMES) for tid in range(1, 10)))
+    named = ", ".join(f"{tid} (work)" for tid in range(1, 7))
+    assert shown[1:] == [f"9 threads: sleeping in accept(): {named} and 3 more", "    read (libc.so.6)", "    main (a.c:9)"]
+    assert sum(line.startswith("Thread") for line in lines(*(thread(tid, frames=FRAMES) for tid in (1, 2)))) == 2
+
+
+def goroutine(reason: str, *functions: str, seen: int = 1, began: tuple[str, ...] = ()) -> ObservedState:
+    of = [ObservedFrame(name, "/src/a.go", 7) for name in functions]
+    return ObservedState(1, "go", 1, seen, reason, of, [ObservedFrame(name, "/src/a.go", 9) for name in began])
+
+
+def test_goroutines_are_listed_as_go_does():
+    states = [
+        goroutine("chan receive", "runtime.gopark", "main.work", "main.f", "runtime.goexit", seen=4, began=("main.x", "main.main")),
+        goroutine("running", began=("runtime.main",)),
+        goroutine("GC sweep wait", "runtime.gopark", "runtime.bgsweep", seen=2, began=("runtime.bgsweep", "runtime.gcenable")),
+    ]
+    shown = [line for line in process_lines(CurrentProcess(1, "./a", "", [thread(1)], "", states)) if line]
+    assert [line.strip("\n") for line in shown[1:]] == [
+        "4 goroutines: chan receive",
+        "    main.work (a.go:7)",
+        "    main.f (a.go:7)",
+        "    started in main.main (a.go:9)",
+        "1 goroutine: running",
+        "2 more goroutines of the runtime",
+        "1 more thread of the runtime: 1 (work)",
+    ]
+
+
+def test_processes_that_end_meanwhile_are_left_out_unless_they_are_required(monkeypatch: pytest.MonkeyPatch):
+    def record(tids, locks, *, is_native):
+        if 2 in tids:
+            raise PerfError("cannot open event 'task-clock': no process or thread 2")
+        return dict.fromkeys(tids, FRAMES), {}
+
+    class Alive(ProcFs):
+        def threads(self, pid):
+            return [pid] if pid in (1, 3) else []
+
+    monkeypatch.setattr(stacks, "_recorded_stacks", record)
+    unread = [stacks._Unread(CurrentProcess(pid, "a", "", [thread(pid)], ""), [pid], True, True) for pid in (1, 2, 3)]
+    read = list(stacks._with_recorded_stacks(unread, Alive(), {1}, is_native=True))
+    assert [(process.pid, process.threads[0].frames) for process in read] == [(1, FRAMES), (3, FRAMES)]
+    with pytest.raises(PerfError, match="process 2 has ended"):
+        list(stacks._with_recorded_stacks(unread, Alive(), {2}, is_native=True))
 
 
 def test_threads_of_locks_are_the_waiting_and_their_holders():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfpy.capture.runtimes.hotspot_code import StructField
-from perfpy.capture.runtimes.hotspot_monitors import Monitors, MonitorWait
+from perfpy.capture.runtimes.hotspot_monitors import JavaFrame, Monitors, MonitorWait, java_stacks
 
 LIST, THREADS, ARRAY, BASE, SHIFT, HANDLE, OBJECT, KLASS, SYMBOL = (0x1000 * number for number in range(1, 10))
 FIELDS = {
@@ -113,3 +113,68 @@ def test_damaged_lists():
 def test_versions_without_the_structures():
     with pytest.raises(LookupError):
         Monitors(Memory({}), Vm(without=("JavaThread", "_current_pending_monitor")))  # type: ignore[arg-type]
+
+
+DUMP = """1234:
+2026-01-01 00:00:00
+Full thread dump OpenJDK 64-Bit Server VM (17.0.15 mixed mode, sharing):
+
+"main" #1 prio=5 os_prio=0 cpu=31.85ms elapsed=2.35s tid=0x00007f5d14017ed0 nid=0x45f2 waiting on condition  [0x00007f5d1a3fe000]
+   java.lang.Thread.State: WAITING (parking)
+\tat jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+\t- parking to wait for  <0x000000069ec19450> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+\tat java.util.concurrent.locks.LockSupport.park(java.base@17.0.15/LockSupport.java:211)
+\tat Shop$$Lambda$1/0x00007f5c94000a08.run(Unknown Source)
+
+   Locked ownable synchronizers:
+\t- <0x000000069ec19480> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+
+"say "hi" nid=0x5 #9" #12 daemon prio=5 os_prio=0 cpu=1ms elapsed=2s tid=0x00007f5d14017ed1 nid=17906 waiting for monitor entry  [0x0]
+   java.lang.Thread.State: BLOCKED (on object monitor)
+\tat Shop.cancel(Shop.java:4)
+\t- waiting to lock <0x000000069ec194a0> (a java.lang.Object)
+\t- locked <0x000000069ec19490> (a java.lang.Object)
+
+   Locked ownable synchronizers:
+\t- None
+
+"idle" #13 prio=5 os_prio=0 cpu=1ms elapsed=2s tid=0x00007f5d14017ed2 nid=0x7 in Object.wait()  [0x0]
+\tat java.lang.Object.wait(java.base@17.0.15/Native Method)
+\t- waiting on <0x000000069ec02f40> (a Shop)
+\tat Shop.take(Shop.java:8)
+\t- locked <0x000000069ec02f40> (a Shop)
+
+"G1 Conc#0" os_prio=0 cpu=0.1ms elapsed=2s tid=0x00007f5d14085c80 nid=0x8 runnable
+
+JNI global refs: 15, weak refs: 0
+
+
+Found one Java-level deadlock:
+=============================
+"main":
+  waiting for ownable synchronizer 0x000000069ec19450, (a java.util.concurrent.locks.ReentrantLock$NonfairSync),
+  which is held by "idle"
+
+"main" #1 prio=5 os_prio=0 cpu=31.85ms elapsed=2.35s tid=0x00007f5d14017ed0 nid=0x45f2 waiting on condition  [0x00007f5d1a3fe000]
+"""
+
+
+def test_threads_are_read_from_their_description():
+    main, blocked, idle, native = java_stacks(DUMP)
+    assert (main.tid, main.name, main.lock, main.enters, main.holds) == (0x45F2, "main", 0x69EC19450, False, {0x69EC19480})
+    assert main.of_class == "java.util.concurrent.locks.ReentrantLock$NonfairSync"
+    assert main.frames == [
+        JavaFrame("jdk.internal.misc.Unsafe.park", "", 0),
+        JavaFrame("java.util.concurrent.locks.LockSupport.park", "LockSupport.java", 211),
+        JavaFrame("Shop$$Lambda$1/0x00007f5c94000a08.run", "", 0),
+    ]
+    assert blocked[:2] == (17906, 'say "hi" nid=0x5 #9')
+    assert (blocked.lock, blocked.of_class, blocked.enters, blocked.holds) == (0x69EC194A0, "java.lang.Object", True, {0x69EC19490})
+    # Object.wait() has given up the monitor that its callers have locked
+    assert (idle.tid, idle.lock, idle.enters, idle.holds) == (7, 0x69EC02F40, False, set())
+    assert (native.tid, native.name, native.frames) == (8, "G1 Conc#0", [])
+
+
+@pytest.mark.parametrize("text", ["", "\n" * 1000, '"' * 100_000, '"a" nid=1 ' + "x" * 100_000, "\tat " + "a" * 100_000 + "(", DUMP[:700]])
+def test_other_texts_and_parts_have_the_threads_that_are_in_them(text):
+    assert len(java_stacks(text)) <= 1

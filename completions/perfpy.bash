@@ -100,11 +100,11 @@ _perfpy_value()
     "trace -p" | "trace --pid" | "trace =--pid" | "trace --filter-pids" | "trace =--filter-pids") _perfpy_ask "," pids ;;
     "trace -t" | "trace --tid" | "trace =--tid") _perfpy_ask "," tids ;;
     "trace -u" | "trace --uid" | "trace =--uid") mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-    "trace -C" | "trace --cpu" | "trace =--cpu" | "trace -G" | "trace --cgroup" | "trace =--cgroup" | "trace -m" | "trace --mmap-pages" | "trace =--mmap-pages" | "trace -e" | "trace --event" | "trace --expr" | "trace =--event" | "trace =--expr" | "trace --filter" | "trace =--filter" | "trace --duration" | "trace =--duration" | "trace --slowest" | "trace =--slowest" | "trace --max-events" | "trace =--max-events" | "trace --call-graph" | "trace =--call-graph" | "trace --max-stack" | "trace =--max-stack" | "trace --min-stack" | "trace =--min-stack" | "trace --max-summary" | "trace =--max-summary") : ;;
+    "trace -C" | "trace --cpu" | "trace =--cpu" | "trace -G" | "trace --cgroup" | "trace =--cgroup" | "trace -m" | "trace --mmap-pages" | "trace =--mmap-pages" | "trace -e" | "trace --event" | "trace --expr" | "trace =--event" | "trace =--expr" | "trace --filter" | "trace =--filter" | "trace --duration" | "trace =--duration" | "trace --slowest" | "trace =--slowest" | "trace =--calls" | "trace --when" | "trace =--when" | "trace --last" | "trace =--last" | "trace --max-events" | "trace =--max-events" | "trace --call-graph" | "trace =--call-graph" | "trace --max-stack" | "trace =--max-stack" | "trace --min-stack" | "trace =--min-stack" | "trace --max-summary" | "trace =--max-summary") : ;;
     "trace -F" | "trace --pf" | "trace =--pf") _perfpy_offer "" all maj min ;;
     "trace --switch-on" | "trace =--switch-on" | "trace --switch-off" | "trace =--switch-off") _perfpy_ask "," events ;;
     "trace --summary-mode" | "trace =--summary-mode") _perfpy_offer "" thread total ;;
-    "trace --html" | "trace =--html" | "trace -o" | "trace --output" | "trace =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "trace --html" | "trace =--html" | "trace --chrome-trace" | "trace =--chrome-trace" | "trace -o" | "trace --output" | "trace =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "trace --by" | "trace =--by") _perfpy_offer "" path peer ;;
     "stacks -p" | "stacks --pid" | "stacks =--pid") _perfpy_ask "," pids ;;
     "leaks -p" | "leaks --pid" | "leaks =--pid") _perfpy_ask "," pids ;;
@@ -252,7 +252,7 @@ _perfpy()
         options="-p --pid -t --tid -u --uid -C --cpu -a --all-cpus -G --cgroup -i --no-inherit --descendants --show-self -e --event --filter -F --freq -c --count -m --mmap-pages --overwrite -r --realtime --namespaces --all-cgroups --no-bpf-event -g --call-graph --children -b --branch-any -j --branch-filter --max-stack --off-cpu --python --jit -s --sort --by --fields -H --hierarchy -n --show-nr-samples --show-total-period --comms --dsos --symbols -K --hide_kernel_symbols -U --hide_user_symbols --percent-limit --percentage --raw-trace -w --column-widths -E --entries -z --zero --kallsyms -k --vmlinux --ignore-vmlinux -D --dump-symtab --demangle-kernel --sym-annotate --source --asm-raw -M --disassembler-style --objdump --prefix --prefix-strip -d --delay --updates --keep --stdio --json -v --verbose -h --help"
         ;;
     trace)
-        options="-i --input -f --force -p --pid -t --tid -u --uid -C --cpu -a --all-cpus -G --cgroup --no-inherit --filter-pids -m --mmap-pages -e --event --expr --filter --syscalls -F --pf --strings --failure --duration --slowest --switch-on --switch-off --show-on-off-events --max-events --call-graph --kernel-syscall-graph --max-stack --min-stack -T --time --comm --show-cpu -s --summary -S --with-summary --sched --errno-summary --summary-mode --max-summary --percentiles --histogram --html --by --json -o --output -v --verbose -h --help"
+        options="-i --input -f --force -p --pid -t --tid -u --uid -C --cpu -a --all-cpus -G --cgroup --no-inherit --filter-pids -m --mmap-pages -e --event --expr --filter --syscalls -F --pf --strings --failure --duration --slowest --switch-on --switch-off --show-on-off-events --calls --when --last --max-events --call-graph --kernel-syscall-graph --max-stack --min-stack -T --time --comm --show-cpu -s --summary -S --with-summary --sched --errno-summary --summary-mode --max-summary --percentiles --histogram --html --chrome-trace --by --json -o --output -v --verbose -h --help"
         workload="yes"
         ;;
     stacks)

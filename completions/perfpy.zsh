@@ -417,6 +417,9 @@ _perfpy() {
                 '*--switch-on=[print only what happens after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[print only what happens before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
+                '*--calls=-[show the calls of these functions]::value: ' \
+                '*--when=[end --calls with such a call  handle > 10ms]:value: ' \
+                '*--last=[show the --calls of this time before the end  10ms]:value: ' \
                 '*--max-events=[stop after n lines]:value: ' \
                 '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
                 '*--kernel-syscall-graph[print the kernels frames of system calls, too]' \
@@ -437,6 +440,7 @@ _perfpy() {
                 '*--percentiles[print a table with percentiles and shares of the time]' \
                 '*--histogram[print the table and a histogram of each calls times]' \
                 '*--html=[write a page with a lane of calls for each thread]:file:_files' \
+                '*--chrome-trace=[write --calls for Perfetto]:file:_files' \
                 '*--by=[print a table by file or by peer address]:value:(path peer)' \
                 '*--json[print JSON objects, one a line, on standard output]' \
                 '*-o+[write to this file]:file:_files' \

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.source_files import SourceShares
     from perfpy.analysis.stacks import StackOptions, Stacks
     from perfpy.auxtrace.pmcu import PmcuTrace
+    from perfpy.auxtrace.pt_samples import TakeCalls
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.delivery import SideBand, Span
@@ -125,6 +126,12 @@ class Recording:
         self.data.path, self.data.kernel_copy, self.data.keeps_exited = source.path, source.kernel_copy, source.keeps_exited
         self.data.warnings += source.warnings
         source.close()
+
+    def follow_calls(self, take: TakeCalls) -> None:
+        """Decode the calls and returns in the recording's Intel PT trace; give them to `take` until it refuses more."""
+        from perfpy.auxtrace.decoded import follow_calls
+
+        follow_calls(self.data, self._find_file(), take)
 
     def _find_file(self) -> Callable[[str, str], memoryview | None]:
         """Return a function that finds the content of a mapped file by name and build-id."""

@@ -34,7 +34,7 @@ from perfpy.auxtrace.arm_spe import (
     has_neoverse_sources,
 )
 from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
-from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, TraceClock
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, TraceClock, parse_itrace
 from perfpy.auxtrace.pt_samples import PtSamples
 from perfpy.errors import PerfError, plural
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.auxtrace.pt_code import FindFile
+    from perfpy.auxtrace.pt_samples import TakeCalls
     from perfpy.perfdata.reader import PerfData
 
 
@@ -121,6 +122,16 @@ def decoded_recording(data: PerfData, itrace: Itrace, find_file: FindFile) -> Bi
     samples = PtSamples(data, aux, itrace, clock, find_file)
     records = _own_records(data)
     return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer))
+
+
+def follow_calls(data: PerfData, find_file: FindFile, take: TakeCalls) -> None:
+    """Decode the calls and returns of an Intel PT recording, in perf's order, until `take` refuses more. Raises PerfError without one."""
+    if data.endian != NATIVE_ENDIAN or not needs_decoding(data) or not any(info.type == INTEL_PT for info in aux_pieces(data).infos):
+        raise PerfError(f"{data.path}: no Intel PT trace that could be decoded; perfpy record -e intel_pt//u -- COMMAND records one")
+    data.decodes_traces = True
+    aux = aux_pieces(data)
+    samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*PtSamples.clock_words(data, aux)), find_file, take)
+    samples.follow(_own_records(data))
 
 
 def _write_decoded(data: PerfData, new: list[WrittenEvent], names: list[str], fill: Callable[[FileWriter], None]) -> BinaryIO:

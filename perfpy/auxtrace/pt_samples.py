@@ -7,7 +7,8 @@ what it has mapped.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from perfpy.perfdata.events import default_name
 from perfpy.perfdata.writer import WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,7 +35,15 @@ if TYPE_CHECKING:
     from perfpy.auxtrace.itrace import Itrace, PtEvent, TraceClock
     from perfpy.auxtrace.pt_code import FindFile
     from perfpy.perfdata.reader import PerfData
-    from perfpy.perfdata.writer import FileWriter
+
+    class Writer(Protocol):
+        """Where samples go."""
+
+        def write(self, data: bytes | memoryview, /) -> object:
+            """Write records."""
+
+    #: (process, thread, times, rows of sources, targets, whether they are calls, return addresses) -> whether to go on
+    TakeCalls = Callable[[int, int, NDArray[np.uint64], NDArray[np.uint64]], bool]
 
 
 #: the words of AUXTRACE_INFO
@@ -115,13 +124,18 @@ class _TracesByTime:
 class PtSamples:
     """The samples of a recording's Intel PT traces.
 
+    Args:
+        take: receives calls and returns in place of the writer of samples.
+
     Attributes:
         events: the new events, in perf's order.
         names: of these.
     """
 
-    def __init__(self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, find_file: FindFile) -> None:
-        self._data, self._aux, self._itrace = data, aux, itrace
+    def __init__(
+        self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, find_file: FindFile, take: TakeCalls | None = None
+    ) -> None:
+        self._data, self._aux, self._itrace, self._take = data, aux, itrace, take
         if missing := "".join(sorted(itrace.letters - _LETTERS)):
             data.warnings.append(f"--itrace: {missing} of Intel PT is left out; perf script --itrace={missing} decodes it")
         words = next(info.priv for info in aux.infos if info.type == 1)
@@ -250,7 +264,7 @@ class PtSamples:
             data = self._aux.read(piece.offset, piece.size)
             yield TracePiece(data, piece.record.reference if self._has_times else 0, bool(number) and not self._words[_IS_SNAPSHOT])
 
-    def write(self, others: Iterator[tuple[int, bytes, object]], writer: FileWriter) -> None:
+    def write(self, others: Iterator[tuple[int, bytes, object]], writer: Writer) -> None:
         """Write the recording's own records (time in nanoseconds, bytes, the record if it is no sample) and the samples."""
         for time, raw, record in others:
             if self._has_times:
@@ -269,6 +283,11 @@ class PtSamples:
         else:
             self._deliver_all(writer, _NOBODY)
 
+    def follow(self, others: Iterator[tuple[int, bytes, object]]) -> None:
+        """Give calls and returns to the receiver until it refuses more. others: as of write()."""
+        with suppress(_TakenError):
+            self.write(others, _NoWriter())
+
     def _begin(self) -> None:
         """Decode each trace up to its first time."""
         for queue in self._queues:
@@ -284,7 +303,7 @@ class PtSamples:
                 if flow.stamp:
                     self._running.add(queue)
 
-    def _deliver(self, until: int, writer: FileWriter) -> None:
+    def _deliver(self, until: int, writer: Writer) -> None:
         """Write the samples before a time, in ticks, in order over all traces."""
         running = self._running
         while running.queues:
@@ -297,13 +316,13 @@ class PtSamples:
             if not queue.flow.ended:
                 running.add(queue)
 
-    def _deliver_all(self, writer: FileWriter, tid: int) -> None:
+    def _deliver_all(self, writer: Writer, tid: int) -> None:
         """Write all samples of a thread's trace, or of all."""
         for queue in self._queues:
             if tid in (_NOBODY, queue.tid) and not queue.flow.ended:
                 self._run(queue, _LAST, writer)
 
-    def _run(self, queue: _PtQueue, until: int, writer: FileWriter) -> None:
+    def _run(self, queue: _PtQueue, until: int, writer: Writer) -> None:
         pid, tid = self._set_thread(queue)
         flow = queue.flow
         while True:
@@ -344,11 +363,15 @@ class PtSamples:
 
     # -- samples -------------------------------------------------------------------------
 
-    def _write_samples(self, queue: _PtQueue, pid: int, tid: int, end: int, count: int, writer: FileWriter) -> None:
+    def _write_samples(self, queue: _PtQueue, pid: int, tid: int, end: int, count: int, writer: Writer) -> None:
         """Write the samples of the first `end` branches of a trace and the first `count` other events, and forget these."""
         flow = queue.flow
         events = flow.events[:count]
         if not end and not events:
+            return
+        if self._take is not None:
+            self._give_calls(pid, tid, flow, end)
+            flow.take(end, count)
             return
         blocks = self._branch_blocks(queue, pid, tid, end)
         numbers = np.frombuffer(flow.branches[:end], np.int32)
@@ -372,7 +395,30 @@ class PtSamples:
             self._calls.follow(tid, queue.number, numbers[walked:], self._edge_columns())
         flow.take(end, count)
 
-    def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: FileWriter) -> None:
+    def _give_calls(self, pid: int, tid: int, flow: PtFlow, end: int) -> None:
+        """Give the calls and returns among the first branches to their receiver."""
+        numbers = np.frombuffer(flow.branches[:end], np.int32)
+        columns = self._edge_columns()
+        flags = columns[2][numbers]
+        rows = np.flatnonzero(flags & np.uint64(CALL | RETURN | TRACE_BEGIN))
+        if not len(rows):
+            return
+        source, target, flag, length = columns[:, numbers[rows]]
+        after = source + length
+        is_call = ((flag & np.uint64(CALL)) != 0) & (target != 0) & (target != after)
+        chosen = is_call | ((flag & np.uint64(CALL)) == 0)
+        calls = np.stack([source, target, is_call.astype(np.uint64), after])[:, chosen]
+        assert self._take is not None
+        if not self._take(pid, tid, self._times(flow, rows[chosen]), calls):
+            raise _TakenError
+
+    def _times(self, flow: PtFlow, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Return the times of branches, in nanoseconds."""
+        positions = np.array([position for position, _ in flow.stamps] or [0], np.int64)
+        ticks = np.array([ticks for _, ticks in flow.stamps] or [flow.stamp], np.uint64)
+        return self._clock.nanoseconds(ticks)[np.maximum(np.searchsorted(positions, rows, "right") - 1, 0)]
+
+    def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: Writer) -> None:
         rows, before = blocks
         part = rows[before[first] : before[last]]
         if len(part):
@@ -397,9 +443,7 @@ class PtSamples:
         is_chosen = (columns[2][numbers] & self._filter) != 0 if self._filter else np.ones(len(numbers), bool)
         before = np.concatenate([[0], np.cumsum(is_chosen)])
         chosen = numbers[is_chosen]
-        positions = np.array([position for position, _ in flow.stamps] or [0], np.int64)
-        ticks = np.array([ticks for _, ticks in flow.stamps] or [flow.stamp], np.uint64)
-        times = self._clock.nanoseconds(ticks)[np.maximum(np.searchsorted(positions, np.flatnonzero(is_chosen), "right") - 1, 0)]
+        times = self._times(flow, np.flatnonzero(is_chosen))
         source, target = columns[0][chosen], columns[1][chosen]
         values = {
             SampleType.IDENTIFIER: ident,
@@ -476,10 +520,21 @@ class PtSamples:
         time = int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]) if self._has_times else 0
         return _error(event.value, queue.cpu, pid, tid, event.ip, time)
 
-    def _write_lost(self, record: Aux, writer: FileWriter) -> None:
+    def _write_lost(self, record: Aux, writer: Writer) -> None:
         stamp = record.sample_id
         cpu, pid, tid, time = (getattr(stamp, name, None) or 0 for name in ("cpu", "pid", "tid", "time"))
         writer.write(_error(LOST, cpu, pid, tid, 0, time))
+
+
+class _TakenError(Exception):
+    """The receiver of calls has all that it needs."""
+
+
+class _NoWriter:
+    """A writer that drops what is written."""
+
+    def write(self, data: object) -> None:
+        """Drop data."""
 
 
 def _error(number: int, cpu: int, pid: int, tid: int, ip: int, time: int) -> bytes:

@@ -577,3 +577,26 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     index_bytes = b"".join(struct.pack("<2Q", begin + at, _AUXTRACE_SIZE) for at in places)
     built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + index_bytes
     return built.file(), machine.truth
+
+
+# -- a small program
+
+BASE = 0x401000
+#: mov ecx,3; dec ecx; jnz; call; jmp; nop; ret; nop; nop; lea rax,[rip]; jmp rax ... syscall
+CODE = bytes.fromhex("b903000000 ffc9 75fc e802000000 eb04 90c3 9090 488d0502000000 ffe0 0f05 ebfe")
+#: an ELF file for x86-64 without segments, up to its code
+HEAD = struct.pack("<4s3B9x2HI3QI6H", b"\x7fELF", 2, 1, 1, 2, 62, 1, BASE, 0, 0, 0, 64, 56, 0, 64, 0, 0).ljust(0x1000, b"\0")
+
+
+def run_once() -> list[int]:
+    """Offsets of the instructions of one run."""
+    return [0, *[5, 7] * 3, 9, 0x10, 0x11, 0xE, 0x14, 0x1B, 0x1D]
+
+
+def steps_of(folder: Path, runs: int = 40, code: bytes = CODE) -> Steps:
+    """The steps of a program that runs its code again and again; the kernel jumps back."""
+    path = folder / "prog"
+    path.write_bytes(HEAD + code)
+    events = [(COMM, 7, 0, 0, 0, "prog"), (MAP, 7, BASE, 0x1000, 0x1000, str(path))]
+    events += [(STEP, 7, BASE + offset, 0, 0, "") for _ in range(runs) for offset in run_once()]
+    return Steps([*events, (EXIT, 7, 0, 0, 0, "")])

@@ -92,3 +92,41 @@ def test_the_next_measurement_removes_probes_of_a_killed_one(tmp_path: Path) -> 
     killed.wait()
     run("stat", "-e", "./shop:main", "--", "./shop", folder=tmp_path)
     assert not lines_for(tmp_path)
+
+
+def test_trace_shows_the_calls_before_a_slow_one(tmp_path: Path) -> None:
+    compiled(tmp_path, "app", "-O1 -g", SOURCE)
+    trace = tmp_path / "calls.json"
+    run(
+        "trace", "--calls=work,mai*", "--when", "work > 7ms", "--last", "20ms", "--chrome-trace", str(trace), "--", "./app", folder=tmp_path
+    )
+    calls = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    works = [call["dur"] for call in calls if call["name"] == "work"]
+    truth = [int(line) / 1000 for line in (tmp_path / "truth.txt").read_text().split()]
+    slow = next(index for index, took in enumerate(works) if took > 7000)
+    assert slow == len(works) - 1 >= 1
+    assert any(abs(took - works[-1]) < 1000 for took in truth if took > 7000)
+    assert [call["args"] for call in calls if call["name"] == "main"] == [{"returned": False}]
+    assert len(truth) == 40, "the program goes on when the trace has ended"
+    assert lines_for(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGINT])
+def test_a_signal_ends_the_trace_of_calls(number: int, tmp_path: Path) -> None:
+    compiled(tmp_path, "app", "-O1 -g", SOURCE.replace("i < 40", "i < 4000"))
+    app = subprocess.Popen(["./app"], cwd=tmp_path)
+    try:
+        words = [*PERFPY, "trace", "--calls=work", "--last=50ms", "-p", str(app.pid), "-o", "calls.txt"]
+        tracer = subprocess.Popen(words, cwd=tmp_path)
+        deadline = time.monotonic() + 60
+        while not lines_for(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1)
+        tracer.send_signal(number)
+        assert tracer.wait(60) == 0
+        assert app.poll() is None
+    finally:
+        app.kill()
+        app.wait()
+    lines = (tmp_path / "calls.txt").read_text().splitlines()
+    assert 3 <= sum(line.endswith("  work") for line in lines) <= 30

@@ -132,6 +132,12 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy trace record -a -- sleep 1",
             "perfpy trace -i perf.data",
         ),
+        _example(
+            "show the calls of functions in a slow call, as a tree, and of the last 20 ms on a page",
+            "perfpy trace --calls=handle,parse --when 'handle > 10ms' -p 1234",
+            "perfpy trace --calls='handle,db_*' --last 20ms --html calls.html -p 1234",
+        ),
+        _example("show all calls that Intel PT recorded", "perfpy record -e intel_pt//u -- ./program", "perfpy trace --calls -i perf.data"),
     ),
     "stacks": (
         _example("show where a program hangs", "perfpy stacks 1234"),

@@ -41,6 +41,12 @@ def run(options: TraceCommandOptions) -> int:
         from perfpy.cli.forwarded_actions import run_record  # rarely needed
 
         return run_record("trace", options.workload[1:])
+    if options.calls is not None:
+        from perfpy.tools.trace.function_calls import trace_calls
+
+        return trace_calls(options)
+    if options.when or options.last or options.chrome_trace:
+        fail("--when, --last and --chrome-trace need --calls")
     if options.summary and options.with_summary:
         options = options.replace(summary=False)
     if options.input:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TextIO
 
 from perfpy.abi.system_calls import calls_of_group, numbers_by_name
 from perfpy.cli.line.option_parsing import (
+    Attached,
     Choice,
     CommandOptions,
     Counted,
@@ -87,6 +88,9 @@ class TraceEventOptions(CommandOptions):
     switch_on: str = option("--switch-on", Value(default=""), "print only what happens after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "print only what happens before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
+    calls: str | None = option("--calls", Attached(""), "show the calls of these functions (-i: of all)", metavar="<functions>")
+    when: str = option("--when", Value(default=""), "end --calls with such a call: 'handle > 10ms'", metavar="<condition>")
+    last: str = option("--last", Value(default=""), "show the --calls of this time before the end: 10ms", metavar="<time>")
     max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")
 
 
@@ -116,6 +120,7 @@ class TraceTextOptions(CommandOptions):
     percentiles: bool = option("--percentiles", Flag(), "print a table with percentiles and shares of the time")
     histogram: bool = option("--histogram", Flag(), "print the table and a histogram of each call's times")
     html: str = option("--html", Value(default=""), "write a page with a lane of calls for each thread", metavar="<file>")
+    chrome_trace: str = option("--chrome-trace", Value(default=""), "write --calls for Perfetto (JSON)", metavar="<file>")
     by: str = option("--by", Value(Choice("path", "peer"), default=""), "print a table by file or by peer address", metavar="<path|peer>")
     json: bool = option("--json", Flag(), "print JSON objects, one a line, on standard output")
     output: str = option("-o,--output", Value(default=""), "write to this file (default: standard error)", metavar="<file>")

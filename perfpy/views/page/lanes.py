@@ -86,7 +86,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.threads: list[tuple[int, int, str]] = []
-        self._indexes: dict[int, int] = {}
+        self._indexes: dict[tuple[int, int], int] = {}
         self._parts: list[LaneCalls] = []
         self._size = 0
         self._merged = NOT_MERGED
@@ -94,16 +94,13 @@ class Lanes:
         self._texts: dict[bytes, int] = {}
         self._characters = 0
 
-    def lane(self, pid: int, tid: int, comm: str) -> int:
-        """Return the index of a thread's lane."""
-        if tid not in self._indexes and len(self.threads) >= _MOST_LANES:
-            pid, tid, comm = _OTHERS, _OTHERS, "other threads"
-        index = self._indexes.get(tid)
-        if index is None:
-            index = self._indexes[tid] = len(self.threads)
-            self.threads.append((pid, tid, comm))
-        else:
-            self.threads[index] = (pid, tid, comm)
+    def lane(self, pid: int, tid: int, comm: str, level: int = 0) -> int:
+        """Return the index of a thread's lane. level: 0, or that of a lane below it, which has the calls within calls."""
+        key, thread = (tid, level), (pid, tid, comm) if not level else (_OTHERS, _OTHERS, f"{comm} {tid}, level {level + 1}")
+        if key not in self._indexes and len(self.threads) >= _MOST_LANES:
+            key, thread = (_OTHERS, 0), (_OTHERS, _OTHERS, "other threads")
+        index = self._indexes.setdefault(key, len(self.threads))
+        self.threads[index : index + 1] = [thread]
         return index
 
     def text(self, text: bytes) -> int:

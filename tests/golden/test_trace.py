@@ -98,3 +98,10 @@ def test_one_table_has_the_calls_of_all_threads(live, capsys):
     text = printed(folder, "trace-threads-7.data", ["-s", "--summary-mode=total"], capsys)
     rows = [line.split() for line in text.splitlines()]
     assert {row[0]: int(row[1]) for row in rows if len(row) == 8 and row[1].isdecimal()} == calls
+
+
+@pytest.mark.parametrize("options", [["-S", "-s"], ["-s", "-S"]])
+def test_the_tables_alone_win_over_tables_and_lines(options, live, capsys):
+    folder, answers = live
+
+    assert printed(folder, "trace-ls.data", options, capsys) == answers["trace-ls.data", "-s"]

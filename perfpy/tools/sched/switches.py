@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 IDLE: Final = 0
 _STATE_BITS: Final = 0xFF  # of prev_state; higher bits mean preemption
+_UNINTERRUPTIBLE: Final = 2  # TASK_UNINTERRUPTIBLE
 _IDLE_BASE: Final = np.int64(1) << np.int64(62)
 
 
@@ -542,6 +543,20 @@ class ThreadRunTimes(NamedTuple):
         return self.total / self.runs if self.runs else 0.0
 
 
+class ThreadWaits(NamedTuple):
+    """The times that a thread was off the CPU before its runs, in nanoseconds.
+
+    Attributes:
+        sleep, blocked, preempted: by its state: asleep, in uninterruptible sleep ("iowait"), ready to run.
+        delay: from readiness until the CPU.
+    """
+
+    sleep: int = 0
+    blocked: int = 0
+    preempted: int = 0
+    delay: int = 0
+
+
 class ThreadSummary(NamedTuple):
     """The row of one thread.
 
@@ -550,6 +565,7 @@ class ThreadSummary(NamedTuple):
         comm: index of its name.
         times: of its runs.
         migrations: their number.
+        waits: between its runs.
     """
 
     tid: int
@@ -558,6 +574,7 @@ class ThreadSummary(NamedTuple):
     comm: int
     times: ThreadRunTimes
     migrations: int
+    waits: ThreadWaits
 
 
 class IdleChain(NamedTuple):
@@ -612,6 +629,22 @@ def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, 
     return {key: ThreadRunTimes(*row) for key, row in zip(groups.tolist(), rows, strict=True)}
 
 
+def thread_waits(switches: Switches, rows: NDArray[np.int64]) -> dict[int, ThreadWaits]:
+    """Return the sums of the waits before some runs, by thread. rows: the switches that end the runs."""
+    if not len(rows):
+        return {}
+    threads, numbers = number_values(switches.task.thread[rows])
+    before = switches.times.last_of_thread[rows]
+    state = np.where(before >= 0, switches.state[before], 0) & _STATE_BITS
+    is_ready, is_blocked = state == 0, (state & -state) == _UNINTERRUPTIBLE
+    totals = np.zeros((len(threads), len(ThreadWaits._fields)), np.int64)
+    waited = switches.times.waited[rows]
+    for column, chosen in enumerate((~is_ready & ~is_blocked, is_blocked, is_ready)):
+        np.add.at(totals[:, column], numbers[chosen], waited[chosen])
+    np.add.at(totals[:, -1], numbers, switches.times.delay[rows])
+    return {thread: ThreadWaits(*row) for thread, row in zip(threads.tolist(), totals.tolist(), strict=True)}
+
+
 def make_summary(
     history: History,
     shown: NDArray[np.bool_],
@@ -637,20 +670,22 @@ def make_summary(
     before = switches.times.last_on_cpu
     if idle_only:
         after = np.flatnonzero(shown & is_idle & (before >= 0))
-        times = run_times(task.thread[before[after]], switches.times.ran[after])
+        times, waits = run_times(task.thread[before[after]], switches.times.ran[after]), {}
     else:
-        times = run_times(task.thread[shown & ~is_idle], switches.times.ran[shown & ~is_idle])
+        rows = np.flatnonzero(shown & ~is_idle)
+        times, waits = run_times(task.thread[rows], switches.times.ran[rows]), thread_waits(switches, rows)
     idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
     moved, numbers = number_values(history.migrations.task.thread)
     moves = dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True)) if with_migrations else {}
     comm_of = _last_comms(task)
-    rows = [
-        ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moves.get(one.thread, 0))
-        for one in known_threads(source, _mentions(history))
-        if one.thread in times
-    ]
+    threads = []
+    for one in known_threads(source, _mentions(history)):
+        if one.thread in times:
+            waited = waits.get(one.thread, ThreadWaits())
+            moved_times = moves.get(one.thread, 0)
+            threads.append(ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moved_times, waited))
     span = int(switches.time[-1] - switches.time[0]) if len(switches.time) else 0
-    return Summary(rows, idle, span, cpus)
+    return Summary(threads, idle, span, cpus)
 
 
 def idle_chains(switches: Switches, shown: NDArray[np.bool_], texts_of: Callable[[Switches], list[bytes]]) -> dict[int, list[IdleChain]]:

@@ -138,7 +138,9 @@ class _Timehist:
             summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
         is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
         comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
-        print_lines(summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus))
+        print_lines(
+            summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus, shows_waits=options.state)
+        )
 
     def _cpu_count(self) -> int:
         count = self._recording.header.get("nrcpus")
@@ -350,12 +352,19 @@ def state_letter(state: int) -> bytes:
     return _STATE_LETTERS.get(state & -state, b"?")
 
 
-_RUN_TITLES = ("sched-in", "run-time", "min-run", "avg-run", "max-run")
-_IDLE_TITLES = ("sched-out", "idle-time", "min-idle", "avg-idle", "max-idle")
+_RUN_TITLES = ("Runtime summary", "sched-in", "run-time", "min-run", "avg-run", "max-run")
+_IDLE_TITLES = ("Idle-time summary", "sched-out", "idle-time", "min-idle", "avg-idle", "max-idle")
+_WAIT_TITLES = ("Wait-time summary", "sched-in", "run-time", "sleep", "iowait", "preempt")
 
 
 def summary_lines(
-    summary: Summary, comms: Sequence[str], *, idle_only: bool, is_complete: bool, cpus: Collection[int] | None = None
+    summary: Summary,
+    comms: Sequence[str],
+    *,
+    idle_only: bool,
+    is_complete: bool,
+    cpus: Collection[int] | None = None,
+    shows_waits: bool = False,
 ) -> Iterator[str]:
     """Yield the lines.
 
@@ -367,16 +376,21 @@ def summary_lines(
         idle_only: for -I, where only idle times are shown.
         cpus: the CPUs whose idle times are shown; None: all.
         is_complete: whether no switch was left out by a filter; otherwise idle times are unknown.
+        shows_waits: whether threads have the times of their waits instead of those of their runs (--state).
     """
-    titles = _IDLE_TITLES if idle_only else _RUN_TITLES
-    yield from ("", "Idle-time summary" if idle_only else "Runtime summary")
-    columns = f"{titles[0]:>11}  {titles[1]:>11}  {titles[2]:>9}  {titles[3]:>10}  {titles[4]:>10}  stddev  migrations"
+    titles, last = (_IDLE_TITLES, "stddev  migrations") if idle_only else (_RUN_TITLES, "stddev  migrations")
+    if shows_waits and not idle_only:
+        titles, last = _WAIT_TITLES, f"{'delay':>10}"
+    yield from ("", titles[0])
+    columns = f"{titles[1]:>11}  {titles[2]:>11}  {titles[3]:>9}  {titles[4]:>10}  {titles[5]:>10}  {last}"
     yield f"{'comm':>{NAME_WIDTH}}  {'parent':>6}{columns}"
-    yield f"{'(count)':>49}  {'(msec)':>11}  {'(msec)':>9}  {'(msec)':>10}  {'(msec)':>10}  {'%':>6}"
+    unit = f"{'(msec)':>11}" if shows_waits else f"{'%':>6}"
+    yield f"{'(count)':>49}  {'(msec)':>11}  {'(msec)':>9}  {'(msec)':>10}  {'(msec)':>10}  {unit}"
     yield "-" * 117
     threads = summary.threads
     texts = TaskColumnTexts(comms)
-    yield from (_thread_line(thread, texts) for thread in threads)
+    line = _wait_line if shows_waits else _thread_line
+    yield from (line(thread, texts) for thread in threads)
     if not threads:
         yield "<no still running tasks>"
     if not is_complete and not idle_only:
@@ -407,6 +421,12 @@ def _thread_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
     total, shortest, average, longest = (milliseconds(one, 6) for one in (times.total, times.shortest, int(times.average), times.longest))
     lengths = f"{total}{shortest} {average} {longest}"
     return f"{name:>{NAME_WIDTH}}  {thread.parent:>6}  {times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
+
+
+def _wait_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
+    name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
+    waits = " ".join(milliseconds(one, 6) for one in thread.waits)
+    return f"{name:>{NAME_WIDTH}}  {thread.parent:>6}  {thread.times.runs:>9} {milliseconds(thread.times.total, 8)}{waits}"
 
 
 def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleChain]], cpus: Sequence[int]) -> Iterator[str]:

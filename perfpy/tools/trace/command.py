@@ -48,7 +48,7 @@ def run(options: TraceCommandOptions) -> int:
     if options.when or options.last or options.chrome_trace:
         fail("--when, --last and --chrome-trace need --calls")
     if options.summary and options.with_summary:
-        options = options.replace(summary=False)
+        options = options.replace(with_summary=False)
     if options.input:
         if options.workload:
             fail(f"-i {options.input} excludes a command to run")

@@ -509,3 +509,13 @@ BRANCH_FLAGS: Final = (
     ("new_type", 4),
     ("priv", 3),
 )
+
+
+def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
+    """Return the copy of a sample's stack."""
+    stacks = columns["user_stack"]
+    if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:
+        start, length = int(stacks.starts[row]), int(stacks.lengths[row]) & ~7
+        return stacks.words[start : start + length].view(np.uint64)
+    data = stacks.take(np.array([row])).gather().values
+    return np.frombuffer(data[: len(data) & ~7].tobytes(), np.uint64)

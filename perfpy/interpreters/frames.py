@@ -98,7 +98,7 @@ class FrameWalker:
         for address, code_address, instruction, owner in words:
             if has_data_stack and owner >> shift & 0xFF >= layout.shims:
                 if frames:
-                    frames[-1] = frames[-1]._replace(is_entry=True)
+                    frames[-1] = PythonFrame(*frames[-1][:3], True)
                 continue
             code = self._codes.find(code_address & ~self._layout.tag_mask)
             offset = 0 if code is None else self._offset_of(code, instruction)
@@ -107,7 +107,7 @@ class FrameWalker:
             is_entry = not has_data_stack or (layout.is_entry != NONE and bool(owner >> entry_shift & 0xFF))
             frames.append(PythonFrame(address, code, offset, is_entry))
         if frames and is_whole:
-            frames[-1] = frames[-1]._replace(is_entry=True)
+            frames[-1] = PythonFrame(*frames[-1][:3], True)
         return ThreadFrames(frames, is_whole, False, [])
 
     def _offset_of(self, code: CodeObject, instruction: int) -> int:
@@ -145,7 +145,7 @@ class FrameWalker:
             data, start = chunks.bytes_at(address, layout.size)
             if data[start + layout.owner] >= layout.shims:
                 if frames:
-                    frames[-1] = frames[-1]._replace(is_entry=True)
+                    frames[-1] = PythonFrame(*frames[-1][:3], True)
             else:
                 frame = self._frame(address, data, start)
                 if frame is None:
@@ -153,7 +153,7 @@ class FrameWalker:
                 frames.append(frame)
             (address,) = WORD.unpack_from(data, start + layout.previous)
         if frames and not address:
-            frames[-1] = frames[-1]._replace(is_entry=True)
+            frames[-1] = PythonFrame(*frames[-1][:3], True)
         return frames, not address
 
     def frame_of(self, address: int, data: bytes) -> PythonFrame | None:

@@ -8,9 +8,8 @@ in its memory. Names and numbers are those of Go's src/runtime/runtime2.go.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.objects import UnreadableMemoryError, is_pointer
 
 if TYPE_CHECKING:

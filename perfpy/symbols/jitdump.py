@@ -198,9 +198,12 @@ def shared_object(
     for text, address, size in symbols:
         table += struct.pack(endian + "IBBHQQ", len(names), 2, 0, 1, address, size)  # STB_LOCAL, STT_FUNC, .text
         names += text.encode("utf-8", "surrogateescape") + b"\0"
-    import hashlib
+    try:
+        from _sha1 import sha1  # type: ignore[import-not-found]  # private, but hashlib loads all of OpenSSL
+    except ImportError:
+        from hashlib import sha1
 
-    identity = hashlib.sha1(sections[0].data + names[:-1], usedforsecurity=False).digest()
+    identity = sha1(sections[0].data + names[:-1], usedforsecurity=False).digest()
     note = struct.pack(endian + "III", 4, len(identity), 3) + b"GNU\0" + identity
     sections = [
         *sections,

@@ -282,6 +282,7 @@ class MethodTables:
         self._file = file
         self._code = [_span(one) for one in file.segments if int(one["flags"]) & _RUNNABLE]
         self._loaded = [_span(one) for one in file.segments]
+        self._offsets = list(zip(self._loaded, file.segments["offset"].tolist(), strict=True))
         self._data = list(self._read_data())
         self._ranges_of_data = [(begin, _WORD * len(words)) for begin, words in self._data]
         for _, words in self._data:
@@ -389,11 +390,10 @@ class MethodTables:
 
     def _text(self, address: int, pattern: re.Pattern[bytes] = _DOTTED) -> str:
         """Return the name at an address, "" for other texts."""
-        for segment in self._file.segments:
-            distance = address - int(segment["vaddr"])
-            if 0 <= distance < int(segment["filesz"]):
-                offset = int(segment["offset"]) + distance
-                text = bytes(self._file.content[offset : offset + _LONGEST]).partition(b"\0")[0]
+        for (begin, size), start in self._offsets:
+            if begin <= address < begin + size:
+                offset = start + address - begin
+                text = self._file.content[offset : offset + _LONGEST].partition(b"\0")[0]
                 return text.decode() if pattern.fullmatch(text) else ""
         return ""
 

@@ -26,6 +26,7 @@ from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, FIRST_ADDRESS, MAPPED_SIZE, PYTHON_MARK, GilState, mapping_of
 from perfpy.abi.records import IdLayout, code_mapping
+from perfpy.abi.sample_decoding import stack_words
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import (
     FoundCall,
@@ -57,7 +58,6 @@ from perfpy.capture.python_frames.merging import (
     note_slots,
 )
 from perfpy.capture.python_frames.threads import AWAITED, MARK, BlockedLoops, PendingNames
-from perfpy.capture.runtimes.hotspot import stack_words
 from perfpy.capture.runtimes.rewriting import write_image
 from perfpy.errors import plural
 from perfpy.interpreters.frames import Lines, decode_lines

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi import records
-from perfpy.abi.columns import Ragged, Slices, distinct
+from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_MMAP_DATA, NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
+from perfpy.abi.sample_decoding import stack_words
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStructs
 from perfpy.kernel.procfs import ProcFs
@@ -189,16 +190,6 @@ def _stack_pointers(columns: Columns, attr: EventAttr, rows: NDArray[np.intp]) -
     values = registers.values
     starts, lengths = registers.offsets[:-1][rows], registers.lengths[rows]
     return (int(values[start + index]) if length > index else 0 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True))
-
-
-def stack_words(columns: Columns, row: int) -> NDArray[np.uint64]:
-    """Return the copy of a sample's stack."""
-    stacks = columns["user_stack"]
-    if isinstance(stacks, Slices) and not int(stacks.starts[row]) & 7:
-        start, length = int(stacks.starts[row]), int(stacks.lengths[row]) & ~7
-        return stacks.words[start : start + length].view(np.uint64)
-    data = stacks.take(np.array([row])).gather().values
-    return np.frombuffer(data[: len(data) & ~7].tobytes(), np.uint64)
 
 
 def _leaves(chains: Ragged, changed: dict[int, list[int]], ip: NDArray[np.uint64]) -> NDArray[np.uint64]:

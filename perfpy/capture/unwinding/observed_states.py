@@ -19,23 +19,18 @@ import numpy as np
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
-from perfpy.capture.sleeping_threads import sleepers
-from perfpy.capture.wait_targets import WaitTargets
-from perfpy.debuginfo import dwarf
-from perfpy.debuginfo.dies import Die
-from perfpy.debuginfo.source_lines import SourceLines
 from perfpy.interpreters import bash
-from perfpy.interpreters.goroutines import GoLayout, GoProcess, Goroutine
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.kernel.procfs import ProcFs, children_of, read_state
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, encode_states
-from perfpy.probing.program import Program
 from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
+    from perfpy.interpreters.goroutines import GoLayout, Goroutine
     from perfpy.kernel.procfs import ProcMapping
     from perfpy.symbols.files.elf import ElfFile
 
@@ -74,6 +69,7 @@ class ObservedStates:
         self._procfs = procfs or ProcFs()
         self._has_stacks = has_stacks
         self._files: dict[tuple[int, int, int], _KnownFile | None] = {}
+        self._others: set[tuple[int, int]] = set()  # device and inode of programs that are neither shells nor Go's
         self._processes: dict[int, _ObservedProcess] = {}
         self._examined = 0
 
@@ -122,7 +118,12 @@ class ObservedStates:
             process.end()
 
     def _open(self, pid: int) -> _ObservedProcess | None:
-        path = os.readlink(f"{self._procfs.root}/{pid}/exe")
+        program = f"{self._procfs.root}/{pid}/exe"
+        file = os.stat(program)
+        identity = (file.st_dev, file.st_ino)
+        if identity in self._others:
+            return None
+        path = os.readlink(program)
         mapping = next((one for one in loaded_files(self._procfs.maps(pid, data=True)) if one.path == path), None)
         if mapping is None:
             return None
@@ -134,6 +135,8 @@ class ObservedStates:
             self._files[key] = _examine(pid, mapping)
         known = self._files[key]
         if known is None:
+            if len(self._others) < _MOST_FILES:
+                self._others.add(identity)
             return None
         shift, memory = mapping.start - known.first, InterpreterMemory(pid)
         if known.go is not None:
@@ -217,6 +220,9 @@ class _ObservedCalls(_ObservedProcess):
 
     def look(self) -> None:
         """Read the system calls of the threads that sleep."""
+        from perfpy.capture.sleeping_threads import sleepers  # only recordings whose waits have no stacks need it
+        from perfpy.capture.wait_targets import WaitTargets
+
         tids = self._procfs.threads(self._pid)[:_MOST_THREADS]
         if not tids:
             self.end()
@@ -273,6 +279,8 @@ class _ObservedGo(_ObservedProcess):
     """A Go program: its goroutines."""
 
     def __init__(self, pid: int, memory: InterpreterMemory, program: GoProgram, shift: int) -> None:
+        from perfpy.interpreters.goroutines import GoProcess
+
         super().__init__(pid, memory)
         assert program.layout is not None
         layout = program.layout._replace(
@@ -322,6 +330,9 @@ class GoProgram:
     """A Go program's debug information: the layout of goroutines, functions and lines."""
 
     def __init__(self, path: str, file: ElfFile) -> None:
+        from perfpy.debuginfo.source_lines import SourceLines  # only Go programs need debug information
+        from perfpy.probing.program import Program
+
         self._program = Program(path, file, file, demangles=False)
         self._lines = SourceLines(self._program.units)
         self._frames: dict[int, list[ObservedFrame]] = {}
@@ -329,6 +340,8 @@ class GoProgram:
     @cached_property
     def layout(self) -> GoLayout | None:
         """The layout of goroutines, with addresses of the file; None if it is unknown."""
+        from perfpy.interpreters.goroutines import GoLayout
+
         allgs = self._program.data_address("runtime.allgs")
         members, registers = self._members("runtime.g"), self._members("runtime.gobuf")
         if allgs is None or not members.keys() >= _OF_GOROUTINES or not registers.keys() >= {"pc", "bp"}:
@@ -339,6 +352,8 @@ class GoProgram:
 
     def _members(self, name: str) -> dict[str, int]:
         """Return the offsets of a structure's members; empty if it is unknown."""
+        from perfpy.debuginfo import dwarf
+
         die = next(self._structures(name), None)
         members = {}
         for member in die.children() if die else ():
@@ -386,6 +401,9 @@ class GoProgram:
 
 def _structure_at(unit: DebugUnit, offset: int, name: str) -> Die | None:
     """Return the structure of a name at an offset of a unit; None if there is none."""
+    from perfpy.debuginfo import dwarf
+    from perfpy.debuginfo.dies import Die
+
     try:
         die = Die(unit, offset)
         return die if die.tag == dwarf.TAG_STRUCTURE_TYPE and die.name == name else None

@@ -366,10 +366,10 @@ class FrameReader:
         frames, rest = (
             [(frame.address, frame.code.number, frame.offset, frame.is_entry) for frame in some] for some in (read.frames, read.left)
         )
-        chain = FoundChain(process.pid, tid, times, frames, rest, read.is_whole, read.has_moved, sample.lag, sample.is_exact)
         state = (int(sample.gil[0]), *sample.gil[1:])  # marshal supports no enumerations
         awaiting = [(frame.code.number, frame.offset) for frame in sample.awaiting]
-        self.answers.append(chain._replace(gil=state, turn_began=sample.turn_began, awaiting=awaiting))
+        frames_read = (frames, rest, read.is_whole, read.has_moved, sample.lag, sample.is_exact)
+        self.answers.append(FoundChain(process.pid, tid, times, *frames_read, state, sample.turn_began, awaiting))
 
     def _find_process(self, pid: int) -> _KnownProcess | None:
         now = time.monotonic()

@@ -153,7 +153,7 @@ class PieceUnwinder:
 
     def _get_ready(self, before: int) -> None:
         """Open new files at once: they may be deleted before their samples are unwound."""
-        if self._unwound_events and not self._is_live:
+        if self._unwound_events and not self._is_live and self._replay.has_new_files:
             self._replay.symbolizer(before)
 
     def learn(self, chunk: Chunk) -> None:
@@ -541,6 +541,8 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
 # they are mapped, because they may be deleted before their samples are unwound.
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
+_MOST_FILES: Final = 1 << 16  # files that are known to be mapped; each further one counts as new
+_MMAP_NAME, _MMAP2_NAME, _MMAP2_FILE = 40, 72, slice(40, 64)  # bytes of the records: the names, and device, inode and generation
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
 
 
@@ -561,6 +563,9 @@ class Replay:
     Args:
         table: the events of the records.
         opens_files: whether to open files as soon as they are mapped. A live view of all processes opens those that samples hit.
+
+    Attributes:
+        has_new_files: whether files were mapped since the last symbolizer that none had mapped before.
     """
 
     def __init__(self, table: EventTable, *, opens_files: bool = True) -> None:
@@ -571,6 +576,8 @@ class Replay:
         self._files: dict[tuple[object, ...], DsoFiles] = {}
         self._symbolizer: Symbolizer | None = None
         self._symbolizer_of: bytes | None = None  # its processes; None after further records
+        self._mapped: set[bytes] = set()  # identity and name of each file in a mapping
+        self.has_new_files = False
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the delivery keys of the next records: their times, or without times their numbers."""
@@ -586,6 +593,18 @@ class Replay:
         ordered = OrderedChunk(chunk, keys, times, nothing, chunk.rows(nothing), nothing.astype(np.int32), events)
         if self._tasks.add(ordered):
             self._symbolizer_of = None
+            self._note_files(chunk)
+
+    def _note_files(self, chunk: Chunk) -> None:
+        """Note the files of new mappings. Most children of a program map what others have mapped, and need no new symbolizer."""
+        for kind, begin in ((RecordType.MMAP, _MMAP_NAME), (RecordType.MMAP2, _MMAP2_NAME)):
+            for row in chunk.others[chunk.types[chunk.others] == kind].tolist():
+                record = chunk.record(row)
+                file = record[_MMAP2_FILE] * (kind == RecordType.MMAP2) + record[begin:].partition(b"\0")[0]
+                if file not in self._mapped:
+                    self.has_new_files = True
+                    if len(self._mapped) < _MOST_FILES:
+                        self._mapped.add(file)
 
     def symbolizer(self, before: int, pids: NDArray[np.uint32] | None = None) -> Symbolizer:
         """Return a symbolizer over every mapping so far, the last one if nothing changed. No later sample has a key below `before`.
@@ -604,6 +623,7 @@ class Replay:
             self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._symbolizer_of = processes
+            self.has_new_files = False
         return self._symbolizer
 
     def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
@@ -636,6 +656,8 @@ class Replay:
                 if self._opens_files:
                     present[key] = files or symbolizer.files(number)
         if self._opens_files:
+            if not self._files.keys() <= present.keys():  # the next process that maps a closed file opens it again
+                self._mapped.clear()
             self._files = present
 
 

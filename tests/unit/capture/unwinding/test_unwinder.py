@@ -26,6 +26,7 @@ from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, Rewriting, parts_of
 from perfpy.perfdata.events import FileEvent
+from perfpy.perfdata.records.delivery import EventTable
 from perfpy.perfdata.records.stream import Chunk, walk
 from tests.builders.hotspot import HEAP, Jvm
 
@@ -97,6 +98,26 @@ ALONE = [CONTEXT_USER, CODE + 0x100]
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_stacks_become_callchains():
     assert pieces(mapped(1) + sample(2)) == [[WHOLE]]
+
+
+@pytest.mark.parametrize("build_id", [b"", b"b" * 20])
+def test_only_files_that_no_process_has_mapped_need_a_new_symbolizer(build_id: bytes):
+    def mapping(pid: int, time: int, inode: int, name: str = "/lib/libx.so") -> Chunk:
+        misc = MISC_USER | (1 << 14 if build_id else 0)
+        id_of_file = (0, 0, 0, 0) if build_id else (8, 1, inode, 7)
+        return chunk_of(
+            array(encoded(records.Mmap2(misc, pid, pid, PROGRAM, 0x1000, 0, *id_of_file, 5, 2, name, build_id, SampleId(pid, pid, time))))
+        )
+
+    replay = unwinder.Replay(EventTable([FileEvent(ATTR, (), "", 0)], NATIVE_ENDIAN))
+    builds = []
+    for chunk in (mapping(7, 1, 3), mapping(8, 2, 3), mapping(8, 3, 3, "/lib/liby.so"), mapping(9, 4, 4), mapping(9, 5, 4)):
+        times = np.array([chunk.starts[0] + 1], np.uint64)
+        replay.add(chunk, replay.keys(times), times, np.zeros(1, np.int32))
+        builds.append(replay.has_new_files)
+        if replay.has_new_files:
+            replay.symbolizer(0)
+    assert builds == [True, False, True, not build_id, False]
 
 
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")

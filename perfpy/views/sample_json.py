@@ -187,8 +187,7 @@ class SampleJson:
             return [""] * len(batch)
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
         payloads = [data[begin:end] for begin, end in itertools.pairwise(bounds)]
-        each = self._payloads.fields_of_rows(payloads)
-        return ["".join(f",\n\t\t\t{quote_json(name)}: {quote_json(text)}" for name, text in fields) for fields in each]
+        return self._payloads.joined_fields(payloads, lambda name, text: f",\n\t\t\t{quote_json(name)}: {quote_json(text)}")
 
 
 def _json_list(items: list[str], end: str) -> str:

@@ -17,7 +17,7 @@ from perfpy.views.tracepoints.printer import NUMBER_SIZES, TraceRows, field_form
 from perfpy.views.tracepoints.values import latin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfpy.perfdata.event_format import EventFormat, TraceField, Tracing
     from perfpy.perfdata.print_format import PrintFormat
@@ -115,11 +115,16 @@ class TraceText:
         names = [field.name for field in self._event.fields]
         growth = _ARRAY_GROWTH + max((printer.growth for printer in self._printers), default=0)
         fixed = sum(map(len, names)) + len(names) * (_NUMBER + max((printer.fixed for printer in self._printers), default=0))
-        if fixed + growth * len(names) * int(sizes.max()) > _LONGEST or len(raws) * fixed > _AT_ONCE:
+        if fixed + growth * len(names) * int(sizes.max()) > _LONGEST:
             return [list(self.fields(raw)) for raw in raws]
-        rows = TraceRows(np.frombuffer(b"".join(raws), np.uint8), np.cumsum(sizes) - sizes, sizes, self._runtime.endian)
-        columns = [self._field_texts(rows, field) for field in self._event.fields]
-        return [list(zip(names, texts, strict=True)) for texts in zip(*columns, strict=True)] if columns else [[]] * len(raws)
+        fields: list[Sequence[tuple[str, str]]] = []
+        at_once = max(_AT_ONCE // max(fixed, 1), 1)  # rows whose texts are short together
+        for first in range(0, len(raws), at_once):
+            part, of_part = raws[first : first + at_once], sizes[first : first + at_once]
+            rows = TraceRows(np.frombuffer(b"".join(part), np.uint8), np.cumsum(of_part) - of_part, of_part, self._runtime.endian)
+            columns = [self._field_texts(rows, field) for field in self._event.fields]
+            fields += [list(zip(names, texts, strict=True)) for texts in zip(*columns, strict=True)] if columns else [[]] * len(part)
+        return fields
 
     def field_text(self, raw: bytes, name: str) -> str:
         """Return the text of a field by its name; "" if there is none."""
@@ -156,14 +161,23 @@ class TraceText:
 
     def _array_texts(self, rows: TraceRows, field: TraceField) -> list[str]:
         offsets, lengths = rows.data_range(field) if field.is_dynamic else (np.full(len(rows), one) for one in (field.offset, field.size))
-        texts = []
+        texts, is_text = [], field.is_string and field.name not in self._plain
+        texts_of: dict[bytes, str] = {}
         for raw, offset, length in zip(rows.raws, offsets.tolist(), lengths.tolist(), strict=True):
             data = raw[offset : offset + length]
-            if field.is_string and field.name not in self._plain and _is_printable(data.partition(b"\0")[0]):
-                texts.append(self._runtime.strings[raw[offset:]])  # an empty string continues into the data after it
-            else:
-                self._plain.add(field.name)
-                texts.append("ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]")
+            text = texts_of.get(data)
+            if text is None:
+                string, end, _ = data.partition(b"\0")
+                if is_text and not _is_printable(string):
+                    is_text = False
+                    texts_of.clear()
+                # An empty string continues into the data after it.
+                text = self._runtime.strings[raw[offset:]] if is_text else "ARRAY[" + ", ".join(f"{byte:02x}" for byte in data) + "]"
+                if not is_text or (string and end):
+                    texts_of[data] = text
+            texts.append(text)
+        if not is_text:
+            self._plain.add(field.name)
         return texts
 
 
@@ -259,16 +273,30 @@ class PayloadTexts:
         for name, text in () if printer is None else printer.fields(payload):
             yield _decode(name), _decode(text)
 
-    def fields_of_rows(self, payloads: Sequence[bytes]) -> list[Sequence[tuple[str, str]]]:
-        """Return fields() of each payload."""
-        fields: list[Sequence[tuple[str, str]]] = [()] * len(payloads)
+    def joined_fields(self, payloads: Sequence[bytes], form: Callable[[str, str], str]) -> list[str]:
+        """Return fields() of each payload as one text. form: returns the text of a field's name and text; called once for equal ones."""
+        joined = [""] * len(payloads)
+        forms = _FieldForms(form)
         for printer, part in self._parts(payloads):
             for row, pairs in zip(part, printer.fields_of_rows([payloads[row] for row in part]), strict=True):
-                fields[row] = [(_decode(name), _decode(text)) for name, text in pairs]
-        return fields
+                joined[row] = "".join(map(forms.__getitem__, pairs))
+        return joined
 
     def _printer_of(self, payload: bytes) -> TraceText | None:
         return self._source.printer(as_number(payload[:_TYPE_BYTES], self._tracing.endian))
+
+
+class _FieldForms(dict[tuple[str, str], str]):
+    """The texts of fields by name and text, in both of which a character stands for a byte."""
+
+    def __init__(self, form: Callable[[str, str], str]) -> None:
+        super().__init__()
+        self._form = form
+
+    def __missing__(self, field: tuple[str, str]) -> str:
+        name, text = field
+        self[field] = form = self._form(_decode(name), _decode(text))
+        return form
 
 
 def _payload_parts(rows: list[int], payloads: Sequence[bytes]) -> Iterator[list[int]]:

@@ -125,6 +125,16 @@ def test_fields_of_many_samples_are_those_of_each(most: int, monkeypatch: pytest
     assert dict(together[0]).get("flags") == ("006" if most > 1 else None)
 
 
+def test_equal_texts_of_many_samples_change_when_one_of_them_is_no_text() -> None:
+    event = parse_format(FORMAT + '"%s", __get_str(name)', "sys", 8)
+    samples = [raw(name=name) for name in (b"one\0", b"\0", b"one\0", b"\x01\0", b"one\0", b"\0", b"one\0")]
+    one_by_one = TraceText(event, Runtime())
+    expected = [list(one_by_one.fields(sample)) for sample in samples]
+    together = [list(fields) for fields in TraceText(event, Runtime()).fields_of_rows(samples)]
+    assert together == expected
+    assert [dict(fields)["name"] for fields in together[2:5]] == ["one", "ARRAY[01, 00]", "ARRAY[6f, 6e, 65, 00]"]
+
+
 def test_missing_data_are_zeros() -> None:
     assert printed('"%d %lx", REC->number, REC->addr', raw()[:20]) == "-5 0"
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _WHO_AND_WHEN: Final = SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
-_SWITCH: Final = ("sched", "sched_switch")
+SWITCH: Final = ("sched", "sched_switch")
 _WAKING: Final = ("sched", "sched_waking")
 _FIELD: Final = re.compile(r"field:[^;]*\b(\w+)(?:\[\d+\])?;\s*offset:(\d+);\s*size:(\d+);")
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
@@ -112,7 +112,7 @@ def add_wait_events(
     wakings = sources.wakings() if traced else None
     if wakings:
         opened.append(wakings)
-    state, woken = (_field(*_SWITCH, "prev_state"), _field(*_WAKING, "pid")) if traced else (None, None)
+    state, woken = (tracepoint_field(*SWITCH, "prev_state"), tracepoint_field(*_WAKING, "pid")) if traced else (None, None)
     plan = WaitPlan(
         time,
         time + 1 if switches else -1,
@@ -140,23 +140,23 @@ class _Sources:
     def are_traceable(self) -> bool:
         """Whether the tracepoints are accessible."""
         try:
-            ids = [Tracefs().event_id(*name) for name in (_SWITCH, _WAKING)]
+            ids = [Tracefs().event_id(*name) for name in (SWITCH, _WAKING)]
         except KernelRefusedError:
             return False
-        if None in ids or _field(*_SWITCH, "prev_state") is None or _field(*_WAKING, "pid") is None:
+        if None in ids or tracepoint_field(*SWITCH, "prev_state") is None or tracepoint_field(*_WAKING, "pid") is None:
             return False
         return self._opens(EventAttr(type=PerfType.TRACEPOINT, config=ids[0] or 0, sample_period=1, sample_type=int(SampleType.RAW)))
 
     def switches(self, traced: bool) -> Event | None:
         """Return the event that samples threads leaving a CPU; None without access."""
         if traced:
-            attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*_SWITCH) or 0)
+            attr = self._attr(PerfType.TRACEPOINT, Tracefs().event_id(*SWITCH) or 0)
             attr = attr.copy(sample_type=attr.sample_type | SampleType.RAW)
         else:
             attr = self._attr(PerfType.SOFTWARE, SoftwareId.CONTEXT_SWITCHES)
             if not self._opens(attr.copy(disabled=1, enable_on_exec=0, inherit=0)):
                 return None
-        name, tracepoint = (":".join(_SWITCH), _SWITCH) if traced else ("context-switches", None)
+        name, tracepoint = (":".join(SWITCH), SWITCH) if traced else ("context-switches", None)
         return Event(name, self._with_stack(attr), tracepoint=tracepoint)
 
     def wakings(self) -> Event:
@@ -212,7 +212,7 @@ class _Sources:
         return True
 
 
-def _field(system: str, name: str, field: str) -> RawField | None:
+def tracepoint_field(system: str, name: str, field: str) -> RawField | None:
     """Return the position of a tracepoint's field from its format file."""
     text = Tracefs().format(system, name) or ""
     return next((RawField(int(offset), int(size)) for candidate, offset, size in _FIELD.findall(text) if candidate == field), None)

@@ -189,16 +189,19 @@ class DepartureRecords:
     Args:
         attr: of the samples of stacks; None if the recording has none.
         ident: the id of that event.
-        switch_ident: the id of the event of SWITCH records.
+        switch_ident: the id of the event of SWITCH records; 0: write none.
         state: the field of the thread's state in the raw data; None without one.
         machine: as in uname.
+        task: the field of the thread in the raw data; None to leave it zero.
     """
 
-    def __init__(self, attr: EventAttr | None, ident: int, switch_ident: int, state: RawField | None, machine: str = "") -> None:
+    def __init__(
+        self, attr: EventAttr | None, ident: int, switch_ident: int, state: RawField | None, machine: str = "", task: RawField | None = None
+    ) -> None:
         self._attr = attr
         self._ident = ident
         self._switch_ident = switch_ident
-        self._state = state
+        self._state, self._task = state, task
         names = REGISTERS.get(machine or os.uname().machine, ())
         known = _KNOWN_REGISTERS.get(machine or os.uname().machine, ())
         self._bits = [names.index(name) for name in known]
@@ -216,7 +219,8 @@ class DepartureRecords:
         )
         addresses = procfs.kernel_symbols(names) if names else {}
         parts = [self._sample(one, time, addresses) for one in sleeping] if self._attr else []
-        return b"".join([*parts, *(self.switch(one.pid, one.tid, one.cpu, time, MISC_SWITCH_OUT) for one in sleeping)])
+        switching = sleeping if self._switch_ident else ()
+        return b"".join([*parts, *(self.switch(one.pid, one.tid, one.cpu, time, MISC_SWITCH_OUT) for one in switching)])
 
     def switch(self, pid: int, tid: int, cpu: int, time: int, misc: int) -> bytes:
         """Return a SWITCH record."""
@@ -231,10 +235,11 @@ class DepartureRecords:
         chain = [CONTEXT_KERNEL, *chain] if chain else []
         if thread.words and not attr.exclude_callchain_user and not kind & SampleType.STACK_USER:
             chain += [CONTEXT_USER, thread.words[-1]]
-        body = struct.pack("=QQIIQIIQ", self._ident, ip, thread.pid, thread.tid, time, thread.cpu, 0, 1)
+        body = struct.pack("=QQIIQII", self._ident, ip, thread.pid, thread.tid, time, thread.cpu, 0)
+        body += _WORD.pack(1) if kind & SampleType.PERIOD else b""
         body += struct.pack(f"={len(chain) + 1}Q", len(chain), *chain)
         if kind & SampleType.RAW:
-            body += self._raw(thread.letter)
+            body += self._raw(thread)
         if kind & SampleType.REGS_USER:
             body += self._registers(thread.words, attr.sample_regs_user, thread.frame_pointer)
         if kind & SampleType.STACK_USER:
@@ -242,12 +247,14 @@ class DepartureRecords:
             body += _WORD.pack(len(stack)) + (stack + _WORD.pack(len(stack)) if stack else b"")
         return _HEADER.pack(RecordType.SAMPLE, MISC_KERNEL, _HEADER.size + len(body)) + body
 
-    def _raw(self, letter: str) -> bytes:
-        """Return the raw data: the size, and a tracepoint's fields that are zero but for the state."""
+    def _raw(self, thread: Sleeper) -> bytes:
+        """Return the raw data: the size, and a tracepoint's fields that are zero but for the state and the thread."""
         assert self._state is not None
-        fields = bytearray((self._state.offset + self._state.size + 4 + 7 & ~7) - 4)
-        end = self._state.offset + self._state.size
-        fields[self._state.offset : end] = _BITS[letter].to_bytes(self._state.size, sys.byteorder)
+        state, task = self._state, self._task or self._state
+        fields = bytearray((max(state.offset + state.size, task.offset + task.size) + 4 + 7 & ~7) - 4)
+        if self._task is not None:
+            fields[task.offset : task.offset + task.size] = thread.tid.to_bytes(task.size, sys.byteorder)
+        fields[state.offset : state.offset + state.size] = _BITS[thread.letter].to_bytes(state.size, sys.byteorder)
         return struct.pack("=I", len(fields)) + fields
 
     def _registers(self, words: tuple[int, ...], mask: int, frame_pointer: int) -> bytes:

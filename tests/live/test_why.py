@@ -96,6 +96,28 @@ def test_a_running_process_is_explained_and_the_file_read_again(program: Path, t
     assert again == first
 
 
+HANGS = "import socket, threading, time; a, b = socket.socketpair(); threading.Thread(target=time.sleep, args=(99,)).start(); a.recv(1)"
+
+
+@pytest.mark.live
+@pytest.mark.system_wide
+@pytest.mark.alone
+@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
+def test_a_process_that_waits_all_the_time_is_explained(tmp_path: Path):
+    if not Tracefs(mount=mount_as_root).events("sched"):
+        pytest.skip("no tracefs")
+    with subprocess.Popen([sys.executable, "-S", "-c", HANGS]) as process:
+        try:
+            time.sleep(1)
+            found = json.loads(why("-p", str(process.pid), "-j", "-d", "0.5", folder=tmp_path))
+        finally:
+            process.kill()
+    assert len(found["threads"]) == 2
+    assert found["main"]["tid"] == process.pid
+    assert " for a socket in sock_recv" in found["verdict"][0]
+
+
 @pytest.mark.live
 @pytest.mark.system_wide
 @pytest.mark.alone

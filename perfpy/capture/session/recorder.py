@@ -33,7 +33,7 @@ from perfpy.kernel.syscalls import kernel_addresses_hidden, may_measure_kernel, 
 from perfpy.perfdata.writer import Packer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu_events import WaitPlan
@@ -136,6 +136,7 @@ class Recorder:
 
             self._names = RuntimeNames(self.options, self.command, self._tell)
             self.options = self._names.options
+        self.sleeping: Collection[int] = ()  #: processes whose threads that sleep at first get a sample of sched:sched_switch
         self._waits: WaitPlan | None = None
         self._trace: TracePlan | None = None
         self._copier: FrameCopier | None = None
@@ -352,12 +353,15 @@ class Recorder:
         options = self.options
         if options.realtime:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+        begin = time.clock_gettime_ns(options.sampling.clockid) if self.sleeping and options.sampling.clockid is not None else 0
         if options.starts_disabled:
             self._tell("Events disabled")
         else:
             self._counters.enable(with_program=target.kind == "command")
         if self._waits and target.has_tasks and not options.starts_disabled:
-            self._record_sleepers(self._waits, target)
+            self._record_sleepers(self._departures(self._waits), target.tids, time.clock_gettime_ns(self._clock))
+        elif begin:
+            self._record_departures(begin)
         if self._workload:
             self._workload.start()
         now = time.monotonic()
@@ -370,13 +374,23 @@ class Recorder:
         ends = self._counters.fds() if target.has_tasks else self._counters.ring_fds()
         self._attention.begin(ends, options.delay, ends_only=bool(options.buffers.threads))
 
-    def _record_sleepers(self, plan: WaitPlan, target: Target) -> None:
-        """Write the records of threads that sleep already, as if they left their CPU now."""
+    def _record_departures(self, begin: int) -> None:
+        """Write samples of sched:sched_switch of the processes' threads that sleep already, as if they left their CPU then."""
+        from perfpy.capture.off_cpu_events import SWITCH, tracepoint_field  # rarely needed
+        from perfpy.capture.sleeping_threads import DepartureRecords
+
+        state, task = (tracepoint_field(*SWITCH, name) for name in ("prev_state", "prev_pid"))
+        event = next((event for event in self._counters.events if event.event.tracepoint == SWITCH), None)
+        if event is not None and state is not None and task is not None:
+            tids = [tid for pid in self.sleeping for tid in self._procfs.threads(pid)]
+            records = DepartureRecords(event.attr, self._counters.ids(event)[0], 0, state, task=task)
+            self._record_sleepers(records, tids, begin)
+
+    def _record_sleepers(self, records: DepartureRecords, tids: Collection[int], now: int) -> None:
+        """Write the records of threads that sleep already."""
         from perfpy.capture.sleeping_threads import sleepers  # rarely needed
 
-        records = self._departures(plan)
-        now = time.clock_gettime_ns(self._clock)
-        sleeping = [*sleepers(target.tids, self._procfs, records.stack_size)]
+        sleeping = [*sleepers(tids, self._procfs, records.stack_size)]
         if sleeping:
             self._output.write_ring([records.of(sleeping, now, self._procfs)])
 

@@ -124,7 +124,10 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, Start
     with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
         arguments = [*_arguments(path, python=options.python), *_target(options)]
-        summary = make_recorder(RecordCommandOptions.read(record_command.parser(arguments))).run()
+        recorder = make_recorder(RecordCommandOptions.read(record_command.parser(arguments)))
+        pids = _pids(options.pid)
+        recorder.sleeping = [*pids, *ProcFs().descendants(pids)]
+        summary = recorder.run()
         explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload and not options.pid else ""))
     return summary.exit_code
 
@@ -152,7 +155,7 @@ def _arguments(path: str, *, python: bool) -> list[str]:
     """
     numbers = numbers_by_name(os.uname().machine)
     filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
-    arguments = ["-q", "-a", "-m", str(_pages()), "--unwind", "--unwind-late", "-o", path]
+    arguments = ["-q", "-a", "-m", str(_pages()), "-k", "monotonic", "--unwind", "--unwind-late", "-o", path]
     arguments += ["--python"] if python else []
     stack = _STACK.format(size=_PYTHON_STACK_SIZE if python else _STACK_SIZE)
     arguments += ["-e", f"sched:sched_switch/period=1,{stack}/", "-e", f"sched:sched_waking/period=1,{stack}/"]

@@ -52,18 +52,13 @@ _NOT_RUN: Final = (
     "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped; perfpy stacks {pid} shows where"
 )
 _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
+#: waits of threads that have nothing to do, those that tell most of a program first
 _IDLE: Final = (
-    reasons.EVENTS,
-    reasons.NETWORK,
-    reasons.SLEEP,
-    reasons.JOIN,
-    reasons.CONDITION,
-    reasons.SIGNAL,
-    reasons.MESSAGE,
-    reasons.INPUT,
-    reasons.OTHER,
-    reasons.PIPE,
+    *(reasons.CLIENT, reasons.NETWORK, reasons.EVENTS, reasons.PIPE, reasons.TERMINAL, reasons.MESSAGE, reasons.INPUT, reasons.SIGNAL),
+    *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.OTHER),
 )
+_MATTERS: Final = 0.2  # of the time: threads of runtimes that tick wait for a CPU now and then
+_TELLS_LITTLE: Final = (reasons.QUEUE, reasons.JOIN)
 
 
 class ThreadTimes(NamedTuple):
@@ -244,7 +239,10 @@ def _busiest(activities: Activities, tasks: RecordedTasks) -> int:
 
 
 def _main_thread(activities: Activities, tasks: RecordedTasks, pid: int, family: set[int]) -> int:
-    """Return the thread that is explained: the first one of the process, or the busiest if that one only waits for work."""
+    """Return the thread that is explained: the first one of the process, or the busiest if that one only waits for work.
+
+    If all are idle, it is the first one, or that with the most telling wait if the first one waits for others' work or end.
+    """
     segments = activities.segments
     length = segments.end - segments.begin
     own = segments.tid == pid
@@ -254,7 +252,13 @@ def _main_thread(activities: Activities, tasks: RecordedTasks, pid: int, family:
         return pid
     tids = np.array([tid for tid in np.unique(segments.tid).tolist() if tasks.pid_of.get(tid, tid) in family], np.int64)
     busy = [int(length[(segments.tid == tid) & ~np.isin(activities.kind, _IDLE)].sum()) for tid in tids.tolist()[:1000]]
-    return int(tids[int(np.argmax(busy))]) if busy and max(busy) > whole - idle else pid
+    if busy and max(busy) > max(whole - idle, whole * _MATTERS):
+        return int(tids[int(np.argmax(busy))])
+    if not np.isin(activities.kind[own], _TELLS_LITTLE).any():
+        return pid
+    longest = [(activities.kind[segments.tid == tid], length[segments.tid == tid]) for tid in tids.tolist()[:1000]]
+    kinds = [int(kind[int(np.argmax(times))]) for kind, times in longest]
+    return int(tids[min(range(len(kinds)), key=lambda number: _IDLE.index(kinds[number]) if kinds[number] in _IDLE else len(_IDLE))])
 
 
 #: how programs wait for programs that they started: for their end, their output, or a signal of their end

@@ -145,6 +145,16 @@ def test_the_records_have_state_registers_and_stack(tmp_path):
     assert pairing.take_unfinished().rows["duration"].tolist() == [500, 500]
 
 
+def test_samples_of_the_tracepoint_alone_have_the_thread_and_no_switch(tmp_path):
+    event = attr(SampleType.RAW)
+    event = event.copy(sample_type=event.sample_type & ~SampleType.PERIOD)  # as with a fixed period
+    records = DepartureRecords(event, 5, 0, STATE, "x86_64", task=RawField(24, 4)).of([sleeper()], NOW, ProcFs(str(tmp_path)))
+    assert chunk_of(np.frombuffer(records, np.uint8)).types.tolist() == [RecordType.SAMPLE]
+    columns, _ = decoded(records, event)
+    raw = columns["raw"].gather().values.tobytes()
+    assert (int.from_bytes(raw[24:28], "little"), int.from_bytes(raw[32:40], "little")) == (11, 2)  # TASK_UNINTERRUPTIBLE
+
+
 def test_frame_pointer_chains_have_the_known_address(tmp_path):
     event = attr(0)
     columns, _ = decoded(DepartureRecords(event, 5, 6, None, "x86_64").of([sleeper()], NOW, ProcFs(str(tmp_path))), event)

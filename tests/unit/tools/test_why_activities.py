@@ -17,12 +17,12 @@ from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
 from perfpy.kernel.procfs import ThreadState
-from perfpy.scheduling.segments import BLOCKED, READY, RUNNING, SegmentIndex, SwitchColumns, WakeupColumns, make_segments
+from perfpy.scheduling.segments import BLOCKED, READY, RUNNING, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
 from perfpy.symbols.dso import Dso, DsoKind
-from perfpy.tools.why import activities, watched_threads
+from perfpy.tools.why import activities, explanation, watched_threads
 from perfpy.tools.why.activities import Meaning, PythonLines, StackMeanings, chains_of_locks
 from perfpy.tools.why.explanation import ThreadTimes, explain
-from perfpy.tools.why.tasks import PAGE_FAULT, StartedCommand
+from perfpy.tools.why.tasks import PAGE_FAULT, RecordedTasks, StartedCommand
 from perfpy.tools.why.tasks import RUNNING as TASK_RUNNING
 from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait, watched_lines, watched_verdict
@@ -287,6 +287,26 @@ def test_clocks_that_jump_make_no_negative_times(time_of):
     explanation = explained(recording_of_switches(5, 200, time_of=time_of, one_process=True), 100)
     assert all(value >= 0 for thread in explanation.threads for value in thread.columns.values())
     assert all(cause.time >= 0 for cause in explanation.path.causes())
+
+
+@pytest.mark.parametrize(
+    ("waits", "main"),
+    [
+        ({100: reasons.JOIN, 101: reasons.QUEUE, 102: reasons.CONDITION, 103: reasons.CLIENT}, 103),
+        ({100: reasons.JOIN, 101: reasons.QUEUE, 102: reasons.CONDITION}, 102),
+        ({100: reasons.QUEUE, 101: reasons.QUEUE}, 100),
+        ({100: reasons.EVENTS, 101: reasons.CLIENT}, 100),
+        ({100: reasons.JOIN, 101: reasons.EVENTS, 102: reasons.LOCK}, 102),
+        ({100: reasons.LOCK, 101: reasons.CLIENT}, 100),
+    ],
+)
+def test_of_idle_threads_the_one_whose_wait_tells_most_is_explained(waits: dict[int, int], main: int):
+    tids = np.array(list(waits), np.int64)
+    times = np.zeros(len(tids), np.int64)
+    blocked = Segments(tids, times, times + 1000, np.full(len(tids), BLOCKED, np.int8), times - 1, times - 1, times - 1)
+    activities_of: Any = SimpleNamespace(segments=blocked, kind=np.array(list(waits.values())), waker=times - 1)
+    tasks = RecordedTasks(dict.fromkeys(waits, 100), {}, [], {})
+    assert explanation._main_thread(activities_of, tasks, 100, {100}) == main
 
 
 def test_without_wakeups_waits_have_no_waker():

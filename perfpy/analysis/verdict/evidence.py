@@ -143,13 +143,25 @@ class Evidence:
     @cached_property
     def in_garbage_collection(self) -> float:
         """The share of the samples in garbage collectors."""
+        functions = self._runtime_functions
+        return 0.0 if functions is None else functions.in_garbage_collection(self._thread_name)
+
+    @cached_property
+    def in_compilers(self) -> float:
+        """The share of the samples in compilers of runtimes."""
+        functions = self._runtime_functions
+        return 0.0 if functions is None else functions.in_compilers(self._thread_name)
+
+    @cached_property
+    def _runtime_functions(self) -> SampledFunctions | None:
+        """The functions, with those of interpreters and virtual machines."""
         functions, histogram = self.functions, self.histogram
         if self._unfolded is not None and histogram is not None:
             index = histogram.leader.event.index
             unfolded = next((one for one in self._unfolded.histograms if one.leader.event.index == index), None)
             waits = False if histogram.leader.event.has_waits else None
             functions = functions if unfolded is None else sampled_functions(self._unfolded, unfolded, waits=waits)
-        return 0.0 if functions is None else functions.in_garbage_collection(self._thread_name)
+        return functions
 
     def _thread_name(self, tid: int) -> str:
         return self._tasks.last_comm(tid) if self._tasks else ""
@@ -361,6 +373,18 @@ class Evidence:
     def children_of(self, pid: int) -> list[int]:
         """Return the processes that a process created."""
         return self._processes.children_of(pid)
+
+    def children_in_turn(self, wait: Wait) -> tuple[str, int, ProcessStart | None]:
+        """Return the program of nearly all children of a process that waits for children, their number, and the lines that started them.
+
+        The program is "" if there are several, or only one child.
+        """
+        pid = self.process_of_wait(wait)
+        names = Counter(self.comm(child) for child in self.children_of(pid))
+        name, count = next(iter(names.most_common(1)), ("", 0))
+        if count < 2 or count < NEARLY_ALL * names.total():
+            return "", 0, None
+        return name, count, find_start_in_script(state for state in self._observed if state.kind == "bash" and state.pid == pid)
 
     def name_and_parent(self, wait: Wait) -> tuple[str, str]:
         """Return the name of all processes that wait for a reason, and that of the one that created them; "" for several."""

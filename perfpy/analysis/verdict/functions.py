@@ -215,18 +215,29 @@ class SampledFunctions:
 
     def in_garbage_collection(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in garbage collectors; threads: returns the name of a thread."""
-        tids, number = np.unique(self.rows.tid, return_inverse=True)
-        is_collector = np.array([COLLECTOR_THREAD.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
-        is_inside = is_collector[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
-        collects = np.zeros(len(self.category_of), np.bool_)
-        for function in self.present.tolist():
-            name = self.name(function).partition("@")[0]
+
+        def collects(function: int, name: str) -> bool:
             is_python = self.category_of[function] == INTERPRETER and "python" in self.file(function)
-            collects[function] = (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
-        is_inside |= collects[self.leaf]
-        if collects.any():
+            return (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
+
+        return self._within(threads, COLLECTOR_THREAD, collects)
+
+    def in_compilers(self, threads: Callable[[int], str]) -> float:
+        """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
+        return self._within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
+
+    def _within(self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]) -> float:
+        """Return the share of samples in threads of some names, and in functions and all that they call."""
+        tids, number = np.unique(self.rows.tid, return_inverse=True)
+        is_chosen = np.array([of_thread.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
+        is_inside = is_chosen[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
+        enters = np.zeros(len(self.category_of), np.bool_)
+        for function in self.present.tolist():
+            enters[function] = is_entry(function, self.name(function).partition("@")[0])
+        is_inside |= enters[self.leaf]
+        if enters.any():
             for reached, functions in self.outwards(np.flatnonzero(~is_inside)):
-                is_inside[reached[collects[functions]]] = True
+                is_inside[reached[enters[functions]]] = True
         return self.share(int(self.rows.period[is_inside].sum()))
 
     def outwards(self, rows: Int64) -> Iterator[tuple[Int64, Int64]]:
@@ -460,13 +471,17 @@ class SampledFunctions:
             outer = (occurrences[reached] > 0) & ~is_same & (callers[reached] < 0) & (self.category_of[functions] == OWN)
             callers[reached[outer]] = functions[outer]
         callers, weights = callers[rows], periods[rows]
-        is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0
+        is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0 and not self._is_top_level(number)
         has_caller = callers >= 0
         if not has_caller.any():
             return None, 0.0, is_recursive
         totals = sum_by(callers[has_caller], weights[has_caller], len(self.category_of))
         best = int(np.argmax(totals))
         return Share(self.name(best), self.share(int(totals[best]))), self.share(int(totals.sum())), is_recursive
+
+    def _is_top_level(self, number: int) -> bool:
+        """Whether a function is the top level of a Python file: of texts that are executed, several have one name."""
+        return self.name(number).startswith(f"{PYTHON_MARK}<module>:")
 
     @cached_property
     def _work_of(self) -> tuple[list[str], NDArray[np.int32]]:
@@ -550,6 +565,12 @@ _COLLECTOR: Final = re.compile(
 _COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
 #: the names of HotSpot's threads that collect garbage
 COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
+#: the same for compilers of HotSpot, whose thread names the kernel cuts, and of V8
+_COMPILER_THREAD: Final = re.compile(r"C[12] CompilerThre.*|JVMCI.*")
+_COMPILER: Final = re.compile(
+    r"CompileBroker::(?:compiler_thread_loop|compile_method)\b.*"
+    r"|(?:.* )?v8::internal::(?:compiler::\w+|maglev::\w+|baseline::\w+|OptimizingCompileDispatcher|OptimizedCompilationJob|Compiler)\b.*"
+)
 
 
 #: numbers of categories; UNKNOWN is code that belongs to no file
@@ -564,6 +585,9 @@ _SHARED: Final = re.compile(r"\.so(?:\.[\d.]+)?$|\.jar$|\.dll$|\.jsa$")
 _VIRTUAL_MACHINES: Final = re.compile(
     r"(?:ba|da|z|k)?sh|perl[\d.]*|lib(?:perl|lua|php|R|coreclr|clrjit|mono).*\.so.*|lua[\d.]*|php[\d.]*|Rscript|java|dotnet|mono|beam\.smp"
 )
+#: C functions in Node's program are those of OpenSSL, zlib, ICU, libuv and others: V8 is in C++, and its own code has a prefix
+_NODE: Final = re.compile(r"(?:lib)?node(?:js)?(?:\.so[\d.]*)?")
+_IN_C: Final = re.compile(r"(?!Builtins_|_Z)\w+")
 #: standard libraries, and the code before main, in the program's own file
 _OF_LIBRARY: Final = re.compile(
     r"(?:<&?)?(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1|boost|absl|tokio|rayon)::|__|operator (?:new|delete)"
@@ -612,7 +636,7 @@ def category(dso: Dso | None, name: str) -> int:
     if dso.kind is not DsoKind.FILE:
         return UNKNOWN
     if is_runtime(dso) or _VIRTUAL_MACHINES.fullmatch(dso.short_name):
-        return INTERPRETER
+        return LIBRARY if _NODE.fullmatch(dso.short_name) and _IN_C.fullmatch(name) else INTERPRETER
     if _SHARED.search(dso.short_name):
         return LIBRARY if _SYSTEM.match(dso.name) or _PACKAGES.search(dso.name) else _of_program(name)
     return _of_program(name)

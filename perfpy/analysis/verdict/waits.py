@@ -355,6 +355,8 @@ _GO_REASONS: Final = {
     "IO wait": GO_INPUT,
     **dict.fromkeys(("sync.WaitGroup.Wait", "sync.(*WaitGroup).Wait"), GO_OTHERS),
 }
+#: packages whose functions are what the reason says
+_GO_WAITS: Final = ("runtime.", "sync.", "time.")
 
 
 class WaitingGoroutines(NamedTuple):
@@ -365,6 +367,7 @@ class WaitingGoroutines(NamedTuple):
         number: how many they are, the mean of all looks.
         function, file, line: the innermost own one.
         creator: where they all were started, None for the first goroutine or for several places.
+        callee: the function of a library that it calls, and that waits in a way of its own; "" for a lock, a channel or a sleep.
     """
 
     reason: int
@@ -373,27 +376,30 @@ class WaitingGoroutines(NamedTuple):
     file: str
     line: int
     creator: ObservedFrame | None
+    callee: str = ""
 
 
 def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutines]:
     """Return the goroutines of a process that wait in own code, in groups; the group that tells most comes first."""
-    counts: dict[tuple[int, ObservedFrame], int] = {}
-    creators: dict[tuple[int, ObservedFrame], set[ObservedFrame]] = {}
+    counts: dict[tuple[int, ObservedFrame, str], int] = {}
+    creators: dict[tuple[int, ObservedFrame, str], set[ObservedFrame]] = {}
     looks = 1
     for state in states:
-        own = next((frame for frame in state.frames if is_own_name(frame.function)), None)
-        if own is None:
+        number = next((number for number, frame in enumerate(state.frames) if is_own_name(frame.function)), -1)
+        if number < 0:
             continue
+        callee = state.frames[number - 1].function if number else ""
         texts = (state.reason, *(frame.function for frame in state.frames))
-        key = next((_GO_REASONS[text] for text in texts if text in _GO_REASONS), GO_OTHER), own
+        reason = next((_GO_REASONS[text] for text in texts if text in _GO_REASONS), GO_OTHER)
+        key = reason, state.frames[number], "" if callee.startswith(_GO_WAITS) else callee
         counts[key] = counts.get(key, 0) + state.seen
         creators.setdefault(key, set()).update(state.began[1:])
         looks = max(looks, state.looks)
     groups = []
-    for (reason, own), count in counts.items():
-        frames = creators[reason, own]
+    for (reason, own, callee), count in counts.items():
+        frames = creators[reason, own, callee]
         creator = next(iter(frames)) if len(frames) == 1 and is_own_name(next(iter(frames)).function) else None
-        groups.append(WaitingGoroutines(reason, count / looks, *own, creator))
+        groups.append(WaitingGoroutines(reason, count / looks, *own, creator, callee))
     return sorted(groups, key=lambda group: (group.reason, -group.number))
 
 

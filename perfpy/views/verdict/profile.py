@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -16,24 +17,13 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
-from perfpy.analysis.verdict.waits import (
-    GO_CONDITION,
-    GO_INPUT,
-    GO_LOCK,
-    GO_OTHER,
-    GO_OTHERS,
-    GO_RECEIVE,
-    GO_SELECT,
-    GO_SEND,
-    GO_SLEEP,
-    ONE_FUNCTION,
-    RUNNING,
-)
+from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
+    GO_WORDS,
     Sentence,
     beginning,
     function_text,
@@ -85,9 +75,9 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
         return [*lost, *longest_wait(evidence)]
     main_wait = find_main_wait(evidence)
     waiting = [*longest_wait(evidence)]
-    hot, garbage = [*hot_functions(evidence)], [*garbage_collection(evidence)]
-    is_first = bool(garbage) and (not hot or hot[0].rule in WITHOUT_CAUSE)
-    cpu = [*(garbage if is_first else ()), *hot, *(() if is_first else garbage), *busiest_command(evidence)]
+    hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
+    is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
+    cpu = [*(of_runtime if is_first else ()), *hot, *(() if is_first else of_runtime), *busiest_command(evidence)]
     loops = [*blocked_loop(evidence)]
     whole = [*started_processes(evidence), *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
@@ -187,6 +177,9 @@ RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 #: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
 WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
+
+
+_SWITCH: Final = re.compile(r"finish_task_switch\b|__schedule$|__switch_to\w*$")  # the kernel's functions that change threads
 
 
 class _Beginning(NamedTuple):
@@ -445,7 +438,9 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
         numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
-        where = f"{function_text(callee.name)}, called from {function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
+        is_switch = _SWITCH.match(callee.name) is not None
+        where = f"{'switches between threads' if is_switch else function_text(callee.name)}, called from "
+        where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
         return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
         callees = [one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged]
@@ -512,14 +507,15 @@ def _without_symbols(evidence: Evidence, functions: SampledFunctions, hot: Charg
         yield Sentence("no symbols", f"{_start(hot.charged, functions)} of {_measure(evidence)} in {where}.", {"charged": hot.charged})
 
 
-def garbage_collection(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell what share of the CPU time collects garbage."""
+def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what share of the CPU time collects garbage or compiles."""
     functions = evidence.functions
     if functions is None or functions.samples < FEWEST or evidence.is_system_wide:
         return
-    share = evidence.in_garbage_collection
-    if _is_named(share, functions, IN_COLLECTOR):
-        yield Sentence("garbage collection", f"{_start(share, functions)} of {_measure(evidence)} in garbage collection.", {"share": share})
+    for rule, share in (("garbage collection", evidence.in_garbage_collection), ("compilation", evidence.in_compilers)):
+        if _is_named(share, functions, IN_COLLECTOR):
+            where = "the compiler of the runtime (JIT)" if rule == "compilation" else rule
+            yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", {"share": share})
 
 
 def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
@@ -715,19 +711,6 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     yield Sentence("longest wait", f"{text}.", numbers, names)
 
 
-_GO_WORDS: Final = {
-    GO_LOCK: "waited for a lock",
-    GO_SEND: "waited to send to a channel",
-    GO_SLEEP: "slept",
-    GO_RECEIVE: "waited to receive from a channel",
-    GO_SELECT: "waited in a select",
-    GO_CONDITION: "waited for a condition",
-    GO_INPUT: "waited for input or output",
-    GO_OTHERS: "waited for other goroutines",
-    GO_OTHER: "waited",
-}
-
-
 def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
     """Return what the goroutines of a Go program waited for, "" for other programs."""
     groups = evidence.goroutines(wait)
@@ -739,11 +722,12 @@ def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names
             continue
         numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
         who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
-        where = f"in {function_text(group.function)}{source(group.function, (group.file, group.line))}"
+        where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
+        where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
         creator = group.creator
         is_inside = creator is None or creator.function == group.function
         began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
-        texts.append(f"{who}{began} {_GO_WORDS[group.reason]} {where}")
+        texts.append(f"{who}{began} {GO_WORDS[group.reason]} {where}")
     return f"; meanwhile {join_names(texts)}" if texts else ""
 
 
@@ -772,11 +756,17 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     holders = evidence.holders(wait) if waker is None and wait.reason in OF_THREADS else None
     waker = waker or holders
     if waker is None:
-        return ""
+        return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
     who = "its holders" if holders else _waker_text(evidence, wait, waker)
     return f"; {who} {_activity(waker)}{where}"
+
+
+def _children(evidence: Evidence, wait: Wait) -> str:
+    """Return which program the children of a process that waits for them ran, and where they were started; "" if that is not known."""
+    name, count, start = evidence.children_in_turn(wait)
+    return f"; it ran {program_text(name)} {count:,} times{f', in {_starting_code(start)}' if start else ''}" if name else ""
 
 
 def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN_BY_CALL, PYTHON_MARK
+from perfpy.analysis.verdict import waits as goroutines
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 
@@ -219,3 +220,17 @@ def without_arguments(name: str) -> str:
         if not depth:
             return name[:position].rstrip()
     return name
+
+
+#: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
+GO_WORDS: Final = {
+    goroutines.GO_LOCK: "waited for a lock",
+    goroutines.GO_SEND: "waited to send to a channel",
+    goroutines.GO_SLEEP: "slept",
+    goroutines.GO_RECEIVE: "waited to receive from a channel",
+    goroutines.GO_SELECT: "waited in a select",
+    goroutines.GO_CONDITION: "waited for a condition",
+    goroutines.GO_INPUT: "waited for input or output",
+    goroutines.GO_OTHERS: "waited for other goroutines",
+    goroutines.GO_OTHER: "waited",
+}

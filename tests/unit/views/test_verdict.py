@@ -462,6 +462,43 @@ def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
     assert "slept" not in first
 
 
+def test_a_goroutine_that_waits_in_a_library_has_the_function_that_it_called(tmp_path: Path) -> None:
+    frames = [("runtime.gopark", "proc.go"), ("net.(*Resolver).lookupIPAddr", "lookup.go"), ("net.(*Resolver).LookupHost", "lookup.go")]
+    of_stack = [ObservedFrame(name, file, 1) for name, file in frames]
+    state = ObservedState(100, "go", 50, 50, "select", [*of_stack, ObservedFrame("main.find", "/srv/g.go", 4)], [])
+    idle = Stack(("schedule@kernel", "do_epoll_wait@kernel", "runtime.netpoll", "runtime.findrunnable"), 10, state="S", weight=90)
+    (first,) = texts(tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=[state])
+    assert first.endswith("one goroutine waited in a select in net.(*Resolver).LookupHost(), called from main.find() (g.go:4).")
+
+
+def test_the_program_of_all_children_is_told_with_the_line_that_starts_them(tmp_path: Path) -> None:
+    states = [ObservedState(100, "bash", 50, 50, "", [ObservedFrame("poll", "/srv/b.sh", 3)], [])]
+    wait = Stack(("schedule@kernel", "do_wait@kernel", "wait4@libc.so.6"), 9, state="S", weight=100)
+    stacks = [Stack(("main",), 10), wait]
+    first = texts(tmp_path, *stacks, started=9, executes="sleep", comm="bash", states=states, seconds=0.9)[0]
+    assert first == '"bash" waited 0.9 s of 0.9 s for a child process; it ran "sleep" 9 times, in poll() (b.sh:3).'
+    first = texts(tmp_path, *stacks, started=1, executes="sleep", comm="bash", seconds=0.9)[0]
+    assert first == '"bash" waited 0.9 s of 0.9 s for a child process.'
+
+
+def test_the_work_of_compilers_of_runtimes_is_told(tmp_path: Path) -> None:
+    small = [Stack((f"f{number}",), 60) for number in range(10)]
+    compiler = [Stack((f"v8::internal::compiler::Phase{number}::Run(int)",), 40) for number in range(10)]
+    assert texts(tmp_path, *small, *compiler)[0] == "40 % of the CPU time is in the compiler of the runtime (JIT)."
+    assert not any("compiler" in text for text in texts(tmp_path, *small, compiler[0]))
+
+
+def test_the_top_level_of_a_python_text_does_not_call_itself(tmp_path: Path) -> None:
+    (first,) = texts(tmp_path, Stack(("py::<module>:<string>",) * 3, 1000))
+    assert first == "100 % of the CPU time is in the top level of <string>."
+
+
+def test_the_switches_of_a_function_are_no_function(tmp_path: Path) -> None:
+    switch = ("finish_task_switch.isra.0@kernel", "__schedule@kernel", "schedule@kernel", "call", "main")
+    (first,) = texts(tmp_path, Stack(switch, 700), Stack(("call", "main"), 300))
+    assert first == "70 % of the CPU time is in switches between threads, called from call()."
+
+
 def test_states_of_a_hostile_file_are_left_out() -> None:
     good = ObservedState(1, "bash", 9, 9, "", [ObservedFrame("f", "a.sh", 1)], [])
     lines = [b"[]", b"null", b"{", b"[" * 100_000, b'[1, "bash", 1, 1, "", [[1]], []]', b"\xff\xff"]

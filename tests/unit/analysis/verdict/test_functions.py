@@ -86,6 +86,11 @@ def test_the_caller_of_a_wait_is_not_a_function_of_the_kernel(tmp_path: Path):
         ("/usr/lib/x86_64-linux-gnu/libc.so.6", "memcpy", RUNTIME),
         ("/usr/bin/python3.11", "_PyEval_EvalFrameDefault", INTERPRETER),
         ("/usr/bin/bash", "execute_command", INTERPRETER),
+        ("/usr/bin/node", "sha512_block_data_order_avx2", LIBRARY),
+        ("/usr/bin/node", "Builtins_StringPrototypeSplit", INTERPRETER),
+        ("/usr/bin/node", "v8::internal::JsonParser<unsigned char>::ParseJson()", INTERPRETER),
+        ("/usr/bin/node", "_ZN2v88internal4Heap", INTERPRETER),
+        ("/usr/bin/node", "", INTERPRETER),
     ],
 )
 def test_the_path_and_the_name_decide(path: str, name: str, expected: int) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
 INTEL_PT: Final = 1  #: AuxtraceInfo.type of Intel PT
+WITH_FLAGS: Final = "\1"  #: a letter of perfpy's own in --itrace: weights of samples are kinds of branches and depths of calls
 ARM_SPE: Final = 4  #: AuxtraceInfo.type of Arm's statistical profiling extension
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.perf_records import WITH_FLAGS
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def parse_itrace(text: str) -> Itrace:
         position += 1
         if letter in " ,":
             continue
-        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
+        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv" + WITH_FLAGS:
             raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
         letters.add(letter)
         found = re.compile(r"(?:\s*[+-]\s*[a-z]|\s)*" if letter in "ed" else r"[0-9]*").match(text, position)

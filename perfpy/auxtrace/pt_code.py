@@ -331,6 +331,18 @@ class TracedCalls:
             elif source:
                 stack.unwind(target)
 
+    def depths(self, tid: int, trace: int, numbers: NDArray[np.int32], edges: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Apply branches, too; return the number of open calls after each one."""
+        flags = edges[2][numbers]
+        rows = np.flatnonzero(flags & np.uint64(CALL | RETURN | TRACE_BEGIN))
+        depths = np.zeros(len(rows) + 1, np.uint64)
+        stack = self._stacks.get(tid)
+        depths[0] = len(stack.returns) if stack is not None and stack.trace == trace else 0
+        for index, row in enumerate(rows.tolist(), 1):
+            self.follow(tid, trace, numbers[row : row + 1], edges)
+            depths[index] = len(self._stacks[tid].returns)
+        return depths[np.searchsorted(rows, np.arange(len(numbers)), "right")]
+
     def chain(self, tid: int, ip: int) -> list[int]:
         """Return the callchain of a sample, with the words of the kernel and of user space."""
         chain = [_context(ip), ip]

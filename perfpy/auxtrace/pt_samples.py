@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.perf_records import AuxtraceError, encode
+from perfpy.abi.perf_records import WITH_FLAGS, AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _TYPE, _SHIFT, _MULT, _ZERO, _HAS_ZERO, _TSC, _NO_COMPRESSION, _SWITCHES, _IS_SNAPSHOT, _PER_CPU = range(10)
 _MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO = range(10, 16)
 _BRANCH_BIT: Final = 0x2000
+DEPTH_SHIFT: Final = 32  # of the depth of calls in weights (WITH_FLAGS)
 _POWER_BIT: Final = 1 << 4
 _KERNEL: Final = 1 << 63
 _MASK_64: Final = (1 << 64) - 1
@@ -75,9 +76,10 @@ _RAW: Final = {
     "pwrx": ("p", 4),
 }
 _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
+_WITH_RATE: Final = 4  # skipped events before the first one that is not, from which on rates of cores are told
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset("ibcrgxwpoeZTftaMm")  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset("ibcrgxwpoeZTftaMms" + WITH_FLAGS)  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
@@ -86,6 +88,7 @@ class _PtQueue:
     def __init__(self, number: int, cpu: int, tid: int, flow: PtFlow) -> None:
         self.number, self.cpu, self.tid, self.flow = number, cpu, tid, flow
         self.is_ready = False
+        self.period_skipped = 0
 
 
 class _TracesByTime:
@@ -149,9 +152,10 @@ class PtSamples:
         self._processes = CodeOfProcesses(find_file, build_ids)
         self._threads: dict[int, int] = {}  # CPU -> thread
         self._filter = self._branch_filter()
-        self._skipped = 0
+        self._left_to_skip = itrace.skipped
         self._written = 0
         self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
+        self._depths = TracedCalls(1) if WITH_FLAGS in itrace.letters else None
         self._choose_events()
         self._queues = self._make_queues()
         self._running = _TracesByTime()
@@ -207,6 +211,8 @@ class PtSamples:
         if not self._is_per_cpu:
             fields &= ~int(SampleType.CPU)
         attr = EventAttr(type=0, sample_type=fields, **{name: getattr(tracer.attr, name) for name in _SAME})
+        fields |= int(SampleType.WEIGHT) if self._depths is not None else 0
+        attr = attr.copy(sample_type=fields)
         if letters & set("bcr"):
             self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
         if self._calls is not None:
@@ -382,13 +388,11 @@ class PtSamples:
             if self._calls is not None:
                 self._calls.follow(tid, queue.number, numbers[walked : event.position], self._edge_columns())
                 walked = event.position
-            raw = self._event_bytes(queue, pid, tid, event)
-            if not raw:
-                continue
             if blocks is not None:
                 self._write_rows(blocks, position, event.position, writer)
             position = event.position
-            writer.write(raw)
+            if raw := self._event_bytes(queue, pid, tid, event):
+                writer.write(raw)
         if blocks is not None:
             self._write_rows(blocks, position, end, writer)
         if self._calls is not None:
@@ -421,6 +425,9 @@ class PtSamples:
     def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: Writer) -> None:
         rows, before = blocks
         part = rows[before[first] : before[last]]
+        skipped = min(self._left_to_skip, len(part))
+        self._left_to_skip -= skipped
+        part = part[skipped:]
         if len(part):
             self._count_bytes(part.nbytes)
             writer.write(part.data.cast("B"))
@@ -455,7 +462,11 @@ class PtSamples:
             SampleType.STREAM_ID: ident,
             SampleType.CPU: queue.cpu & 0xFFFFFFFF,
             SampleType.PERIOD: 1,
+            SampleType.WEIGHT: 0,
         }
+        if self._depths is not None:
+            depths = self._depths.depths(tid, queue.number, numbers, columns)[is_chosen]
+            values[SampleType.WEIGHT] = columns[2][chosen] | depths << np.uint64(DEPTH_SHIFT)
         used = [value for field, value in values.items() if attr.sample_type & field]
         rows = np.empty((len(chosen), 1 + len(used)), np.uint64)
         level = np.where(np.where(source == 0, target, source) >= np.uint64(_KERNEL), np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
@@ -476,6 +487,8 @@ class PtSamples:
         """Return the record of an event that is no branch; b"" for none."""
         if event.kind == "error":
             return self._error_bytes(queue, pid, tid, event)
+        if self._skips(queue, event):
+            return b""
         attr, ident = self._attrs[event.kind]
         address = event.ip or event.target
         values: dict[str, Any] = {
@@ -488,14 +501,25 @@ class PtSamples:
             "tid": tid,
             "cpu": queue.cpu,
             "time": int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]),
-            "period": event.value,
+            "period": event.value + queue.period_skipped,
+            "weight": event.flags,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,
         }
         if self._calls is not None:
             values["callchain"] = self._calls.chain(tid, event.ip)
         if attr.sample_type & SampleType.RAW:
             values["raw"] = self._raw(event)
+        queue.period_skipped = 0 if event.kind == "instructions" else queue.period_skipped
         return encode_sample(attr, values, NATIVE_ENDIAN)
+
+    def _skips(self, queue: _PtQueue, event: PtEvent) -> bool:
+        """Count an event if the first ones are left out (--itrace=s), and return whether this one is."""
+        is_rate = event.kind == "cbr"
+        if self._left_to_skip <= (_WITH_RATE if is_rate else 0):
+            return False
+        self._left_to_skip -= 0 if is_rate else 1
+        queue.period_skipped += event.value if event.kind == "instructions" else 0
+        return True
 
     def _raw(self, event: PtEvent) -> bytes:
         if event.kind == "ptwrite":

@@ -65,8 +65,8 @@ _LACKING: Final = {
 #: Changes to the default fields by option, and samples of hardware traces.
 _TRACE_SAMPLES: Final = {"call_trace": "cewp", "call_ret_trace": "crewp", "insn_trace": "i0nse"}
 _TRACE_FIELDS: Final = {
-    "call_trace": "-ip,-addr,-event,-period",
-    "call_ret_trace": "-ip,-addr,-event,-period,+flags",
+    "call_trace": "-ip,-addr,-event,-period,+callindent",
+    "call_ret_trace": "-ip,-addr,-event,-period,+flags,+callindent",
     "insn_trace": "+insn,-event,-period",
 }
 
@@ -226,6 +226,11 @@ def run(options: ScriptCommandOptions) -> int:
     if options.trace_fields and options.fields:
         fail("--call-trace, --call-ret-trace and --insn-trace exclude -F")
     fields = output_fields([*options.trace_fields, *options.fields])
+    itrace = None if options.dumps or options.header_only else options.decoding or options.trace_samples
+    if itrace is not None and (fields.flags or any("callindent" in one.fields for one in fields.sets.values())):
+        from perfpy.abi.perf_records import WITH_FLAGS
+
+        itrace += WITH_FLAGS
     with open_recording(
         options.input,
         force=options.force,
@@ -233,7 +238,7 @@ def run(options: ScriptCommandOptions) -> int:
         verbose=options.verbose,
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
-        itrace=None if options.dumps or options.header_only else options.decoding or options.trace_samples,
+        itrace=itrace,
     ) as recording:
         return SampleListing(recording, options, fields).show()
 
@@ -379,6 +384,7 @@ class SampleListing:
             stop_at=frozenset(options.stop_at),
             kernel_path=options.show_kernel_path,
             ns=options.ns or bool(options.trace_fields),
+            pads_dso=options.call_trace is not None,
             latency=options.latency,
             verbose=bool(options.verbose),
             reltime=options.reltime,

@@ -109,7 +109,9 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
     for tid, source, target in BRANCH.findall(same(path, perf, "script", "--itrace=be", "--ns")):
         found.setdefault(int(tid), []).append((int(source, 16), int(target, 16)))
     assert found == {tid: branches for tid, branches in truth.items() if branches}
-    for letters in ("i500ie", "cri3us", "i20t", "gi1us"):
+    for words in (["--call-trace"], ["--call-ret-trace"], ["--itrace=i100ibpe", "-F", "+flags,+addr"]):
+        same(path, perf, "script", *words)
+    for letters in ("i500ie", "cri3us", "i20t", "gi1us", "s300be"):
         same(path, perf, "script", f"--itrace={letters}", "--ns")
     same(path, perf, "script", "--show-task-events", "--show-switch-events")
     same(path, perf, "report", "--stdio", "--itrace=gi100i")

@@ -518,6 +518,66 @@ class InstructionTexts:
         return text
 
 
+# Branches of hardware traces: what kind they are, and the functions that they call, indented by the depth of calls.
+
+_CALL, _RETURN, _BEGIN, _END = 1 << 1, 1 << 2, 1 << 8, 1 << 9
+_DEPTH_SHIFT: Final = 32
+_IN_TX: Final = 1 << 10
+_FLAG_LETTERS: Final = b"bcrosyiABExghDt"  # PERF_IP_FLAG_CHARS in perf's event.h
+_FLAG_NAMES: Final = dict(
+    zip(
+        (0x3, 0x5, 0x9, 0x1, 0x43, 0x45, 0x13, 0x15, 0x21, 0x63, 0x81, 0x101, 0x201, 0x803, 0x1003),
+        b"call,return,jcc,jmp,int,iret,syscall,sysret,async,hw int,tx abrt,tr strt,tr end,vmentry,vmexit".split(b","),
+        strict=True,
+    )
+)
+_DSO_WIDTH: Final = 50
+
+
+def trace_flags_text(flags: int) -> bytes:
+    """Return the kind of a branch, as perf prints it (perf_sample__sprintf_flags)."""
+    transaction = b"(x)" if flags & _IN_TX else b""
+    flags &= ~_IN_TX
+    for bit, form in ((0, b"%-15s%6s"), (_BEGIN, b"tr strt %-7s%6s"), (_END, b"tr end  %-7s%6s")):
+        if not bit or flags & bit:
+            name = _FLAG_NAMES.get(flags & ~bit)
+            if name:
+                return b"  %-21s " % (form % (name, transaction))
+    letters = bytes(letter for bit, letter in enumerate(_FLAG_LETTERS) if (flags | (_IN_TX if transaction else 0)) >> bit & 1)
+    return b"  %-21s " % letters
+
+
+class CallIndents:
+    """The formatter of functions that branches call or return from, indented by the depth of calls. Lines depend on those before."""
+
+    def __init__(self, context: LineContext, *, has_dso: bool) -> None:
+        self._symbolizer, self._has_dso, self._width = context.symbolizer, has_dso, _DSO_WIDTH if context.pads_dso else 0
+        self._names = context.frame_texts(FrameStyle(None, offset=False, dso=False))
+        self._dsos = context.frame_texts(FrameStyle(None, symbol=False, offset=False))
+        self._spacing = 0
+
+    def texts(self, sources: list[int], targets: list[int], weights: list[int]) -> list[bytes]:
+        """Return the texts of branches. sources, targets: frames; weights: flags and depths."""
+        names, dsos, frames = self._names.update(), self._dsos.update(), self._symbolizer.frames
+        texts = []
+        for source, target, weight in zip(sources, targets, weights, strict=True):
+            depth = (weight >> _DEPTH_SHIFT) + (1 if weight & _RETURN else 0)
+            frame = target if weight & (_CALL | _BEGIN) else source if weight & (_RETURN | _END) else -1
+            text = b""
+            if frame >= 0 and frames.symbol[frame] >= 0:
+                text = b"    " * depth + names[frame]
+            elif frame >= 0 and (address := int(frames.ip[frame])):
+                text = b"    " * depth + b"%16x" % address
+            if len(text) > self._spacing or 0 < len(text) < self._spacing - _SPARE:
+                self._spacing = -(-(len(text) + 4) // _STEP) * _STEP
+            before = b"(%s)\t" % dsos[source].strip()[1:-1].ljust(self._width) if self._has_dso else b""
+            texts.append(before + text.ljust(self._spacing))
+        return texts
+
+
+_SPARE, _STEP = 52, 32  # columns by which the width of these texts may be too large, and by which it grows
+
+
 # Source code below samples: perf script -F srccode.
 #
 # A sample is followed by "|LINE TEXT" unless its thread was at that line before. Paths come from debug information: only regular files
@@ -592,6 +652,8 @@ class LineContext:
     callers_first: bool = False
     kernel_path: bool = False
     flags: bool = False
+    has_branch_flags: bool = False  # whether weights are flags of branches and depths of calls
+    pads_dso: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
     clock: Callable[[int], bytes] = no_clock  # the time of day of a time stamp
     stop_at: frozenset[str] = frozenset()  # symbols that end a callchain

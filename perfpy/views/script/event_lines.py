@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.address_spaces import TaskTimeline
-    from perfpy.views.script.code import BranchTexts, LineContext, SourceCode
+    from perfpy.views.script.code import BranchTexts, CallIndents, LineContext, SourceCode
     from perfpy.views.tracepoints.event_text import TraceSource
 
 
@@ -39,12 +39,13 @@ _COLUMNS: Final = {
     "addr": ("addr", "pid", "cpumode"), "iregs": ("intr_regs", "intr_regs_abi"), "uregs": ("user_regs", "user_regs_abi"),
     "brstack": ("branch_stack", "pid", "cpumode"), "brstacksym": ("branch_stack", "pid", "cpumode"),
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "synth": ("raw",), "tod": ("time",), "metric": ("period",),
-    "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
+    "callindent": ("ip", "addr", "pid", "cpumode"), "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
     **dict.fromkeys(OF_SAMPLE, ("ip", "pid", "cpumode")), **dict.fromkeys(OF_BRANCHES, ("branch_stack", "ip", "pid", "cpumode")),
     "brcntr": ("branch_counters",),
 }  # fmt: skip
 
 
+_FLAG_BITS: Final = (1 << 32) - 1  # of weights of hardware traces
 #: the column of texts of data_src that `perfpy.views.script.lines` adds to batches
 DATA_SOURCE_TEXT: Final = "data_src_text"
 
@@ -56,6 +57,8 @@ def columns_of(event: FileEvent, fields: set[str]) -> set[str]:
         needed.add("branch_stack")
     for name in fields:
         needed.update(_COLUMNS.get(name, (name,)))
+    if event.attr.type == PerfType.HARDWARE and event.attr.sample_type & SampleType.WEIGHT:
+        needed.add("weight")
     if is_branch_trace(event) and event.attr.sample_type & SampleType.ADDR:
         needed.update(_COLUMNS["addr"])
     return needed
@@ -136,7 +139,7 @@ class EventLines:
         if "event" in self._fields:
             pieces.append(self._name)
         if self._context.flags:
-            pieces.append(b" " * 24)
+            pieces.append(self._trace_flags(batch))
         if is_branch_trace(self._event):
             pieces += self._branch_trace(batch)
         else:
@@ -177,7 +180,10 @@ class EventLines:
 
     def _number(self, name: str, batch: Batch) -> Piece:
         texts = self._numbers.get(name)
-        return b"" if texts is None else texts.piece(self._column(batch, name))
+        if texts is None:
+            return b""
+        is_flags = name == "weight" and self._context.has_branch_flags
+        return texts.piece(np.zeros(len(batch), np.uint64) if is_flags else self._column(batch, name))
 
     def _rest(self, batch: Batch) -> list[Piece]:
         """Return everything after the event's name."""
@@ -206,10 +212,40 @@ class EventLines:
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
         return pieces
 
+    def _trace_flags(self, batch: Batch) -> Piece:
+        if not self._context.has_branch_flags:
+            return b" " * 24
+        from perfpy.views.script.code import trace_flags_text
+
+        flags = self._column(batch, "weight").astype(np.uint64) & np.uint64(_FLAG_BITS)
+        unique, position = np.unique(flags, return_inverse=True)
+        texts = list(map(trace_flags_text, unique.tolist()))
+        return [texts[index] for index in position.ravel().tolist()]
+
+    @cached_property
+    def _call_indents(self) -> CallIndents:
+        from perfpy.views.script.code import CallIndents
+
+        return CallIndents(self._context, has_dso="dso" in self._fields and not {"ip", "addr"} & self._fields)
+
+    def _indented_calls(self, batch: Batch) -> Piece:
+        pid, columns, context = self._column(batch, "pid"), batch.columns, self._context
+        sources, targets = (
+            frames_of(context.symbolizer, pid, self._column(batch, name), batch.key, columns["cpumode"], context.kernel_start).tolist()
+            for name in ("ip", "addr")
+        )
+        return self._call_indents.texts(sources, targets, self._column(batch, "weight").tolist())
+
     def _branch_trace(self, batch: Batch) -> list[Piece]:
+        before: list[Piece] = [self._indented_calls(batch)] if "callindent" in self._fields and self._context.has_branch_flags else []
+        return before + self._branch_ends(batch)
+
+    def _branch_ends(self, batch: Batch) -> list[Piece]:
         pieces: list[Piece] = self._address_of_code(batch) if "ip" in self._fields else []
         if "addr" in self._fields or (self._event.attr.sample_type & SampleType.ADDR and not self._chosen):
             pieces += [b" => ", self._address(batch)]
+        if self._instructions is not None:
+            pieces.append(self._instructions.piece(batch))
         return pieces
 
     @property

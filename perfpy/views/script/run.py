@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # fields that depend on earlier samples, or that other programs compute
 _NOT_DIVIDED: Final = frozenset(
-    {"data_src", "metric", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
+    {"data_src", "metric", "callindent", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
 )
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
@@ -69,6 +69,7 @@ class ScriptOptions:
     stop_at: frozenset[str] = frozenset()
     kernel_path: bool = False
     ns: bool = False
+    pads_dso: bool = False
     latency: bool = False
     verbose: bool = False
     reltime: bool = False
@@ -101,7 +102,7 @@ class ScriptRun:
             recording.events,
             is_pipe=recording.data.is_pipe,
             has_stat="stat" in features,
-            has_aux="auxtrace" in features,
+            has_aux=recording.data.keeps_exited,
             use_callchain=options.callchains,
             has_clock="clock_data" in features,
         )
@@ -250,6 +251,8 @@ class ScriptRun:
             callers_first=options.callers_first,
             kernel_path=options.kernel_path,
             flags=options.fields.flags,
+            has_branch_flags=recording.data.has_branch_flags,
+            pads_dso=options.pads_dso,
             cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),
             stop_at=options.stop_at,

@@ -18,6 +18,7 @@ from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
 from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
+from perfpy.views.script.code import trace_flags_text
 from tests.builders import traces
 from tests.builders.intel_pt import BASE, HEAD, Options, pt_recording, run_once, steps_of
 from tests.builders.perfdata import USUAL, PerfDataBuilder, traced, usual_attr
@@ -221,3 +222,27 @@ def test_threads_of_traced_recordings_keep_their_names(has_trace: bool, tmp_path
     path.write_bytes(built.file())
     assert run(["script", "-i", str(path), "--show-switch-events", "-F", "comm,tid"]) == 0
     assert capfd.readouterr().out.split()[:2] == ["prog" if has_trace else ":7", "7"]
+
+
+def test_calls_are_indented_and_branches_have_their_kinds(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 1), Options(interrupts=0))[0])
+    assert run(["script", "-i", str(path), "--call-ret-trace"]) == 0
+    lines = [line.split(": ", 1)[1] for line in capfd.readouterr().out.splitlines()]
+    kinds = [line[:24].strip() for line in lines if line.startswith("  ") and "offs" not in line and "cbr" not in line]
+    assert kinds == ["tr strt", "call", "return", "tr end  syscall"]
+    called = next(line for line in lines if "call " in line)
+    assert called.split("\t")[1].startswith(" " * 4 + f"{BASE + 0x10:16x}")
+    assert run(["script", "-i", str(path), "--itrace=b", "-F", "flags,addr"]) == 0
+    kinds = [line[:24].strip() for line in capfd.readouterr().out.splitlines()]
+    assert kinds == ["tr strt", "jcc", "jcc", "call", "return", "jmp", "jmp", "tr end  syscall"]
+    assert run(["script", "-i", str(path), "--itrace=s5b", "-F", "ip"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == len(kinds) - 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [(0x3, "call"), (0x63, "hw int"), (0x221, "tr end  async"), (0x109, "tr strt jcc"), (0x403, "call" + " " * 14 + "(x)"), (0x7, "bcr")],
+)
+def test_names_of_branches_are_perfs(flags: int, text: str) -> None:
+    assert trace_flags_text(flags).decode() == f"  {text:<21} "

@@ -129,10 +129,18 @@ def test_an_optional_value_is_always_attached(args, level, program):
 
 @pytest.mark.parametrize(
     ("args", "value"),
-    [(["--json"], "-"), (["--json", "-n"], "-"), (["--json", "file"], "file"), (["--json=file", "word"], "file"), (["-jfile"], "file")],
+    [
+        (["--json"], "-"),
+        (["--json", "-n"], "-"),
+        (["--json", "file"], "file"),
+        (["--json=file", "word"], "file"),
+        (["-jfile"], "file"),
+        (["--json", "-", "-n"], "-"),
+    ],
 )
 def test_some_optional_values_may_be_the_next_word(args, value):
-    assert run(reading, *args)["json"] == value
+    given = run(reading, *args)
+    assert (given["json"], given["words"]) == (value, ("word",) if "word" in args else ())
 
 
 def test_flags_bundle_and_a_value_may_end_the_bundle():

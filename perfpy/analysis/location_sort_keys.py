@@ -74,6 +74,9 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     frames, addresses = locations >> ROLE_BITS, location_table.printed_address(locations)
 
     def text(i: int) -> str:
+        if texts.style.unnamed_as_one and location_table.symbol[frames[i]] < 0:
+            file = location_table.dso_name(int(frames[i]))
+            return f"[{location_table.level_of(int(locations[i]))}] code of {file} without symbols"
         return _verbose(texts, int(frames[i]), int(addresses[i])) + symbol_text(location_table, int(locations[i]), int(addresses[i]))
 
     def many(numbers: Int64) -> list[str]:
@@ -94,6 +97,10 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
     same = location_table.symbol_ranks(locations)
     unnamed = location_table.symbol[frames] < 0
+    if texts.style.unnamed_as_one:
+        of_files, order = location_table.dso_ranks(locations) + 1, location_table.symbol_name_ranks(locations)
+        same = np.where(unnamed, int(same.max(initial=0)) + of_files, same)
+        return KeyColumn(same, np.where(unnamed, int(order.max(initial=0)) + of_files, order), text)
     compare = _comparison(same, location_table.dso_ranks(locations), unnamed, addresses)
     return KeyColumn(
         same, location_table.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest

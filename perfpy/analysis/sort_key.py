@@ -339,6 +339,7 @@ class KeyStyle(NamedTuple):
         unnamed_dso_width: the least width of a dso column with locations without symbols.
         raw_trace: whether payloads are shown unformatted.
         clock_quantum: the resolution of times of day.
+        unnamed_as_one: whether all code of a file without symbols is one function.
     """
 
     verbose: bool = False
@@ -347,6 +348,7 @@ class KeyStyle(NamedTuple):
     unnamed_dso_width: int = 16
     raw_trace: bool = False
     clock_quantum: int = HOUR
+    unnamed_as_one: bool = False
 
 
 class KeyTexts(NamedTuple):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from perfpy.views.page.page import page_parts
 from perfpy.views.page.profile_data import profile_data
 from perfpy.views.report.json import report_json
 from perfpy.views.verdict.profile import headline_options
+from tests.builders.prepared_start import PERFPY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +64,8 @@ def by_name(pairs: Iterator[tuple[str, float]]) -> dict[str, float]:
     """Return the sums of shares of functions with the same name."""
     sums: dict[str, float] = {}
     for name, share in pairs:
-        sums[without_tier(name)] = sums.get(without_tier(name), 0.0) + share
+        function = without_tier(name.removesuffix(" (inlined)"))
+        sums[function] = sums.get(function, 0.0) + share
     return {name: share for name, share in sums.items() if share and not _UNNAMED.match(name)}
 
 
@@ -98,6 +102,88 @@ def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> lis
         *differences("verdict and page", own, page_own),
         *differences("charged: verdict and page", charged, page_charged),
     ]
+
+
+_CPP = """#include <algorithm>
+#include <string>
+#include <vector>
+struct Order { std::string name; double price; };
+static double tax(const Order& o) { double t = o.price; for (int i = 0; i < 20; i++) t = t * 0.19 + i; return t; }
+void sort_all(std::vector<Order>& v) { std::sort(v.begin(), v.end(), [](const Order& a, const Order& b) { return tax(a) < tax(b); }); }
+int main() {
+    double sum = 0;
+    for (int k = 0; k < 60; k++) {
+        std::vector<Order> v;
+        for (int i = 0; i < 5000; i++) v.push_back({"order" + std::to_string(i * 7919 % 5000), i * 31.0});
+        sort_all(v);
+        sum += v[0].price;
+    }
+    return sum < 0;
+}
+"""
+_RUST = """use std::collections::HashMap;
+fn count(words: &[String]) -> HashMap<String, usize> {
+    let mut m = HashMap::new();
+    for w in words { *m.entry(w.clone()).or_insert(0) += 1; }
+    m
+}
+fn main() {
+    let words: Vec<String> = (0..60000u64).map(|i| format!("w{}", i * 2654435761 % 5021)).collect();
+    let mut n = 0;
+    for _ in 0..25 { n += count(&words).len(); }
+    std::process::exit((n == 0) as i32);
+}
+"""
+_GO = """package main
+import "sort"
+func order(x []int) { for j := range x { x[j] = (j * 7919) % 2000 }; sort.Slice(x, func(a, b int) bool { return x[a] < x[b] }) }
+func main() { x := make([]int, 2000); for i := 0; i < 900; i++ { order(x) } }
+"""
+_POOL = """import multiprocessing
+def total(n):
+    return sum(i * i % 7 for i in range(n))
+if __name__ == "__main__":
+    total(900000)
+    with multiprocessing.Pool(2) as pool:
+        pool.map(total, [900000] * 4)
+"""
+_JAVASCRIPT = """function work(n) { return JSON.stringify(Array.from({length: n}, (_, i) => ({i}))).length }
+for (let k = 0; k < 60; k++) work(20000);
+"""
+_JAVA = "class A { static int f(String s) { int h = 0; for (int i = 0; i < 900; i++) h += (s + i).hashCode(); return h; }\n"
+_JAVA += 'public static void main(String[] a) { int t = 0; for (int k = 0; k < 20000; k++) t += f("w" + k); System.out.println(t); } }\n'
+
+
+@pytest.mark.live
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
+@pytest.mark.parametrize(
+    ("source", "text", "builder", "command", "record"),
+    [
+        ("p.cpp", _CPP, "g++ -O2 -g -o p p.cpp", "./p", "--unwind"),
+        ("p.rs", _RUST, "rustc -O -g -o p p.rs", "./p", "--unwind"),
+        ("p.go", _GO, "go build -o p p.go", "./p", "--unwind"),
+        ("pool.py", _POOL, "", f"{sys.executable} pool.py", "--python"),
+        ("p.js", _JAVASCRIPT, "", "node p.js", "--jit"),
+        ("A.java", _JAVA, "javac A.java", "java -cp . A", "--jit"),
+        ("p.cpp", _CPP, "g++ -O2 -g -o p p.cpp", "./p", "-a --unwind"),
+    ],
+    ids=["cpp", "rust", "go", "python", "node", "java", "system-wide"],
+)
+def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
+    source: str, text: str, builder: str, command: str, record: str, tmp_path: Path
+) -> None:
+    for tool in filter(None, (builder.partition(" ")[0], command.partition(" ")[0])):
+        if not tool.startswith("./") and shutil.which(tool) is None:
+            pytest.skip(f"no {tool}")
+    (tmp_path / source).write_text(text)
+    if builder:
+        subprocess.run(builder.split(), cwd=tmp_path, check=True, timeout=120, capture_output=True)
+    recorder = [*PERFPY, "record", "-q", *record.split(), "-F", "1999", "-o", "perf.data", "--", *command.split()]
+    subprocess.run(recorder, cwd=tmp_path, check=True, timeout=120, capture_output=True)
+    symbols = SymbolOptions(cache=False, fold_interpreters=record == "--python")
+    with Recording(str(tmp_path / "perf.data"), symbols=symbols) as recording:
+        assert recording.data.sample_counts.total() > 50
+        assert errors_of(recording, symbols, tmp_path) == []
 
 
 @pytest.mark.parametrize(("folder", "least"), [("recorded", 20), ("public", 10)])

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfpy.abi.columns import row_blocks, slices_index
+from perfpy.abi.columns import distinct, row_blocks, slices_index
 from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, chain_locations, sample_locations
+from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, first_occurrences, sum_by
 
 if TYPE_CHECKING:
@@ -303,6 +304,7 @@ def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
 # Each step returns a new `Rows`. perf looks for parents before it drops callees.
 
 
+_MOST_OF_KERNEL = 32  # frames of the kernel before a waiting thread's location
 # frames processed together: the intermediate arrays are larger than they are
 _ROW_FRAMES_AT_ONCE = 1 << 18
 
@@ -365,6 +367,33 @@ def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: Report
         frames = frames[slices_index(offsets[:-1], lengths)[0]]
     frames, lengths = symbolizer.expand(frames, lengths, callers_first=callers_first)
     return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def with_inlined_leaves(folded: Folded, drawn: DrawnChains | None, symbolizer: Symbolizer, *, callers_first: bool) -> Folded:
+    """Return the rows with the innermost call that was inlined at their locations, which callchains show; perf counts the function
+    that it is inlined into.
+    """
+    if drawn is None or symbolizer.inliner is None or symbolizer.inline is not Inline.ALL or "frame" not in folded.dimensions:
+        return folded
+    frames, offsets = drawn
+    table, own = symbolizer.resolve(), folded.dimensions["frame"].copy()
+    symbols = distinct(table.symbol).tolist()
+    is_inlined = np.isin(table.symbol, [symbol for symbol in symbols if symbol >= 0 and symbolizer.symbols.is_inlined(symbol)])
+    begins, dso = table.address - table.symbol_offset, table.dso
+    rows = np.flatnonzero((folded.chain >= 0) & (table.symbol[own] >= 0))
+    first, end = offsets[folded.chain[rows]], offsets[folded.chain[rows] + 1]
+    step, position = (-1, end - 1) if callers_first else (1, first)
+    for _ in range(_MOST_OF_KERNEL):
+        is_inside = (position >= first) & (position < end)
+        rows, position, first, end = rows[is_inside], position[is_inside], first[is_inside], end[is_inside]
+        innermost = frames[position]
+        is_same = (begins[innermost] == begins[own[rows]]) & (dso[innermost] == dso[own[rows]])
+        chosen = is_same & is_inlined[innermost]
+        own[rows[chosen]] = innermost[chosen]
+        rows, position, first, end = rows[~is_same], position[~is_same] + step, first[~is_same], end[~is_same]
+        if not len(rows):
+            break
+    return folded.with_dimensions({"frame": own})
 
 
 def _without(frames: NDArray[np.int32], offsets: Int64, dropped: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Int64]:

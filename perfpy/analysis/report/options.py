@@ -304,6 +304,7 @@ class NameOptions(NamedTuple):
 
     Attributes:
         tiers_as_one: whether all code that a runtime compiled for one function is that function
+        unnamed_as_one: whether all code of a file without symbols is one function
         keep_exited: whether threads keep their names when they exit; otherwise later samples show their number only
         full_source_path: whether source files are shown with their folders
         as_addr2line: whether source files have the names that addr2line prints (see perfpy.debuginfo.source_lines)
@@ -312,6 +313,7 @@ class NameOptions(NamedTuple):
 
     verbose: bool = False
     tiers_as_one: bool = False
+    unnamed_as_one: bool = False
     keep_exited: bool = True
     full_source_path: bool = False
     as_addr2line: bool = False

@@ -17,7 +17,7 @@ from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.locations import ROLE_BITS, Locations
-from perfpy.analysis.report.entries import drawn_chains
+from perfpy.analysis.report.entries import drawn_chains, with_inlined_leaves
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.tables import make_tables
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_cpu, is_time
@@ -304,10 +304,12 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     """Return the report of folded samples. listed: files of the recording's build-id table."""
     options = plan.options
     drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames, so it comes first
+    graph = options.chains.call_graph
+    folded = with_inlined_leaves(profile.folded, drawn, symbolizer, callers_first=graph is not None and graph.order == "caller")
     locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
     texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
-    histograms = make_tables(plan, profile, drawn, texts)
+    histograms = make_tables(plan, folded, drawn, texts)
 
     def missing() -> list[MissingSymbols]:
         return symbolizer.missing(profile.samples_of_frames())
@@ -318,7 +320,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     def begins(functions: Sequence[int]) -> dict[int, tuple[str, int]]:
         return _source_texts(symbolizer, options).begins(functions)
 
-    report = Report(histograms, options, plan.layout, 0, 0, [], profile.folded, missing, str)
+    report = Report(histograms, options, plan.layout, 0, 0, [], folded, missing, str)
     report.chains, report.find_lines, report.find_begins = drawn, lines, begins
     return report
 
@@ -374,8 +376,11 @@ def recording_text(data: SampleSource) -> RecordingText:
 
 def key_style(options: ReportOptions) -> KeyStyle:
     """Return the style of texts."""
-    times = options.times.nanoseconds, options.times.time_quantum
-    return KeyStyle(options.names.verbose, *times, options.names.unnamed_dso_width, options.columns.raw_trace, options.times.clock_quantum)
+    times, names = options.times, options.names
+    return KeyStyle(
+        *(names.verbose, times.nanoseconds, times.time_quantum, names.unnamed_dso_width),
+        *(options.columns.raw_trace, times.clock_quantum, names.unnamed_as_one),
+    )
 
 
 def cpus_of_socket(data: SampleSource, socket: int) -> frozenset[int]:
@@ -434,10 +439,11 @@ def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
     again.by_python = scan.by_python
     profile = again.excerpt(_MOST if again.unwinding is None else _MOST_STACKS)
     drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
-    locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
     graph = options.chains.call_graph
     are_callers_first = graph is not None and graph.order == "caller"
-    return ReportSamples(profile.folded, drawn, locations, are_callers_first, again.unwinding is not None)
+    folded = with_inlined_leaves(profile.folded, drawn, scan.symbolizer, callers_first=are_callers_first)
+    locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
+    return ReportSamples(folded, drawn, locations, are_callers_first, again.unwinding is not None)
 
 
 # A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form.

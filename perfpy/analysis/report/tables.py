@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import FoldedSamples
+    from perfpy.analysis.aggregate.profile import Folded
     from perfpy.analysis.locations import Int64, Locations
     from perfpy.analysis.report.call_trees import CallNames, CallNode, Trees
     from perfpy.analysis.report.entries import DrawnChains, Rows
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
 
 
-def make_tables(plan: ReportPlan, profile: FoldedSamples, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
+def make_tables(plan: ReportPlan, folded: Folded, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
     """Return the tables, in the order of their events; drawn: the chains of their trees."""
     location_table, options = texts.locations, plan.options
-    rows = shown_rows(profile.folded, drawn, location_table, options)
+    rows = shown_rows(folded, drawn, location_table, options)
     if plan.needs_parents:
         rows = with_parents(rows, location_table, options)
     rows = without_recursion(without_callees(rows, location_table, options), location_table, options)

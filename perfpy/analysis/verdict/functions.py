@@ -327,15 +327,15 @@ class SampledFunctions:
 
     @cached_property
     def _is_in_charged_function(self) -> NDArray[np.bool_]:
-        """Whether the code of each row's sample is that of the function it is charged to, into whose caller that may be inlined."""
-        is_inside: NDArray[np.bool_] = self.charged_functions == self.leaf
-        is_inlined = np.zeros_like(is_inside)
-        waiting = ~is_inside & self._is_own_and_named[self.leaf]
+        """Whether the code of each row's sample is that of the function it is charged to, or inlined into it, and not called by it."""
+        charged = self.charged_functions
+        is_inside: NDArray[np.bool_] = charged == self.leaf
+        is_inlined = np.zeros(len(self.category_of), np.bool_)
+        is_inlined[[number for number in self.present.tolist() if self.is_inlined(number)]] = True
+        waiting = ~is_inside & (charged >= 0) & is_inlined[self.leaf]
         for rows, functions in self.outwards(np.flatnonzero(waiting)):
-            is_inlined[rows] |= waiting[rows] & (functions == self.charged_functions[rows])
-            at_leaf = waiting[rows] & (functions == self.leaf[rows])
-            is_inside[rows[at_leaf]] = is_inlined[rows[at_leaf]]
-            waiting[rows[at_leaf]] = False
+            is_inside[rows] |= waiting[rows] & (functions == charged[rows])
+            waiting[rows] &= ~is_inside[rows] & is_inlined[functions]
             if not waiting.any():
                 break
         return is_inside
@@ -614,12 +614,15 @@ _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
 
 
-#: how samples are charged to a function: not at all, as own code, or for the function that a lambda stands in
-NOT_CHARGED, CHARGED, LAMBDA = range(3)
+#: how samples are charged to a function: not at all, as own code, for the function that a lambda stands in; BEGINS: not at all, and not
+#: to its callers either, which are those of the process that created a worker
+NOT_CHARGED, CHARGED, LAMBDA, BEGINS = range(4)
 
 
 def charge_kind(category: int, name: str) -> int:
-    """Return how samples are charged to a function: NOT_CHARGED, CHARGED or LAMBDA."""
+    """Return how samples are charged to a function: NOT_CHARGED, CHARGED, LAMBDA or BEGINS."""
+    if _BEGINS_PROCESS.fullmatch(name):
+        return BEGINS
     return NOT_CHARGED if category != OWN else LAMBDA if _LAMBDA.search(name) else CHARGED
 
 

@@ -530,11 +530,18 @@ class ReportRequest:
                 NameOptions,
                 verbose=options.verbose > 0 and (plain or options.json is not None),
                 tiers_as_one=not plain and options.json is None and not sample_filter.by_location,
+                unnamed_as_one=not plain and self._shows_few_rows(),
                 as_addr2line=plain,
                 unnamed_dso_width=0 if options.widths or options.separator or options.dsos else 16,
             ),
             times=options.fill(TimeOptions, clock_quantum=options.time_quantum if options.in_order("time_quantum") else HOUR),
         )
+
+    def _shows_few_rows(self) -> bool:
+        """Whether the screen has the usual table of functions, not all rows or other columns."""
+        options = self._options
+        is_usual = options.json is None and options.percent_limit is None and not (options.verbose or options.sort or options.fields)
+        return is_usual and self._mode() is Mode.NORMAL
 
     def _row_options(self, *, plain: bool, relative_percentages: bool) -> RowOptions:
         options, config = self._options, self._config

@@ -30,7 +30,7 @@ from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.cursor_list import CursorList
 from perfpy.views.readable import at_a_glance, event_name
-from perfpy.views.report.screen import begins_with_wait
+from perfpy.views.report.screen import begins_with_wait, by_charged, charged_percents, functions_of
 from perfpy.views.report.screen_table import RECURSIVE, ScreenColumns, fit_text
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title, table_lines
@@ -494,6 +494,7 @@ class BrowsedReport:
         self.own_first = own_first  # whether rows are sorted by their own share, without callees
         self.filters: list[Filter] = []
         self.least = 0.0  # percent; smaller rows are skipped
+        self._charged_of: dict[int, dict[int, float]] = {}  # by table: entry -> percentage that is charged to it
         self.rows()
 
     @property
@@ -511,14 +512,16 @@ class BrowsedReport:
         for row_filter in self.filters:
             if row_filter.key in histogram.keys:
                 entries = entries[[row_filter.keeps(text) for text in histogram.texts(row_filter.key, entries)]]
-        if self.own_first:
-            entries = histogram.by_own(entries)
         if self.relative:
             histogram = _of_rows(histogram, entries.tolist())
-        self._columns = self._columns_of(histogram, entries)
-        self._most = float(histogram.percents(self._measure, entries).max()) if len(entries) else 0.0
+        charged = self._charged(histogram)
+        order, shares = by_charged(histogram.percents(self._measure, entries), entries, charged)
+        if self.own_first:
+            entries, shares = entries[order], shares[order]
+        self._columns = self._columns_of(histogram, entries, charged)
+        self._most = float(shares.max(initial=0.0))
         if self.least:
-            entries = entries[self.histogram.percents(self._measure, entries) >= self.least]
+            entries = entries[shares >= self.least]
         rows: list[int] = entries.tolist()
         return rows
 
@@ -527,11 +530,24 @@ class BrowsedReport:
         """The measure that determines the colours of rows."""
         return "children" if "children" in self.histogram.entries.measures and not self.own_first else "period"
 
-    def _columns_of(self, histogram: Histogram, rows: Int64) -> ScreenColumns:
+    def _charged(self, histogram: Histogram) -> dict[int, float]:
+        """Return the percentage that is charged to each row, as on the screen; empty if rows are sorted with all callees."""
+        if not self.own_first or "children" not in histogram.entries.measures:
+            return {}
+        if self._index not in self._charged_of:
+            functions = functions_of(self.report, self.histogram)
+            self._charged_of[self._index] = charged_percents(self.report, self.histogram, functions) if functions is not None else {}
+        whole = self.histogram.total() / max(histogram.total(), 1)
+        return {entry: share * whole for entry, share in self._charged_of[self._index].items()}
+
+    def _columns_of(self, histogram: Histogram, rows: Int64, charged: dict[int, float]) -> ScreenColumns:
         options = TextOptions(short_names=not self.full_names)
         looked_at = rows[:_LOOKED_AT].tolist()
         return ScreenColumns(
-            histogram, looked_at, self._measure, options, own_first=self.own_first, every_key=len(looked_at) < len(rows) or not looked_at
+            *(histogram, looked_at, self._measure, options),
+            own_first=self.own_first,
+            every_key=len(looked_at) < len(rows) or not looked_at,
+            charged=charged,
         )
 
     def title(self, rows: Sequence[int]) -> str:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.call_trees import CallNode, Trees
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
-    from perfpy.analysis.verdict.functions import SampledFunctions
+    from perfpy.analysis.verdict.functions import SampledFunctions, Share
     from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
 
@@ -80,6 +80,8 @@ _OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
 _OF_TREES: Final = ("hot tree",)  # rules of sentences on functions with all that they call
 _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent; smaller shares are omitted
+_MOST_CALLS: Final = 0.5  # of a function's samples: its caller is named without a share
+_RARE_CALLER: Final = 0.1  # callers with fewer are not named
 _ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
 _TABLE_FRAME: Final = 3  # lines around the rows: a blank line, the title, and the names of columns
 _END: Final = 5  # lines: a blank line, the next commands, the prompt; before the report, the two commands of `perfpy ./program`
@@ -204,9 +206,7 @@ def _rows(report: Report, histogram: Histogram, options: ScreenOptions) -> _Rows
         numbers = _symbols(histogram, rows.tolist(), every=True).values()
         is_first = np.array([number >= 0 and functions.name(number) == tree for number in numbers], np.bool_)
     if measure == "period" and has_callees:
-        with_libraries = np.array([charged.get(entry, 0.0) for entry in rows.tolist()])
-        shares = np.maximum(shares, with_libraries)
-        order = np.lexsort((-with_libraries, -shares, ~is_first))
+        order, shares = by_charged(shares, rows, charged, is_first)
         rows, shares, is_first = rows[order], shares[order], is_first[order]
     is_above = shares >= options.text.percent_limit
     if options.own_first and not options.every_row:  # functions that only call others are in the path, and in --stdio
@@ -214,6 +214,15 @@ def _rows(report: Report, histogram: Histogram, options: ScreenOptions) -> _Rows
     mattering = int((shares[is_above] >= _MATTERS).sum() + is_first.sum())
     without_callees = options.own_first and (bool(charged and not options.details) or not has_one_command)
     return _Rows(histogram, functions, charged, rows[is_above], max(mattering, _ROWS_OF_WAITS), measure, without_callees)
+
+
+def by_charged(
+    shares: NDArray[np.float64], rows: Int64, charged: Mapping[int, float], is_first: NDArray[np.bool_] | bool = False
+) -> tuple[Int64, NDArray[np.float64]]:
+    """Return the order of rows by their own share or that which is charged to them, and the larger of both for each row."""
+    with_libraries = np.array([charged.get(entry, 0.0) for entry in rows.tolist()])
+    larger = np.maximum(shares, with_libraries)
+    return np.lexsort((-with_libraries, -larger, np.broadcast_to(~np.asarray(is_first), len(rows)))), larger
 
 
 def _size(tables: Sequence[_Rows], lines: int, calls: Sequence[int], options: ScreenOptions) -> _Size:
@@ -608,8 +617,8 @@ def hottest_path(histogram: Histogram, name: Callable[[str], str], functions: Sa
         callees = [_UNKNOWN if _ADDRESS.fullmatch(text) else text for text in call_names(trees, frames, name)]
         names = tuple(visible(text) for text, _ in groupby(callees))
         stretches.append(Stretch(names, histogram.share(period), arrow))
-    has_names = any(name != _UNKNOWN for stretch in stretches for name in stretch.names)
-    if not has_names or stretches[0].share < _SMALL_PATH:
+    every_name = [text for stretch in stretches for text in stretch.names]
+    if 2 * every_name.count(_UNKNOWN) > len(every_name) or stretches[0].share < _SMALL_PATH:
         return None
     return HottestPath(title if graph.order == "caller" else f"{title}, to its callers", stretches)
 
@@ -690,8 +699,15 @@ def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries:
     callers = functions.hottest_callers()
     of_entries = _symbols(histogram, entries)
     styles = {entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
-    notes = {entry: visible(name(callers[symbol].name)) for entry, symbol in of_entries.items() if symbol in callers}
+    named = {entry: callers[symbol] for entry, symbol in of_entries.items() if symbol in callers and callers[symbol].name}
+    notes = {entry: caller_text(caller, name) for entry, caller in named.items()}
     return RowNotes(styles, notes)
+
+
+def caller_text(caller: Share, name: Callable[[str], str]) -> str:
+    """Return the function that calls another one in most of its samples, with its share if that is small; "" for a rare caller."""
+    share = "" if caller.share >= _MOST_CALLS else f" ({100 * caller.share:.0f} %)"
+    return "" if caller.share < _RARE_CALLER else f"{visible(name(caller.name))}{share}"
 
 
 def row_lines(

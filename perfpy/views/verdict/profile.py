@@ -363,7 +363,7 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
         name = (
             f"{function_text(largest.name)}{_source(evidence, largest) or file}"
             if largest.name
-            else f"unnamed code of {_shown_file(largest)}"
+            else f"code of {_shown_file(largest)} without symbols"
         )
         text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})

@@ -17,11 +17,12 @@ import perfpy
 from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Lost, Mmap, Mmap2, SampleId
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
+from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions
+from perfpy.analysis.verdict.functions import Share
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.views.report.screen import HottestPath, ScreenOptions, Stretch, begins_with_wait, hottest_by, show_report
+from perfpy.views.report.screen import HottestPath, ScreenOptions, Stretch, begins_with_wait, caller_text, hottest_by, show_report
 from perfpy.views.report.screen_table import OF_OTHERS, _short_header, call_lines, fit_text, fitted_path, fold_repetitions
 from perfpy.views.report.text import TextOptions
 from perfpy.views.verdict.sentence import Sentence
@@ -364,6 +365,29 @@ def test_frames_without_a_name_are_one_stretch_of_the_path(tmp_path: Path) -> No
     assert section(lines, "hottest path") == ["100.00%  [unknown] → work"]
     (tmp_path / "app").write_bytes(Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000).build())
     assert "hottest path" not in shown(tmp_path / "perf.data", 80, callers=True), "no name is no path"
+
+
+def test_code_without_symbols_is_one_row_for_each_file(tmp_path: Path) -> None:
+    for name in ("app", "libx.so"):
+        (tmp_path / name).write_bytes(Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000).build())
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    for start, name in ((0x401000, "/app"), (0x601000, "/libx.so")):
+        built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
+    for time in range(9):
+        built.sample(ip=(0x401000 if time % 3 else 0x601000) + 16 * time, pid=7, tid=7, time=5 + time, period=1, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with Recording(str(tmp_path / "perf.data")) as recording:
+        options = ReportOptions(names=NameOptions(unnamed_as_one=True))
+        report = recording.report(options=options, symbols=SymbolOptions(cache=False, symfs=str(tmp_path)))
+        rows = [(row.texts["symbol"], round(row.percent)) for row in report.histograms[0].rows()]
+        assert rows == [("[.] code of app without symbols", 67), ("[.] code of libx.so without symbols", 33)]
+        addresses = recording.report(symbols=SymbolOptions(cache=False, symfs=str(tmp_path)))
+        assert len(addresses.histograms[0]) == 9
+
+
+@pytest.mark.parametrize(("calls", "text"), [(6, "parse"), (3, "parse (30 %)"), (0, "")])
+def test_a_caller_of_few_samples_has_its_share_or_is_not_named(calls: int, text: str) -> None:
+    assert caller_text(Share("parse", calls / 10), str) == text
 
 
 @pytest.mark.parametrize(

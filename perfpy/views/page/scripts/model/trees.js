@@ -199,13 +199,14 @@ export function hottestCallers(tree, names) {
 }
 
 /* By node: the function that samples which end there are charged to, -1 for none: the innermost of own code, as in the headline.
-   charges: for each name "1" for a function of own code, "2" for a lambda, which counts for the function that it stands in. */
+   charges: for each name "1" for a function of own code, "2" for a lambda, which counts for the function that it stands in; "3" where
+   a forked worker begins, whose callers are those of its parent. */
 export function chargedFunctions(tree, charges) {
   const own = new Int32Array(tree.n).fill(-1), lambda = new Int32Array(tree.n).fill(-1);
   for (let i = 1; i < tree.n; i++) {
     const f = tree.name[i], p = tree.parent[i];
-    own[i] = charges[f] === "1" ? f : own[p];
-    lambda[i] = charges[f] === "2" ? f : lambda[p];
+    own[i] = charges[f] === "1" ? f : charges[f] === "3" ? -1 : own[p];
+    lambda[i] = charges[f] === "2" ? f : charges[f] === "3" ? -1 : lambda[p];
   }
   return own.map((f, i) => f < 0 ? lambda[i] : f);
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_FRAMES: Final = 1024  #: of a thread; further callers are dropped
+_MOST_COPIES: Final = 1024  # of a code object's instructions
 _CHUNK_HEAD: Final = 24  # _PyStackChunk: previous, size, top
 _LARGEST_CHUNK: Final = 256 << 10  # bytes of a chunk that are copied
 _MOST_CHUNKS: Final = 16
@@ -113,9 +114,23 @@ class FrameWalker:
     def _offset_of(self, code: CodeObject, instruction: int) -> int:
         """Return the offset of an instruction in its code, from a frame's word: a pointer, or before 3.11 a number of units."""
         if self._layout.has_data_stack:
-            return instruction - code.begin
+            return self._offset_in_copy(code, instruction)
         last = struct.unpack("<i", struct.pack("<I", instruction & 0xFFFFFFFF))[0]
         return int(last) * self._unit if last >= 0 else -2
+
+    def _offset_in_copy(self, code: CodeObject, instruction: int) -> int:
+        """Return the offset of an instruction in its code, or in its thread's copy of it; one beyond the code if it is in none."""
+        offset, size = instruction - code.begin, code.end - code.begin
+        copies = self._layout.code.copies
+        if copies == NONE or -2 <= offset < size:
+            return offset
+        try:
+            array = read_word(self._memory, code.address + copies)
+            count = read_word(self._memory, array) if is_pointer(array) else 0
+            words = self._memory.read(array + WORD.size, WORD.size * min(count, _MOST_COPIES))
+        except UnreadableMemoryError:
+            return size
+        return next((instruction - copy for (copy,) in WORD.iter_unpack(words) if copy and -2 <= instruction - copy < size), size)
 
     def _first_alive(self, frames: list[PythonFrame], state: bytes, after: bytes) -> int:
         """Return the row of the first frame that had not ended after the copy; earlier ones may be inconsistent."""
@@ -166,7 +181,7 @@ class FrameWalker:
         code = self._codes.find(WORD.unpack_from(data, start + layout.code)[0] & ~self._layout.tag_mask)
         if code is None:
             return None
-        offset = WORD.unpack_from(data, start + layout.instruction)[0] - code.begin
+        offset = self._offset_in_copy(code, WORD.unpack_from(data, start + layout.instruction)[0])
         if not -2 <= offset < code.end - code.begin:
             return None
         return PythonFrame(address, code, offset, layout.is_entry != NONE and bool(data[start + layout.is_entry]))
@@ -329,6 +344,7 @@ class Codes:
         self._memory = memory
         self._objects = objects
         self._layout = layout
+        self._shift = layout.shift
         self._clock = clock
         self._cached: dict[int, tuple[CodeObject | None, bytes, float, float]] = {}
         self._numbers = count() if numbers is None else numbers
@@ -355,7 +371,7 @@ class Codes:
         layout = self._layout.code
         fields = (layout.filename, layout.name, layout.lines, layout.code if not layout.is_inline else layout.name)
         words = (head[field : field + 8] for field in fields)
-        identity = b"".join((head[_TYPE : _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
+        identity = b"".join((head[self._shift + _TYPE : self._shift + _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
         if cached is not None and cached[1] == identity:
             code, fresh = cached[0], min(2 * cached[3], _FRESH)
         else:
@@ -375,7 +391,7 @@ class Codes:
     def names_in(self, names: int, most: int = _MOST_VARIABLES) -> list[str]:
         """Return the last items of a tuple of names; empty if they cannot be read."""
         try:
-            count = read_word(self._memory, names + _SIZE)
+            count = read_word(self._memory, names + self._shift + _SIZE)
             if not is_pointer(names) or count > _MOST_VARIABLES:
                 return []
             first = max(count - most, 0)
@@ -390,7 +406,7 @@ class Codes:
             return None
         try:
             if layout.is_inline:
-                begin, (units,) = address + layout.code, struct.unpack_from("<q", head, _SIZE)
+                begin, (units,) = address + layout.code, struct.unpack_from("<q", head, self._shift + _SIZE)
                 size = 2 * units
             else:
                 text = _word(head, layout.code)
@@ -409,22 +425,20 @@ class Codes:
 
     def _is_code(self, head: bytes) -> bool:
         """Whether the name of an object's type is "code"."""
-        if self._layout.is_free_threaded:  # the type is elsewhere
-            return True
-        kind = _word(head, _TYPE)
+        kind = _word(head, self._shift + _TYPE)
         if not self._type and is_pointer(kind):
             try:
-                name = self._memory.read(read_word(self._memory, kind + _TYPE_NAME), len(_CODE_TYPE))
+                name = self._memory.read(read_word(self._memory, kind + self._shift + _TYPE_NAME), len(_CODE_TYPE))
             except UnreadableMemoryError:
                 return False
             self._type = kind if name == _CODE_TYPE else 0
         return kind == self._type != 0
 
     def _table(self, address: int) -> bytes:
-        size = read_word(self._memory, address + _SIZE)
+        size = read_word(self._memory, address + self._shift + _SIZE)
         if size > _LONGEST_TABLE:
             raise ValueError("no line table")
-        return self._memory.read(address + _BYTES, size)
+        return self._memory.read(address + self._shift + _BYTES, size)
 
 
 def _word(data: bytes, offset: int) -> int:
@@ -661,7 +675,7 @@ class CalledNames:
 
     def _read(self, code: CodeObject, offset: int) -> str:
         version = self._layout.version
-        if self._layout.is_free_threaded or offset < 0 or code.end - code.begin > _LARGEST_CODE or not _opcodes(version):
+        if offset < 0 or code.end - code.begin > _LARGEST_CODE or not _opcodes(version):
             return ""
         load = find_load_of_callee(decode_instructions(self._memory.read(code.begin, code.end - code.begin), version), offset)
         if load is None:
@@ -674,7 +688,7 @@ class CalledNames:
         else:
             return ""
         table = read_word(self._memory, code.address + names)
-        if not is_pointer(table) or row >= read_word(self._memory, table + _SIZE):
+        if not is_pointer(table) or row >= read_word(self._memory, table + self._layout.shift + _SIZE):
             return ""
         name = self._objects.text(read_word(self._memory, table + self._layout.tuple_items + 8 * row))
         return name if name.isidentifier() and len(name) <= _LONGEST_NAME else ""

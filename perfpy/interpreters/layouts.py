@@ -79,6 +79,7 @@ class CodeLayout(NamedTuple):
         code: the start of the instructions; before 3.11 a pointer to a bytes object with them.
         variables: the tuple with the names of local variables.
         frame_sizes: ints whose sum, plus `frame_extra`, is the number of words of a frame on the data stack.
+        copies: the copies of the instructions that threads run, since 3.14 without a GIL: an array after its length.
     """
 
     size: int
@@ -92,6 +93,7 @@ class CodeLayout(NamedTuple):
     variables: int
     frame_sizes: tuple[int, ...] = ()
     frame_extra: int = 0
+    copies: int = NONE
 
 
 class PythonLayout(NamedTuple):
@@ -108,14 +110,19 @@ class PythonLayout(NamedTuple):
     is_free_threaded: bool = False
 
     @property
+    def shift(self) -> int:
+        """Bytes by which all fields of an object are further on than with a GIL: its owner, its lock and a second count of references."""
+        return 16 if self.is_free_threaded else 0
+
+    @property
     def tuple_items(self) -> int:
         """The offset of a tuple's items; since 3.14 they follow its hash."""
-        return 32 if self.version >= (3, 14) else 24
+        return self.shift + (32 if self.version >= (3, 14) else 24)
 
     @property
     def code_names(self) -> int:
         """PyCodeObject.co_names, the tuple of the names that the instructions load, beside local variables."""
-        return 32 if self.version >= (3, 11) else 64
+        return self.shift + (32 if self.version >= (3, 11) else 64)
 
     @property
     def shared_keys(self) -> int:
@@ -275,7 +282,8 @@ def _layout(version: tuple[int, int], offsets: dict[str, int], *, is_free_thread
         offsets["interpreter.imports_modules"],
     )
     tags = _TAGS if version >= (3, 14) else 0
-    return PythonLayout(version, runtime, _thread(offsets), _frame(version, offsets), _code(offsets), 40, 56, tags, is_free_threaded)
+    layout = PythonLayout(version, runtime, _thread(offsets), _frame(version, offsets), _code(offsets), 40, 56, tags, is_free_threaded)
+    return layout._replace(ascii_text=layout.ascii_text + layout.shift, other_text=layout.other_text + layout.shift)
 
 
 def _thread(offsets: dict[str, int]) -> ThreadLayout:
@@ -299,7 +307,8 @@ def _frame(version: tuple[int, int], offsets: dict[str, int]) -> FrameLayout:
 
 def _code(offsets: dict[str, int]) -> CodeLayout:
     size, filename, name, qualname, lines, first_line, code, variables = (offsets[f"code.{name}"] for name in _CODE_FIELDS)
-    return CodeLayout(size, filename, name, qualname, lines, first_line, code, True, variables, (first_line + _FRAME_SIZE,))
+    copies = offsets.get("code.co_tlbc") or NONE  # 0 in builds with a GIL
+    return CodeLayout(size, filename, name, qualname, lines, first_line, code, True, variables, (first_line + _FRAME_SIZE,), copies=copies)
 
 
 # The slots of types: name of the method that Python has for it ("()": the type itself; "-": one that nobody calls), its number in specs

@@ -43,6 +43,7 @@ _MOST_PROBES: Final = 64
 _LARGEST_LOG: Final = 40
 _VALUES_POINTER: Final = -32  # from an instance to the pointer to its values (3.11)
 _DICT_POINTER: Final = -24  # from an instance to the pointer to its dictionary; in 3.12 one less than the values' address, if it is odd
+_DICT_POINTER_WITHOUT_GIL: Final = -8
 _VALUES: Final = 8  # PyDictValues.values, since 3.13; before it, their number and whether they are valid
 
 
@@ -71,12 +72,13 @@ class Objects:
     def __init__(self, memory: Memory, layout: PythonLayout) -> None:
         self._memory = memory
         self._layout = layout
+        self._shift = layout.shift
         self._interned: dict[str, int] = {}  # attribute name -> address of the str object that was one last
 
     def text(self, address: int) -> str:
         """Read a str object, truncated to LONGEST_TEXT characters. Raises ValueError for other objects."""
-        head = self._memory.read(address, _TEXT_STATE + 4)
-        (length,), (state,) = WORD.unpack_from(head, 16), struct.unpack_from("<I", head, _TEXT_STATE)
+        head = self._memory.read(address + self._shift + _SIZE, _TEXT_STATE - _SIZE + 4)
+        (length,), (state,) = WORD.unpack_from(head), struct.unpack_from("<I", head, _TEXT_STATE - _SIZE)
         # struct { interned, kind, compact, ascii, ready or statically allocated }: "interned" has 2 bits, 8 in some builds
         for shift in (2, 8, 16):
             kind, is_compact, is_ascii = state >> shift & 7, state >> shift + 3 & 1, state >> shift + 4 & 1
@@ -96,24 +98,24 @@ class Objects:
         if tags and reference & tags == tags:  # a number in the reference itself
             return str((reference ^ 1 << 63) - (1 << 63) >> tags.bit_count())
         address = reference & ~tags
-        if not is_pointer(address) or self._layout.is_free_threaded:
+        if not is_pointer(address):
             return "?"
         try:
             name = self._type_name(address)
             if name == "cell":  # of a variable that an inner function uses
-                address = read_word(self._memory, address + _SIZE)
+                address = read_word(self._memory, address + self._shift + _SIZE)
                 if not is_pointer(address):
                     return "?"
                 name = self._type_name(address)
             if name in _CONTAINERS:
-                return f"{name} of {min(read_word(self._memory, address + _CONTAINERS[name]), END_OF_MEMORY):,}"
+                return f"{name} of {min(read_word(self._memory, address + self._shift + _CONTAINERS[name]), END_OF_MEMORY):,}"
             return self._plain_value(address, name) or f"<{name}>"
         except (UnreadableMemoryError, ValueError, struct.error):
             return "?"
 
     def _type_name(self, address: int) -> str:
-        kind = read_word(self._memory, address + _TYPE)
-        text = read_word(self._memory, kind + _TYPE_NAME) if is_pointer(kind) else 0
+        kind = read_word(self._memory, address + self._shift + _TYPE)
+        text = read_word(self._memory, kind + self._shift + _TYPE_NAME) if is_pointer(kind) else 0
         data = b""
         while len(data) < _LONGEST_TYPE and (piece := self._memory.read(text + len(data), 8)):
             data += piece
@@ -126,7 +128,7 @@ class Objects:
         if name == "NoneType":
             return "None"
         if name == "float":
-            return repr(struct.unpack("<d", self._memory.read(address + _SIZE, 8))[0])
+            return repr(struct.unpack("<d", self._memory.read(address + self._shift + _SIZE, 8))[0])
         if name in ("int", "bool"):
             number = self._integer(address)
             return "int of many digits" if number is None else str(bool(number) if name == "bool" else number)
@@ -134,20 +136,22 @@ class Objects:
             text = self.text(address)
             return repr(text[:_LONGEST_VALUE]) + ("..." if len(text) > _LONGEST_VALUE else "")
         if name == "bytes":
-            size = read_word(self._memory, address + _SIZE)
-            return repr(self._memory.read(address + _BYTES, min(size, _LONGEST_VALUE))) + ("..." if size > _LONGEST_VALUE else "")
+            size = read_word(self._memory, address + self._shift + _SIZE)
+            return repr(self._memory.read(address + self._shift + _BYTES, min(size, _LONGEST_VALUE))) + (
+                "..." if size > _LONGEST_VALUE else ""
+            )
         return ""
 
     def _integer(self, address: int) -> int | None:
         """Return the value of an int, None for large ones."""
-        (size,) = struct.unpack("<q", self._memory.read(address + _SIZE, 8))
+        (size,) = struct.unpack("<q", self._memory.read(address + self._shift + _SIZE, 8))
         if self._layout.version >= (3, 12):
             count, sign = size >> 3, 1 - (size & 3)
         else:
             count, sign = abs(size), -1 if size < 0 else 1
         if not 0 <= count <= _MOST_DIGITS:
             return None
-        digits = struct.unpack(f"<{count}I", self._memory.read(address + _DIGITS, 4 * count)) if count else ()
+        digits = struct.unpack(f"<{count}I", self._memory.read(address + self._shift + _DIGITS, 4 * count)) if count else ()
         return int(sign * sum(digit << _DIGIT_BITS * number for number, digit in enumerate(digits)))
 
     def find(self, dictionary: int, name: str) -> int:
@@ -179,9 +183,9 @@ class Objects:
 
     def attribute(self, instance: int, name: str) -> int:
         """Return the address of an attribute of an instance of a class that is written in Python, or 0 without it."""
-        kind = read_word(self._memory, instance + _TYPE)
+        kind = read_word(self._memory, instance + self._shift + _TYPE)
         version = self._layout.version
-        if not is_pointer(kind) or self._layout.is_free_threaded:
+        if not is_pointer(kind):
             return 0
         if version < (3, 11):
             offset = read_word(self._memory, kind + _DICT_OFFSET)
@@ -189,17 +193,17 @@ class Objects:
         dictionary, values = self._managed(instance, kind)
         if dictionary:
             return self.find(dictionary, name)
-        keys = read_word(self._memory, kind + self._layout.shared_keys)
+        keys = read_word(self._memory, kind + self._shift + self._layout.shared_keys)
         return self._value(keys, values + self._values_offset, name) if is_pointer(values) else 0
 
     def _managed(self, instance: int, kind: int) -> tuple[int, int]:
         """Return the dictionary of an instance, or the address of its values, since 3.11."""
-        pointer = read_word(self._memory, instance + _DICT_POINTER)
+        pointer = read_word(self._memory, instance + (_DICT_POINTER_WITHOUT_GIL if self._layout.is_free_threaded else _DICT_POINTER))
         if self._layout.version == (3, 11):
             return pointer, read_word(self._memory, instance + _VALUES_POINTER)
         if self._layout.version == (3, 12):
             return (0, pointer + 1) if pointer & 1 else (pointer, 0)
-        size = read_word(self._memory, kind + _BASIC_SIZE)
+        size = read_word(self._memory, kind + self._shift + _BASIC_SIZE)
         return pointer, instance + size if size < _LARGEST_OBJECT else 0
 
     @property
@@ -210,7 +214,7 @@ class Objects:
         """Return the keys and the separate values of a dictionary."""
         if not is_pointer(address):
             raise UnreadableMemoryError
-        keys, values = _DICT.unpack(self._memory.read(address, _DICT.size))
+        keys, values = _DICT.unpack(self._memory.read(address + self._shift, _DICT.size))
         return int(keys), int(values)
 
     def _keys(self, address: int) -> _Keys:
@@ -261,7 +265,7 @@ class Objects:
             data = self._memory.read(address, begin + len(name))
         except UnreadableMemoryError:
             return False
-        (length,) = WORD.unpack_from(data, 16)
+        (length,) = WORD.unpack_from(data, self._shift + _SIZE)
         return bool(length == len(name)) and data[begin:] == name.encode()
 
 

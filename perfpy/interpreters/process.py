@@ -262,7 +262,7 @@ class PythonThreadNames:
 
     def find(self, state: int) -> str:
         """Return the name of the thread with a state at an address, or "" without one."""
-        if self._layout.is_free_threaded or self._layout.runtime.modules == NONE or not is_pointer(state):
+        if self._layout.runtime.modules == NONE or not is_pointer(state):
             return ""
         if not self._active and self._clock() >= self._search_again:
             dictionaries = []
@@ -270,7 +270,9 @@ class PythonThreadNames:
                 for _, interpreter in zip(range(_INTERPRETERS_SEARCHED), self._states.interpreters(), strict=False):
                     modules = read_word(self._memory, interpreter + self._layout.runtime.modules)
                     module = self._objects.find(modules, "threading") if modules else 0
-                    active = self._objects.find(read_word(self._memory, module + _MODULE_DICT), "_active") if module else 0
+                    active = (
+                        self._objects.find(read_word(self._memory, module + self._layout.shift + _MODULE_DICT), "_active") if module else 0
+                    )
                     if active:
                         dictionaries.append(active)
             except (UnreadableMemoryError, ValueError, struct.error):

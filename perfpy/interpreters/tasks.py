@@ -502,7 +502,7 @@ class EventLoops:
             frames: of the thread, innermost first.
             moment: when they were current.
         """
-        if self._layout.frame.variables == NONE or self._layout.is_free_threaded:
+        if self._layout.frame.variables == NONE:
             return 0
         for inner, frame in pairwise(frames):
             if is_turn(frame.code.name, frame.code.filename) and is_callback(inner.code.name, inner.code.filename):
@@ -521,7 +521,7 @@ class EventLoops:
             value = read_word(self._memory, variable) & ~self._layout.tag_mask
             if not is_pointer(value):
                 return 0
-            kind, seconds = _FLOAT.unpack(self._memory.read(value, _FLOAT.size))
+            kind, seconds = _FLOAT.unpack(self._memory.read(value + self._layout.shift, _FLOAT.size))
             # As long as the variable refers to the object, its memory is not reused.
             is_same = read_word(self._memory, variable) & ~self._layout.tag_mask == value
             return int(seconds * 1e9) if is_same and self._is_float(kind) and 0 < seconds < 1 << 32 else 0
@@ -529,6 +529,7 @@ class EventLoops:
             return 0
 
     def _is_float(self, kind: int) -> bool:
-        if not self._float and is_pointer(kind) and self._memory.read(read_word(self._memory, kind + _TYPE_NAME), 6) == _FLOAT_NAME:
-            self._float = kind
+        if not self._float and is_pointer(kind):
+            name = read_word(self._memory, kind + self._layout.shift + _TYPE_NAME)
+            self._float = kind if self._memory.read(name, len(_FLOAT_NAME)) == _FLOAT_NAME else 0
         return kind == self._float != 0

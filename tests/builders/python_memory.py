@@ -25,6 +25,14 @@ OF_3_13 = (
     *(80, 8, 0, 56, 72, 70),
     *(208, 112, 120, 128, 136, 68, 52, 96, 104, 200),
 )
+#: what CPython 3.13.15 on x86-64, built without a GIL, says of itself
+OF_3_13T = (
+    *(0x030D0FF0, 1, 328_384, 608, 632),
+    *(215_616, 7272, 7264, 7344, 7400, 7664, 7648, 7656, 16, 7760, 0, 7784, 7776),
+    *(312, 0, 8, 16, 72, 152, 160, 232, 32),
+    *(80, 8, 0, 56, 72, 70),
+    *(224, 128, 136, 144, 152, 84, 68, 112, 120, 216),
+)
 #: what CPython 3.14.8 on x86-64 says of itself
 OF_3_14 = (
     *(0x030E08F0, 0, 316_616, 784, 808),
@@ -42,7 +50,9 @@ OF_3_15 = (
     *(88, 8, 0, 56, 80, 74, 64, 0),
     *(216, 112, 120, 128, 136, 68, 52, 96, 104, 208, 0),
 )
-DESCRIPTIONS = {(3, 13): OF_3_13, (3, 14): OF_3_14, (3, 15): OF_3_15}
+#: a build of 3.14 without a GIL: its objects are as in 3.13, and its code objects have copies of their instructions
+OF_3_14T = (OF_3_14[0], 1, *OF_3_14[2:-11], 232, 128, 136, 144, 152, 84, 68, 112, 120, 224, 216)
+DESCRIPTIONS = {(3, 13): OF_3_13, (3, 14): OF_3_14, (3, 15): OF_3_15, (3, 13, 1): OF_3_13T, (3, 14, 1): OF_3_14T}  # 1: without a GIL
 BASE = 0x7F00_0000_0000
 SIZE = 1 << 22
 
@@ -93,7 +103,8 @@ class PythonMemory:
         self.interpreter = self.heap.new(8192)
         self.heap.put(self.runtime + self.layout.runtime.interpreters, self.interpreter)
         self.code_type = self.heap.new(64)
-        self.heap.put(self.code_type + 24, self.heap.new(b"code\0"))
+        self.shift = self.layout.shift
+        self.heap.put(self.code_type + self.shift + 24, self.heap.new(b"code\0"))
 
     def text(self, value: str) -> int:
         """A str object."""
@@ -102,21 +113,21 @@ class PythonMemory:
         kind = 1 if is_ascii else 2
         begin = self.layout.ascii_text if is_ascii else self.layout.other_text
         address = self.heap.new(begin + len(data))
-        self.heap.put(address + 16, len(value))
-        self.heap.put(address + 32, kind << 2 | 1 << 5 | is_ascii << 6, 4)
+        self.heap.put(address + self.shift + 16, len(value))
+        self.heap.put(address + self.shift + 32, kind << 2 | 1 << 5 | is_ascii << 6, 4)
         self.heap.write(address + begin, data)
         return address
 
     def bytes_object(self, value: bytes) -> int:
         """A bytes object."""
-        return self.heap.new(struct.pack("<QQQQ", 1, 0, len(value), 0) + value)
+        return self.heap.new(bytes(self.shift) + struct.pack("<QQQQ", 1, 0, len(value), 0) + value)
 
     def code(self, name: str, *, units: int = 50, lines: bytes = b"", filename: str = "/app/main.py", frame_words: int = 20) -> int:
         """A code object; returns its address."""
         layout = self.layout.code
         address = self.heap.new(layout.size + 2 * units)
-        self.heap.put(address + 8, self.code_type)
-        self.heap.put(address + 16, units)
+        self.heap.put(address + self.shift + 8, self.code_type)
+        self.heap.put(address + self.shift + 16, units)
         self.heap.put(address + layout.filename, self.text(filename))
         self.heap.put(address + layout.name, self.text(name.rpartition(".")[2]))
         if layout.qualname != NONE:
@@ -187,17 +198,18 @@ class PythonMemory:
         return state
 
 
-def described(version: tuple[int, int]) -> bytes:
+def described(version: tuple[int, ...]) -> bytes:
     """Return the description at the beginning of a runtime."""
     data = COOKIE + struct.pack(f"<{len(DESCRIPTIONS[version])}Q", *DESCRIPTIONS[version])
     return data + bytes(DESCRIPTION_SIZE - len(data))
 
 
-def memory_of(version: tuple[int, int]) -> PythonMemory:
+def memory_of(version: tuple[int, ...]) -> PythonMemory:
     """Return a process of a version; from 3.13 on, one that describes itself."""
-    if version in LAYOUTS:
-        return PythonMemory(version)
-    memory = PythonMemory(version, decode(described(version)))
+    number = version[0], version[1]
+    if number in LAYOUTS:
+        return PythonMemory(number)
+    memory = PythonMemory(number, decode(described(version)))
     memory.heap.write(memory.runtime, described(version))
     memory.heap.put(memory.runtime + memory.layout.runtime.interpreters, memory.interpreter)
     return memory

@@ -479,3 +479,45 @@ def test_c_functions_that_python_calls_have_rows_at_the_lines_of_their_calls(pyt
         kind = "<built-in, by its call>" if name == "burn_time" else "<built-in>"
         # a busy machine reads a few frames later than their samples, when their line is open
         assert lines[name][f"program.py:{line} {kind}"] > 0.97 * lines[name].total(), lines[name]
+
+
+#: each function has a thread of its own; the last one's list is shared by all, so that its lock is not biased to one thread
+WITHOUT_GIL = """
+import json, sys, threading, time
+assert not sys._is_gil_enabled()
+took, shared = {}, []
+def work(name, function):
+    end = time.time() + 2
+    while time.time() < end: function()
+    took[name] = time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+def squares():
+    sum(n * n for n in range(2000))
+def texts():
+    for n in range(500): str(n)
+def appends():
+    for n in range(300): shared.append(n)
+    shared.clear()
+threads = [threading.Thread(target=work, args=(f.__name__, f), name=f"t-{f.__name__}") for f in (squares, texts, appends)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+json.dump(took, open("took.json", "w"))
+"""
+
+
+@pytest.mark.live
+@pytest.mark.particular
+def test_threads_without_a_gil_have_their_names_and_functions(tmp_path: Path) -> None:
+    python = next(filter(None, (shutil.which(f"python3.{minor}t") for minor in (13, 14, 15))), "")
+    if not python:
+        pytest.skip("no Python without a GIL on this machine")
+    (tmp_path / "program.py").write_text(WITHOUT_GIL)
+    line = [*PERFPY, "record", "-q", "-o", "perf.data", "--python", "-e", "task-clock", "-F", "499", "--", python, "program.py"]
+    subprocess.run(line, capture_output=True, timeout=100, cwd=tmp_path, check=True)
+    took = json.loads((tmp_path / "took.json").read_text())
+    options = ("report", "--stdio", "--children", "-g", "none", "-s", "comm,sym", "--percent-limit", "1")
+    rows = re.findall(r"^ +([\d.]+)% +[\d.]+% +t-(\w+) +\[\.\] py::(\w+):", perfpy(*options, folder=tmp_path), re.MULTILINE)
+    actual = {function: float(share) for share, name, function in rows if function in took and name == function}
+    assert {function for _, _, function in rows if function in took} == set(took) == set(actual), rows
+    assert {name: 100 * share / sum(actual.values()) for name, share in actual.items()} == pytest.approx(
+        {name: 100 * seconds / sum(took.values()) for name, seconds in took.items()}, abs=TOLERANCE
+    )

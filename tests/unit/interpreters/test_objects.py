@@ -15,6 +15,7 @@ from perfpy.interpreters import frames
 from perfpy.interpreters.frames import decode_lines
 from perfpy.interpreters.objects import LONGEST_TEXT, UnreadableMemoryError
 from perfpy.interpreters.process import PythonProcess
+from tests.builders import python_memory
 from tests.builders.python_memory import BASE, SIZE, PythonMemory
 
 # Memory that a hostile process made: any words anywhere. Reading ends soon, keeps little, and fails by its own errors alone.
@@ -28,8 +29,8 @@ MOST_READS = 3 * (2 * 8192 + 8 * frames.MOST_FRAMES)
 LIES = (0, 1, 8, (1 << 64) - 1, 1 << 63, 10 << 30, BASE, BASE + SIZE - 8, BASE + SIZE, BASE + 4096, 0x7FFF_FFFF)
 
 
-def memory_of(version: tuple[int, int]) -> PythonMemory:
-    memory = PythonMemory(version)
+def memory_of(version: tuple[int, ...]) -> PythonMemory:
+    memory = python_memory.memory_of(version)
     codes = [memory.code(f"function{number}", lines=bytes(range(1, 40))) for number in range(6)]
     for thread in range(3):
         calls = [[(codes[number], 2 * number)] for number in range(5)]
@@ -46,13 +47,15 @@ def damage(memory: PythonMemory, chance: random.Random) -> None:
         memory.heap.write(where, value.to_bytes(8, "little"))
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: "{}.{}".format(*version))
-def test_reading_is_bounded_for_any_memory(version: tuple[int, int]):
+@pytest.mark.parametrize("version", [*VERSIONS, (3, 13, 1), (3, 14, 1)], ids=lambda version: ".".join(map(str, version)))
+def test_reading_is_bounded_for_any_memory(version: tuple[int, ...]):
     for seed in range(ROUNDS):
         chance, memory = random.Random(seed), memory_of(version)
         damage(memory, chance)
+        if version in python_memory.DESCRIPTIONS:
+            memory.heap.write(memory.runtime, python_memory.described(version))
         try:
-            process = PythonProcess(memory.heap, memory.runtime, version, lambda: 0.0)
+            process = PythonProcess(memory.heap, memory.runtime, memory.layout.version, lambda: 0.0)
             results = [process.frames(77 + thread, 0x7000_0000_0000 - 5000, is_main=not thread) for thread in range(3)]
             for frame in (frame for result in results[:1] if result for frame in result.frames[:4]):
                 assert all(len(value) < 500 for _, value in process.variables(frame))
@@ -66,7 +69,7 @@ def test_reading_is_bounded_for_any_memory(version: tuple[int, int]):
                 code = frame.code
                 assert len(code.name) <= LONGEST_TEXT >= len(code.filename)
                 assert -2 <= frame.offset < code.end - code.begin
-                assert all(line >= 0 for _, line in decode_lines(code.lines, code.first_line, version))
+                assert all(line >= 0 for _, line in decode_lines(code.lines, code.first_line, memory.layout.version))
 
 
 def test_functions_with_random_content_become_an_image():

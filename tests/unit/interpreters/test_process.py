@@ -32,7 +32,7 @@ def process_of(memory: PythonMemory, clock=lambda: 0.0) -> PythonProcess:
     return PythonProcess(memory.heap, memory.runtime, memory.layout.version, clock)
 
 
-@pytest.fixture(params=[*OLD, *NEW, (3, 13), (3, 14), (3, 15)], ids=lambda version: "{}.{}".format(*version))
+@pytest.fixture(params=[*OLD, *NEW, *DESCRIPTIONS], ids=lambda version: ".".join(map(str, version)))
 def memory(request) -> PythonMemory:
     return memory_of(request.param)
 
@@ -63,6 +63,23 @@ def test_frames_of_a_thread_innermost_first(memory):
     assert not frames.has_moved
     assert frames.frames[0].code.filename == "/app/main.py"
     assert frames.frames[0].code.first_line == 10
+
+
+def test_threads_without_a_gil_run_their_own_copies_of_instructions():
+    """Since 3.14: the first copy is the code object's own, later ones belong to other threads; addresses outside of all are refused."""
+    memory = memory_of((3, 14, 1))
+    heap, code = memory.heap, memory.code("main", units=50)
+    begin, copy = memory.instructions(code), heap.new(100)
+    heap.put(code + memory.layout.code.copies, heap.new(struct.pack("<4Q", 3, begin, 0, copy)))
+    innermost, chunk, top = memory.stack([[(code, 8)]])
+    memory.thread(77, (innermost, chunk, top))
+    for instruction, expected in ((begin + 8, [8]), (copy + 20, [20]), (copy + 98, [98]), (copy + 100, []), (copy - 4, []), (0, [])):
+        heap.put(innermost + memory.layout.frame.instruction, instruction)
+        assert [frame.offset for frame in frames_of(process_of(memory)).frames] == expected
+        words = [(innermost, code, instruction, 0)]
+        assert [frame.offset for frame in process_of(memory).frames_of_words(words, is_whole=True).frames] == expected
+    heap.put(code + memory.layout.code.copies, heap.new(struct.pack("<2Q", (1 << 64) - 1, copy)))  # more copies than memory has
+    assert frames_of(process_of(memory)).frames == []
 
 
 def test_frames_have_their_sizes_on_the_data_stack(memory):
@@ -319,7 +336,7 @@ def test_code_objects_whose_parts_cannot_be_read_are_none(memory, field):
 
 def test_objects_of_another_type_are_no_code(memory):
     code = memory.code("main")
-    memory.heap.put(code + 8, memory.text("no type"))
+    memory.heap.put(code + memory.shift + 8, memory.text("no type"))
     memory.thread(77, memory.stack([[(code, 0)]]))
     assert not frames_of(process_of(memory)).frames
 
@@ -351,7 +368,7 @@ def test_descriptions_that_make_no_sense_are_refused():
         decode(bytes(SIZE))
 
 
-@pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
+@pytest.mark.parametrize("version", DESCRIPTIONS)
 def test_a_description_with_any_number_changed_is_refused_or_read(version: tuple[int, int]):
     """Fields outside of their structures, structures without size, a lock at a negative offset."""
     for row in range(2, len(DESCRIPTIONS[version])):

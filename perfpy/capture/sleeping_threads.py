@@ -50,6 +50,7 @@ _KNOWN_REGISTERS: Final = {
 _FRAME_POINTER: Final = "BP"
 _SEARCHED: Final = 4096  # bytes of a stack in which the frame of the caller of the C library's function is looked for
 _MOST_TRIES: Final = 64  # return addresses whose code is read
+_FEW_TRIES: Final = 16  # of those whose caller has no frame, which are many
 _PAGE: Final = 4096
 _LARGEST_FUNCTION: Final = 1 << 16
 _CALL_SIZE: Final = 6  # bytes of the longer call; the last four are the distance from the code after it to the function, or its address
@@ -154,7 +155,7 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
     by_caller: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
     for pair in pairs:
         by_caller[not stack_pointer + 8 * pair[0] < pair[1] < end].append(pair)
-    for number, _, return_address in (*by_caller[0][:_MOST_TRIES], *by_caller[1][:_MOST_TRIES]):
+    for number, _, return_address in (*by_caller[0][:_MOST_TRIES], *by_caller[1][:_FEW_TRIES]):
         function = _called_function(return_address, read)
         callers = (program_counter, *words[:number])
         if (

@@ -569,7 +569,7 @@ COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#
 _COMPILER_THREAD: Final = re.compile(r"C[12] CompilerThre.*|JVMCI.*")
 _COMPILER: Final = re.compile(
     r"CompileBroker::(?:compiler_thread_loop|compile_method)\b.*"
-    r"|(?:.* )?v8::internal::(?:compiler::\w+|maglev::\w+|baseline::\w+|OptimizingCompileDispatcher|OptimizedCompilationJob|Compiler)\b.*"
+    r"|(?:.* )?v8::internal::(?:compiler::\w+|maglev::\w+|baseline::\w+|OptimizingCompileDispatcher|OptimizedCompilationJob)\b.*"
 )
 
 

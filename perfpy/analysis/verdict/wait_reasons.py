@@ -101,11 +101,13 @@ _RULES: Final = (
     # the C library and others like it
     (JOIN, IN_FUTEX, r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)|.*java\.lang\.Thread\.join\(.*"),
     (BARRIER, IN_FUTEX, r"_*pthread_barrier_wait|gomp_(?:team_)?barrier_wait\w*|__kmp_\w*barrier\w*"),
+    (CONDITION, IN_FUTEX, r".*LockSupport\.park\w*\(.*"),
+    (FUTEX, IN_FUTEX, r"Parker::park.*"),  # of a Java program whose methods are unknown: a lock, or what it makes of parking
     (CONDITION, IN_FUTEX, r"_*pthread_cond_(?:timed|clock)?wait.*|std::condition_variable::.*|runtime\.notesleep"),
     (
         CONDITION,
         IN_FUTEX,
-        r"ObjectMonitor::wait.*|<?(?:std::sy(?:s|nc)|parking_lot).*::[Cc]ondvar.*|<?std::(?:thread|sys::sync::thread_parking)::.*[Pp]ark(?:er)?\b.*|.*LockSupport\.park\w*\(.*",
+        r"ObjectMonitor::wait.*|<?(?:std::sy(?:s|nc)|parking_lot).*::[Cc]ondvar.*|<?std::(?:thread|sys::sync::thread_parking)::.*[Pp]ark(?:er)?\b.*",
     ),
     (LOCK, WITH_PYTHON, _PYTHON_LOCK),
     (FUTEX, IN_FUTEX, _PYTHON_LOCK),  # a lock, or what an unknown function of Python makes of it

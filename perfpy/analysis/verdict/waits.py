@@ -411,13 +411,14 @@ class BusyIntervals(NamedTuple):
 
     Attributes:
         start, end: int64[n], nanoseconds.
-        pid: int64[n], the process of each.
+        pid, tid: int64[n], the process and the thread of each.
         is_running: bool[n], False for waits for a CPU.
     """
 
     start: Int64
     end: Int64
     pid: Int64
+    tid: Int64
     is_running: NDArray[np.bool_]
 
 
@@ -449,7 +450,7 @@ def take_turns(intervals: BusyIntervals) -> Turns | None:
     Samples have the CPU time since the last one, and threads that wait for a CPU have work, too. So stretches of time are filled more
     than once if two threads had work in them, also on a machine that other programs use.
     """
-    start, end, pid, is_running = intervals
+    start, end, pid, tid, is_running = intervals
     pids, number = np.unique(pid[is_running], return_inverse=True)
     periods = sum_by(number.ravel(), (end - start)[is_running], len(pids))
     total = int(periods.sum())
@@ -461,9 +462,24 @@ def take_turns(intervals: BusyIntervals) -> Turns | None:
     if count < _STRETCHES:
         return None
     edges = np.linspace(first, last, count + 1)
+    start, end = _without_overlap(start, end, tid)
     filled = np.diff(_sum_until(edges, start) - _sum_until(edges, end)) / np.diff(edges)
     share = 1 - float(np.maximum(filled - 1, 0).mean())
     return Turns(pids[counting].tolist(), share) if share >= _ONE and float(np.minimum(filled, 1).mean()) >= _AT_WORK else None
+
+
+def _without_overlap(start: Int64, end: Int64, tid: Int64) -> tuple[Int64, Int64]:
+    """Return the intervals without what overlaps earlier ones of their thread, sorted by thread and end.
+
+    The CPU time of a sample may have been used in several turns on a CPU, with waits for it between them.
+    """
+    order = np.lexsort((end, tid))
+    start, end, tid = start[order], end[order], tid[order]
+    first = int(start.min())
+    group = np.cumsum(np.append(0, tid[1:] != tid[:-1])) * (int(end.max()) - first + 1)  # one thread's times come after another's
+    after = np.append(np.int64(0), np.maximum.accumulate(end - first + group)[:-1])
+    begin = np.minimum(np.maximum(start - first + group, after), end - first + group)
+    return begin - group + first, end
 
 
 class Bursts(NamedTuple):
@@ -536,16 +552,16 @@ def work_intervals(data: SampleSource, running: int, waiting: int) -> BusyInterv
     parts: list[list[Int64]] = []
     for batch in data.batches({"time", "pid", "tid", "period", "ins_lat", "retire_lat"}):
         columns = batch.columns
-        if not {"time", "pid", "period"} <= {*columns}:
+        if not {"time", "pid", "tid", "period"} <= {*columns}:
             return None
-        time, pid, period = (columns[name].astype(np.int64) for name in ("time", "pid", "period"))
+        time, pid, tid, period = (columns[name].astype(np.int64) for name in ("time", "pid", "tid", "period"))
         chosen, runs = batch.event == running, batch.event == running
         if (batch.event == waiting).any():
             if "ins_lat" not in columns:
                 return None
             chosen = runs | (batch.event == waiting) & (columns["ins_lat"] == READY)
-        parts.append([column[chosen] for column in (time - period, time, pid, runs.astype(np.int64))])
+        parts.append([column[chosen] for column in (time - period, time, pid, tid, runs.astype(np.int64))])
     if not parts:
         return None
-    start, end, pid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return BusyIntervals(start, end, pid, runs.astype(np.bool_)) if len(start) else None
+    start, end, pid, tid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return BusyIntervals(start, end, pid, tid, runs.astype(np.bool_)) if len(start) else None

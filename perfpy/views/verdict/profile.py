@@ -90,7 +90,11 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     whole += idle
     if main_wait is not None and waits_first(evidence, main_wait):
         is_at_rest = (evidence.seconds or 0.0) < AT_REST * evidence.elapsed
-        hot = [one for one in cpu if one.rule != "busiest command" and evidence.functions.samples >= VERY_FEW_SAMPLES and not is_at_rest]
+        hot = [
+            one
+            for one in cpu
+            if one.rule not in ("busiest command", "compilation") and evidence.functions.samples >= VERY_FEW_SAMPLES and not is_at_rest
+        ]
         sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
     elif idle and not cpu:
         sentences = [*whole, *loops, *rarely, *waiting]

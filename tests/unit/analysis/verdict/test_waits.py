@@ -26,7 +26,20 @@ def intervals(*jobs: tuple[int, float, float], ready: tuple[tuple[int, float, fl
         ends = np.array([[int(first * SECOND)], [int(last * SECOND)]])
         parts.append((ends[0], ends[1], np.array([pid]), np.zeros(1, np.bool_)))
     start, end, pids, running = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return BusyIntervals(start, end, pids, running)
+    return BusyIntervals(start, end, pids, pids, running)
+
+
+def test_the_time_of_a_sample_in_several_turns_fills_them_once() -> None:
+    """On a busy machine a thread waits for a CPU within the time of one sample."""
+    single = intervals(*ONE_BY_ONE)
+    waits = [(pid, pid + 0.01 * number, pid + 0.01 * number + 0.005) for pid in range(4) for number in range(90)]
+    both = intervals(*ONE_BY_ONE, ready=tuple(waits))
+    turns = take_turns(both)
+    assert turns is not None
+    assert round(turns.share, 2) == 1.0
+    other_threads = both._replace(tid=np.arange(len(both.tid)))
+    assert take_turns(other_threads) is None
+    assert take_turns(single._replace(tid=np.zeros(len(single.tid), np.int64))) is not None
 
 
 ONE_BY_ONE = [(pid, 1.0 * pid, 1.0 * pid + 0.99) for pid in range(4)]

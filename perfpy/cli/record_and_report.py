@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
 from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 _SECONDS: Final = 10  # of recording a running process
-_MOMENT: Final = 0.3  # seconds without a running thread after which a process is taken to wait
+_MOMENT: Final = 0.3  # seconds without work after which a process is taken to wait
 _LOOK: Final = 0.02  # seconds between two looks at it
-#: threads of the JVM that wake up regularly in a program that does nothing
-_TICKING: Final = (b"VM Periodic Tas", b"VM Thread", b"Monitor Deflati", b"G1 Service", b"G1 Young RemSet", b"Common-Cleaner")
+_WORK: Final = 0.03  # of the moment: threads that wake up regularly use less, also those of runtimes
+_READY: Final = 0.5  # of the looks: a thread that runs or is ready to is seen more rarely in a process that waits
 _KILLED: Final = 128  # plus the number of a signal: an exit status
 _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
@@ -159,40 +159,52 @@ def _refuse_foreign(pids: Sequence[int]) -> None:
 
 
 def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:
-    """Print what the processes wait for if none of their threads runs: the answer if they hang, long before a recording ends."""
+    """Print what the processes wait for if they do hardly anything: the answer if they hang, long before a recording ends."""
     every = [*pids, *descendants]
-    before = _run_times(every)
-    end = time.monotonic() + _MOMENT
-    is_idle = bool(before)
-    while is_idle and time.monotonic() < end:  # a process that runs is recorded at once
+    begin = time.monotonic()
+    first = ran = _run_time(every)
+    looks = ready = 0
+    while first.is_known and time.monotonic() < begin + _MOMENT:  # a process that works is recorded at once
         time.sleep(_LOOK)
-        is_idle = before == _run_times(every)
-    if is_idle:
+        ran = _run_time(every)
+        looks, ready = looks + 1, ready + ran.is_ready
+        if ran.time - first.time > _WORK * _MOMENT * 1e9:
+            return
+    if first.is_known and ran.is_known and ready <= _READY * looks:
         words = [*([] if option == DESCENDANTS else [option]), *map(str, pids)]
-        print(f"nothing ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
+        amount = "nothing" if ran.time == first.time and not ready else "hardly anything"
+        print(f"{amount} ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
         sys.stderr.flush()
         with suppress(PerfError):  # the recording comes all the same
             load_command("stacks").run("stacks", words)
             print(flush=True)
 
 
-def _run_times(pids: Sequence[int]) -> dict[int, bytes]:
-    """Return the nanoseconds on a CPU, waiting for one, and the number of runs of each thread; nothing if one runs now, or if the kernel
-    does not count them.
+class _RunTime(NamedTuple):
+    """What the threads of processes did until now.
+
+    Attributes:
+        time: nanoseconds on CPUs.
+        is_ready: whether one runs or is ready to.
+        is_known: whether there are threads, and the kernel counts their time.
     """
+
+    time: int
+    is_ready: bool
+    is_known: bool
+
+
+def _run_time(pids: Sequence[int]) -> _RunTime:
     procfs = ProcFs()
-    times = {}
+    total, is_ready, is_known = 0, False, False
     for pid in pids:
         for tid in procfs.threads(pid):
-            comm, _, fields = procfs.read(f"{pid}/task/{tid}/stat", 4096).partition(b" (")[2].rpartition(b") ")
-            if comm in _TICKING:
-                continue
-            if fields[:1] == b"R":
-                return {}
-            times[tid] = procfs.read(f"{pid}/task/{tid}/schedstat", 4096)
-            if not times[tid]:
-                return {}
-    return times
+            fields = procfs.read(f"{pid}/task/{tid}/stat", 4096).rpartition(b") ")[2]
+            ran = procfs.read(f"{pid}/task/{tid}/schedstat", 4096).partition(b" ")[0]
+            is_ready |= fields[:1] == b"R"
+            is_known |= ran.isdigit()
+            total += int(ran) if ran.isdigit() else 0
+    return _RunTime(total, is_ready, is_known)
 
 
 def _record_and_report(stacks: str, target: Sequence[str]) -> int:

@@ -180,7 +180,7 @@ def read_processes(pids: Iterable[int], *, required: Iterable[int] = (), with_lo
         try:
             unread.append(_read_known(pid, procfs, with_locals=pid in with_locals))
         except PerfError:
-            if pid in required or procfs.threads(pid):
+            if pid in required or not _has_ended(pid, procfs):
                 raise
     processes: dict[int, CurrentProcess] = {}
     for is_native in (True, False):
@@ -188,6 +188,14 @@ def read_processes(pids: Iterable[int], *, required: Iterable[int] = (), with_lo
         if group:
             processes |= {process.pid: process for process in _with_recorded_stacks(group, procfs, required, is_native=is_native)}
     return [processes.get(one.process.pid, one.process) for one in unread if one.process.pid in processes or not one.tids]
+
+
+def _has_ended(pid: int, procfs: ProcFs) -> bool:
+    """Whether a process has ended, also if its parent does not know yet."""
+    from perfpy.kernel.procfs import read_state
+
+    state = read_state(pid, pid)
+    return state is None or (state.letter in "ZX" and len(procfs.threads(pid)) < 2)
 
 
 def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
@@ -299,7 +307,7 @@ def _with_recorded_stacks(unread: Sequence[_Unread], procfs: ProcFs, required: s
                 for thread in process.threads
             ]
             yield process._replace(threads=threads, missing="")
-        elif not procfs.threads(process.pid):
+        elif _has_ended(process.pid, procfs):
             if process.pid in required:
                 raise PerfError(f"process {process.pid} has ended")
         elif len(unread) > 1:  # another one may have ended

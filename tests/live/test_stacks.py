@@ -149,6 +149,20 @@ def test_the_first_command_says_at_once_where_a_process_hangs(deadlock: str, tmp
     assert "offcpu-time" in output
 
 
+def test_the_first_command_says_at_once_what_a_process_that_ticks_waits_for(tmp_path: Path) -> None:
+    ticks = "import time\nprint(flush=True)\ndef tick(): time.sleep(0.05)\nwhile True: tick()"
+    with hung([sys.executable, "-S", "-c", ticks]) as pid:
+        command = [sys.executable, "-m", "perfpy", str(pid)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as perfpy:
+            assert perfpy.stderr is not None
+            first = perfpy.stderr.readline()
+            perfpy.stderr.readline()
+            perfpy.send_signal(signal.SIGINT)
+            output, _ = perfpy.communicate(timeout=60)
+    assert first == f"hardly anything ran in the last 0.3 s; perfpy stacks {pid}\n"
+    assert "tick (<string>:3)" in output.partition("# ")[0]
+
+
 def test_missing_processes_are_refused() -> None:
     result = stacks("-p", "2147483647")
     assert (result.returncode, result.stderr) == (255, "perfpy stacks: no process 2147483647\n")

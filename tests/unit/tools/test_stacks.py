@@ -161,16 +161,13 @@ def test_processes_that_end_meanwhile_are_left_out_unless_they_are_required(monk
             raise PerfError("cannot open event 'task-clock': no process or thread 2")
         return dict.fromkeys(tids, FRAMES), {}
 
-    class Alive(ProcFs):
-        def threads(self, pid):
-            return [pid] if pid in (1, 3) else []
-
     monkeypatch.setattr(stacks, "_recorded_stacks", record)
+    monkeypatch.setattr(stacks, "_has_ended", lambda pid, _: pid == 2)
     unread = [stacks._Unread(CurrentProcess(pid, "a", "", [thread(pid)], ""), [pid], True, True) for pid in (1, 2, 3)]
-    read = list(stacks._with_recorded_stacks(unread, Alive(), {1}, is_native=True))
+    read = list(stacks._with_recorded_stacks(unread, ProcFs(), {1}, is_native=True))
     assert [(process.pid, process.threads[0].frames) for process in read] == [(1, FRAMES), (3, FRAMES)]
     with pytest.raises(PerfError, match="process 2 has ended"):
-        list(stacks._with_recorded_stacks(unread, Alive(), {2}, is_native=True))
+        list(stacks._with_recorded_stacks(unread, ProcFs(), {2}, is_native=True))
 
 
 def test_threads_of_locks_are_the_waiting_and_their_holders():

@@ -28,6 +28,7 @@ PLAIN_FIELDS = "comm,tid,time,ip,sym"
 BUSY_LOOP = [sys.executable, "-c", "while True: sum(i * i for i in range(1000))"]
 PAGE_BUDGET = Cost(wall=3.0, cpu=3.0, memory=300.0)
 _HOSTS, _HOST_SAMPLES = 200, 2000
+_SMALL_GOALS = {"report, user space only": 4.0, "nested mappings, 20,000": 1.0}
 _LOCKING = "import threading; [t.start() for t in [threading.Thread(target=sum, args=(range(10000),)) for _ in range(50)]]"
 _CLUSTER = """
 import sys
@@ -154,7 +155,28 @@ def bench_small_tools(bench: Bench) -> Iterator[Row]:
         "nested mappings, 20,000": ["report", "--stdio", "-i", str(bench.inputs.nested_mappings(20_000))],
     }
     for case, args in lines.items():
-        yield bench.compare(case, args, rounds=2 * bench.rounds, short=True)
+        yield bench.compare(case, args, rounds=2 * bench.rounds, goal=_SMALL_GOALS.get(case), short=True)
+
+
+def bench_conversion(bench: Bench) -> Iterator[Row]:
+    """perfpy data convert --to-json of tracepoints: of the scheduler, and of the kernel's memory with flags as text."""
+    kmem = bench.inputs.tool("kmem", "ls", "-R", "/usr/include")
+    for case, path in (("sched", bench.inputs.switches(50_000)), ("kmem", kmem)):
+        args = ["data", "convert", "--force", "--to-json", str(bench.inputs.folder / "out.json"), "-i", str(path)]
+        yield bench.compare(f"data convert, {case}", args, rounds=max(bench.rounds // 2, 2), goal=0.7)
+
+
+def bench_unwinding(bench: Bench) -> Iterator[Row]:
+    """perfpy record --unwind and its report of 300 short processes, against perf's recorder of copied stacks and its report."""
+    path = bench.inputs.folder / "unwound.data"
+    forks = "for number in $(seq 300); do /bin/true; done"
+    lines = [
+        f"{command} record -q -F 999 {option} -o {path} -- sh -c '{forks}' && {command} report --stdio -i {path}"
+        for command, option in ((" ".join(PERFPY), "--unwind"), (bench.perf, "--call-graph dwarf"))
+    ]
+    yield bench.row(
+        "record --unwind, report: 300 forks", *(["sh", "-c", line] for line in lines), rounds=max(bench.rounds // 2, 2), goal=1.0
+    )
 
 
 def bench_annotate(bench: Bench) -> Iterator[Row]:

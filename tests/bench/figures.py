@@ -1,9 +1,9 @@
 """The figures of the documents, measured anew: python tests/bench/figures.py [--rounds N] [--large] [NAME...]
 
 Each line has a figure as README.md or man/topics/performance.md states it, and what this machine gives now: the median, and half the
-distance between the quartiles. `sizes` prints the table of an installation. --large measures recordings of 3 and 10 million samples, too,
-which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12, which ran in turns with it. Run it on a machine
-without other work: the load is in the first line.
+distance between the quartiles. `sizes` prints the table of an installation, `unwinding` the sizes of recordings. --large measures
+recordings of 3 and 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12, which
+ran in turns with it. Run it on a machine without other work: the load is in the first line. The rest takes two to four minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +29,7 @@ from tests.bench.pairs import run_once
 from tests.bench.table import this_machine, this_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = ("README.md", "man/topics/performance.md")
@@ -69,18 +70,18 @@ def stated(row: str) -> list[str]:
     return [line for page in PAGES for line in (CHECKOUT / page).read_text().splitlines() if line.startswith(row)]
 
 
-def ratios(rounds: int, *, large: bool) -> Iterator[str]:
+def ratios(options: argparse.Namespace) -> Iterator[str]:
     """Yield the ratios of the tables, one a line, below the rows that state them."""
     with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
         inputs = Inputs(Path(folder), "perf")
         for figure in FIGURES:
-            if figure.samples > 1_000_000 and not large:
+            if figure.samples > 1_000_000 and not options.large:
                 continue
             yield from stated(figure.row)
             try:
                 rows = [
                     row
-                    for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, rounds))
+                    for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, options.rounds))
                     if row.case.startswith(figure.case)
                 ]
             except (SkippedError, RuntimeError) as error:
@@ -93,24 +94,38 @@ def ratios(rounds: int, *, large: bool) -> Iterator[str]:
                 yield f"    now: {values}; {row.costs.median('cpu', ours=True):.3f} s of CPU, {len(row.costs.ours)} pairs"
 
 
-def starts(rounds: int) -> Iterator[str]:
+def starts(options: argparse.Namespace) -> Iterator[str]:
     """Yield the CPU time of Python's start, and of perfpy's shortest commands."""
     perfpy = str(Path(sys.executable).with_name("perfpy"))
-    for command in ([sys.executable, "-c", "pass"], [sys.executable, "-c", "import numpy"], [perfpy, "stat", "--", "true"]):
+    numpy = "from perfpy.cli.line.input_recording import prepare_numpy as prepare\nprepare()\nimport numpy"
+    for command in ([sys.executable, "-c", "pass"], [sys.executable, "-c", numpy], [perfpy, "stat", "--", "true"]):
         run_once(command)
-        costs = [run_once(command).cpu for _ in range(4 * rounds)]
+        costs = [run_once(command).cpu for _ in range(4 * options.rounds)]
         lower, middle, upper = (1000 * seconds for seconds in statistics.quantiles(costs, n=4))
-        shown = " ".join(["python" if word == sys.executable else Path(word).name for word in command])
+        shown = " ".join(["python" if word == sys.executable else Path(word).name for word in command]).replace("\n", "; ")
         yield f"    {shown}: {middle:.0f} ms of CPU, quartiles {lower:.0f} and {upper:.0f}"
 
 
-def slowdowns(rounds: int) -> Iterator[str]:
+def unwinding(_options: argparse.Namespace) -> Iterator[str]:
+    """Yield the stacks and sizes of recordings of one program: unwound while recording, and with copied stacks."""
+    perfpy = str(Path(sys.executable).with_name("perfpy"))
+    with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
+        program = Inputs(Path(folder), "perf").program("busy")
+        for recorder, option in ((perfpy, "--unwind"), (perfpy, "--call-graph=dwarf"), ("perf", "--call-graph=dwarf")):
+            path = Path(folder) / "perf.data"
+            subprocess.run([recorder, "record", "-q", "-F", "999", option, "-o", path, "--", program, "1"], check=True, capture_output=True)
+            stats = subprocess.run([perfpy, "report", "--stats", "-i", path], capture_output=True, text=True, check=True).stdout
+            samples = re.search(r"SAMPLE events: +(\d+)", stats)
+            yield f"    {Path(recorder).name} record {option}: {samples[1] if samples else 0} stacks in {path.stat().st_size:,} bytes"
+
+
+def slowdowns(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of trace_slowdown.py."""
-    command = [sys.executable, trace_slowdown.__file__, "--turns", str(rounds)]
+    command = [sys.executable, trace_slowdown.__file__, "--turns", str(options.rounds)]
     yield from subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def sizes(_rounds: int) -> Iterator[str]:
+def sizes(_options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of an installation: each distribution with its files, and the modules that pip compiles."""
     pending, seen = ["perfpy"], dict[str, tuple[str, float, float]]()
     while pending:
@@ -134,23 +149,29 @@ def sizes(_rounds: int) -> Iterator[str]:
         yield "    perfpy is installed in place (-e): its own files are not counted"
 
 
+MEASUREMENTS: Final[dict[str, Callable[[argparse.Namespace], Iterator[str]]]] = {
+    "sizes": sizes,
+    "starts": starts,
+    "ratios": ratios,
+    "unwinding": unwinding,
+    "slowdowns": slowdowns,
+}
+
+
 def main() -> int:
     """Print the figures by name, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="ratios, starts, slowdowns, sizes")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--rounds", type=int, default=5, help="how often each command runs")
     parser.add_argument("--large", action="store_true", help="recordings of 3 and 10 million samples, too")
     options = parser.parse_args()
     print(f"# perfpy {this_version()}, {this_machine()}; load average {os.getloadavg()[0]:.1f}")
-    for name in options.names or ("sizes", "starts", "ratios", "slowdowns"):
+    began = time.monotonic()
+    for name in options.names or MEASUREMENTS:
         print(f"\n{name}")
-        lines = (
-            ratios(options.rounds, large=options.large)
-            if name == "ratios"
-            else {"starts": starts, "slowdowns": slowdowns, "sizes": sizes}[name](options.rounds)
-        )
-        for line in lines:
+        for line in MEASUREMENTS[name](options):
             print(line, flush=True)
+        print(f"# {time.monotonic() - began:.0f} s so far")
     return 0
 
 

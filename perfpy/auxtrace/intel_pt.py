@@ -1,4 +1,4 @@
-"""The packets of an Intel Processor Trace.
+"""The packets of an Intel Processor Trace, one by one from its pieces.
 
 Layout: Intel SDM, volume 3, "Intel Processor Trace: trace packets and data types"; packets have the manual's names.
 """
@@ -74,9 +74,14 @@ class TracePiece(NamedTuple):
 
 def address_in(packet: Packet, last: int) -> int:
     """Return the address of a TIP, TIP.PGE, TIP.PGD or FUP packet; last: that of the packet before, whose high bytes may be left out."""
-    value, size = packet.value, ip_size(packet)
-    if packet.detail == _SIGN_EXTENDED:
+    return whole_address(packet.value, packet.detail, last)
+
+
+def whole_address(value: int, ip_bytes: int, last: int) -> int:
+    """Return the address whose low bytes are given; ip_bytes: the packet's IPBytes."""
+    if ip_bytes == _SIGN_EXTENDED:
         return value | (_TOP_16 if value >> 47 & 1 else 0)
+    size = _IP_SIZES[ip_bytes]
     return value | last & ~((1 << 8 * size) - 1) if size < _WHOLE else value
 
 
@@ -146,6 +151,77 @@ class PacketReader:
             kind = _MODES.get(value >> 5)
             return Packet(kind, 2, value & 0x1F) if kind and value & 3 < 3 else None
         return None
+
+
+class EndOfTraceError(Exception):
+    """There are no more packets."""
+
+
+class NewTraceError(Exception):
+    """The next piece of trace does not go on from the one before."""
+
+
+class PacketStream:
+    """The packets of consecutive pieces of trace.
+
+    Attributes:
+        data: the current piece.
+        offset: of the next packet in it.
+        before: bytes of the pieces before.
+        latest: ticks of the TSC when the piece was read, 0 if unknown.
+        packet, last: the packet that was read, and the one before it.
+        is_unread: whether that packet is read again.
+    """
+
+    def __init__(self, pieces: Iterator[TracePiece]) -> None:
+        self.data, self.offset, self.before, self.latest = b"", 0, 0, 0
+        self.packet = self.last = Packet("PAD", 1)
+        self.is_unread = False
+        self._pieces, self._view, self._reader = pieces, memoryview(b""), PacketReader()
+
+    @property
+    def is_in_block(self) -> bool:
+        """Whether bytes that begin TNT packets elsewhere may begin items of a block."""
+        return self._reader.is_in_block
+
+    def next_piece(self) -> None:
+        """Go to the next piece. Raises EndOfTraceError if there is none, NewTraceError if it begins another trace."""
+        self.before += len(self.data)
+        piece = next(self._pieces, None)
+        if piece is None:
+            self.data, self._view, self.offset = b"", memoryview(b""), 0
+            raise EndOfTraceError
+        self.data, self._view, self.offset, self.latest = piece.data, memoryview(piece.data), 0, piece.latest
+        self._reader = PacketReader()
+        if not piece.continues:
+            raise NewTraceError
+
+    def read(self) -> Packet | None:
+        """Return the next packet that is no padding; None for a byte that begins none, which is passed."""
+        if self.is_unread:
+            self.is_unread = False
+            return self.packet
+        self.last = self.packet
+        while True:
+            if self.offset >= len(self.data):
+                self.next_piece()
+                continue
+            packet = self._reader.read(self._view, self.offset)
+            if packet is None:
+                self.offset += 1
+                return None
+            self.offset += packet.length
+            if packet.kind != "PAD":
+                self.packet = packet
+                return packet
+
+    def unread(self) -> None:
+        """Let the packet be read again."""
+        self.is_unread = True
+
+    def ahead(self) -> Iterator[Packet]:
+        """Yield the packets that follow in this piece."""
+        return self._reader.packets_after(self._view, self.offset)
 
 
 def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: int, detail: int = 0) -> Packet | None:

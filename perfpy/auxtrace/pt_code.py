@@ -123,6 +123,22 @@ class Path(NamedTuple):
     untimed: int
 
 
+class Way(NamedTuple):
+    """How direct branches lead from an address to an indirect one.
+
+    Attributes:
+        edges: numbers of the direct branches.
+        instructions: their number, with the indirect branch.
+        pushes: return addresses of the calls among the direct branches.
+        block: the block of the indirect branch.
+    """
+
+    edges: array[int]
+    instructions: int
+    pushes: list[int]
+    block: CodeBlock
+
+
 class _BlockShape(NamedTuple):
     """A block in a file: offsets of instructions and of the branch, and what the branch is."""
 
@@ -197,6 +213,7 @@ class AddressSpace:
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks: dict[int, CodeBlock] = {}
         self.paths: dict[tuple[int, int, int], Path] = {}
+        self.tips: dict[int, Way] = {}
 
     def copy(self) -> AddressSpace:
         """Return the address space of a forked process."""
@@ -218,12 +235,19 @@ class AddressSpace:
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks.clear()
         self.paths.clear()
+        self.tips.clear()
 
     def keep_path(self, key: tuple[int, int, int], path: Path) -> None:
         """Keep the path from (address, byte of a TNT packet, return address on top of the stack)."""
         if len(self.paths) >= _MOST_PATHS:
             self.paths.clear()
         self.paths[key] = path
+
+    def keep_way(self, start: int, way: Way) -> None:
+        """Keep the way from an address to the next indirect branch."""
+        if len(self.tips) >= _MOST_PATHS:
+            self.tips.clear()
+        self.tips[start] = way
 
     def block(self, address: int) -> CodeBlock:
         """Return the block at an address."""

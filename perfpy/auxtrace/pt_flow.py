@@ -11,7 +11,17 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from perfpy.auxtrace.intel_pt import PSB, Packet, PacketReader, TracePiece, address_in, ip_size
+from perfpy.auxtrace.intel_pt import (
+    PSB,
+    EndOfTraceError,
+    NewTraceError,
+    Packet,
+    PacketStream,
+    TracePiece,
+    address_in,
+    ip_size,
+    whole_address,
+)
 from perfpy.auxtrace.itrace import BAD_PACKET, ENDLESS, MISMATCH, NO_INSTRUCTION, OVERFLOW, Period, PtEvent
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import (
@@ -30,6 +40,7 @@ from perfpy.auxtrace.pt_code import (
     TRACE_END,
     TX_ABORT,
     Path,
+    Way,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +56,10 @@ _NEVER: Final = 1 << 65
 _IN_SYNC, _NO_PSB, _NO_IP, _RESYNC = range(4)
 _FIRST_TNT: Final = 4  # lower bytes are padding and other packets
 _MOST_BITS: Final = 6  # of a short TNT packet
-_SHORT_TNT: Final = Packet("TNT", 1)
+_SHORT_TNT, _CYC = Packet("TNT", 1), Packet("CYC", 1)
+_LONG_TNT, _LONG_SIZE = b"\x02\xa3", 8
+_TIP_HEAD, _SHORT_CYC = 0x0D, 3  # of the lowest five and three bits
+_IP_SIZES: Final = {1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
 _MOST_BRANCHES: Final = 1 << 20  # delivered at once
 _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 #: packets that the search for the next calibration of cycles passes
@@ -60,10 +74,6 @@ class _TraceError(Exception):
     def __init__(self, number: int, state: int, *, is_silent: bool = False) -> None:
         super().__init__(number)
         self.number, self.state, self.is_silent = number, state, is_silent
-
-
-class _EndOfTraceError(Exception):
-    """There are no more packets."""
 
 
 class PtFlow:
@@ -87,13 +97,10 @@ class PtFlow:
         self.stamp = 0
         self.boundary = (0, 0)
         self.ended = False
-        self._pieces, self._parameters, self._edges, self._period = pieces, parameters, edges, period
+        self._parameters, self._edges, self._period = parameters, edges, period
         self._clock = PtClock(parameters)
-        self._reader = PacketReader()
-        self._data, self._view, self._offset, self._before, self._latest = b"", memoryview(b""), 0, 0, 0
+        self._packets = PacketStream(pieces)
         self._state = _NO_PSB
-        self._packet = self._last_packet = Packet("PAD", 1)
-        self._has_packet = False
         self._ip = self._last_ip = 0
         self._has_last_ip = self._is_on = self._overflowed = False
         self._stack: list[int] = []
@@ -137,7 +144,11 @@ class PtFlow:
                 self._state = failure.state
                 if not failure.is_silent:
                     self._note_error(failure.number)
-            except _EndOfTraceError:
+            except NewTraceError:
+                self._ip, self._state = 0, _NO_PSB
+                self._clock.forget()
+                self._clock.reference = self._packets.latest
+            except EndOfTraceError:
                 self.ended = True
 
     def take(self, branches: int, events: int) -> None:
@@ -178,47 +189,14 @@ class PtFlow:
 
     # -- packets ---------------------------------------------------------------------
 
-    def _next_piece(self) -> None:
-        self._before += len(self._data)
-        piece = next(self._pieces, None)
-        if piece is None:
-            self._data, self._view, self._offset = b"", memoryview(b""), 0
-            raise _EndOfTraceError
-        self._data, self._view, self._offset, self._latest = piece.data, memoryview(piece.data), 0, piece.latest
-        self._reader = PacketReader()
-        if not piece.continues:
-            self._ip, self._state = 0, _NO_PSB
-            self._clock.forget()
-            self._clock.reference = piece.latest
-            raise _TraceError(0, _NO_PSB, is_silent=True)
-
     def _read(self) -> Packet:
         """Read the next packet, without padding."""
-        if self._has_packet:
-            self._has_packet = False
-            return self._packet
-        self._last_packet = self._packet
-        while True:
-            if self._offset >= len(self._data):
-                self._next_piece()
-                continue
-            packet = self._reader.read(self._view, self._offset)
-            if packet is None:
-                self._offset += 1
-                self._transaction = 0
-                self._clock.lose_tma()
-                raise _TraceError(BAD_PACKET, self._state)
-            self._offset += packet.length
-            if packet.kind != "PAD":
-                self._packet = packet
-                return packet
-
-    def _unread(self) -> None:
-        self._has_packet = True
-
-    def _ahead(self) -> Iterator[Packet]:
-        """Yield the packets that follow in this piece."""
-        return self._reader.packets_after(self._view, self._offset)
+        packet = self._packets.read()
+        if packet is None:
+            self._transaction = 0
+            self._clock.lose_tma()
+            raise _TraceError(BAD_PACKET, self._state)
+        return packet
 
     def _set_last_ip(self, packet: Packet) -> None:
         self._last_ip = address_in(packet, self._last_ip)
@@ -234,12 +212,12 @@ class PtFlow:
         elif kind == "MTC":
             if clock.has_tma:
                 self._timed_total = self._total
-            if clock.set_mtc(packet.value, after_cyc=self._last_packet.kind == "CYC"):
+            if clock.set_mtc(packet.value, after_cyc=self._packets.last.kind == "CYC"):
                 clock.calibrate(self._until_mtc())
         elif kind == "TSC":
             if clock.reference or clock.ticks:
                 self._timed_total = self._total
-            clock.set_tsc(packet.value, self._latest, after_cyc=self._last_packet.kind == "CYC")
+            clock.set_tsc(packet.value, self._packets.latest, after_cyc=self._packets.last.kind == "CYC")
         elif kind == "TMA":
             clock.set_tma(packet.value)
         elif kind == "CBR":
@@ -251,7 +229,7 @@ class PtFlow:
         return True
 
     def _until_mtc(self) -> Iterator[tuple[str, int]]:
-        for packet in self._ahead():
+        for packet in self._packets.ahead():
             if packet.kind in _NOT_PASSED:
                 return
             if packet.kind in ("CYC", "MTC", "CBR"):
@@ -265,15 +243,15 @@ class PtFlow:
         """Go to the next PSB packet and read the status after it."""
         self._set_on(False)
         self._last_ip = self._ip = 0
-        self._has_packet = False
+        self._packets.is_unread = False
         self._stack.clear()
         while True:
-            found = self._data.find(PSB, self._offset)
+            found = self._packets.data.find(PSB, self._packets.offset)
             if found >= 0:
                 break
-            self._offset = len(self._data)
-            self._next_piece()
-        self._offset = found
+            self._packets.offset = len(self._packets.data)
+            self._packets.next_piece()
+        self._packets.offset = found
         self._read()
         self._has_last_ip = True
         self._state = _IN_SYNC
@@ -299,7 +277,7 @@ class PtFlow:
             elif kind == "PSB":
                 self._last_ip, self._has_last_ip = 0, True
                 self._stack.clear()
-                self._psb_offset = self._before + self._offset - packet.length
+                self._psb_offset = self._packets.before + self._packets.offset - packet.length
                 self._read_status(is_first=True)
                 if not self._ip:
                     return
@@ -348,7 +326,7 @@ class PtFlow:
                 if is_first:
                     raise _TraceError(MISMATCH, self._state)
                 self._clock.lose_tma()
-                self._unread()
+                self._packets.unread()
                 return
             else:
                 self._apply_time(packet)
@@ -387,7 +365,7 @@ class PtFlow:
     @property
     def _is_plain(self) -> bool:
         """Whether bytes of TNT packets mean nothing else, and nothing waits for an instruction."""
-        return not (self._has_packet or self._is_due or self._transaction or self._reader.is_in_block)
+        return not (self._packets.is_unread or self._is_due or self._transaction or self._packets.is_in_block)
 
     def _walk_packet(self) -> None:
         """Follow the code as one packet tells."""
@@ -419,30 +397,64 @@ class PtFlow:
         else:
             self._walk_other(packet)
 
-    def _walk_known(self) -> None:
-        """Follow the short TNT packets that come next, as long as their paths are known."""
-        data, offset, size = self._data, self._offset, len(self._data)
-        paths, stack, branches, ip, total = self.space.paths, self._stack, self.branches, self._ip, self._total
-        limit, ticks = self._limit, self._clock.ticks
-        while offset < size:
+    def _walk_known(self) -> None:  # noqa: C901, PLR0912, PLR0915  a call would take longer than a packet
+        """Follow the TNT, TIP and CYC packets that come next, as long as their paths are known."""
+        data, offset, size, clock = self._packets.data, self._packets.offset, len(self._packets.data), self._clock
+        paths, stack, branches, tips = self.space.paths, self._stack, self.branches, self.space.tips
+        ip, total, limit, ticks, until = self._ip, self._total, self._limit, clock.ticks, self._until
+        packet, stamp = self._packets.packet, self.stamp
+        while offset < size and (stamp < until or self._is_between):
             head = data[offset]
-            if head & 1 or head < _FIRST_TNT:
+            if not head & 1 and head >= _FIRST_TNT:
+                path = paths.get((ip, head, stack[-1] if stack else 0))
+                if path is None or total + path.instructions >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
+                    break
+                if ticks > self._time:
+                    self._set_stamp(ticks, path.untimed)
+                    stamp = self.stamp
+                branches.extend(path.edges)
+                if path.popped:
+                    del stack[-path.popped :]
+                if path.pushes:
+                    stack.extend(path.pushes)
+                ip, offset, total, packet = path.end, offset + 1, total + path.instructions, _SHORT_TNT
+            elif head & 0x1F == _TIP_HEAD:
+                end = offset + 1 + _IP_SIZES.get(head >> 5, 0)
+                way = tips.get(ip)
+                if way is None or end > size or end == offset + 1 or total + way.instructions >= limit:
+                    break
+                target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
+                edge = way.block.targets.get(target)
+                if edge is None:
+                    break
+                branches.extend(way.edges)
+                stack.extend(way.pushes)
+                if way.block.end == RETURN_END:
+                    del stack[-1:]
+                elif way.block.pushes:
+                    stack.append(way.block.after)
+                if ticks > self._time:
+                    self._set_stamp(ticks)
+                    stamp = self.stamp
+                branches.append(edge)
+                ip, offset, total, packet = target, end, total + way.instructions, _SHORT_TNT
+                self._last_ip, self._has_last_ip = target, True
+            elif head & 7 == _SHORT_CYC:
+                clock.set_cyc(head >> 3)
+                offset, ticks, packet = offset + 1, clock.ticks, _CYC
+                if clock.has_rate:
+                    self._timed_total = total
+                if self._period.is_ticks:
+                    limit = self._limit = 0
+            else:
                 break
-            path = paths.get((ip, head, stack[-1] if stack else 0))
-            if path is None or total + path.instructions >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
-                break
-            if ticks > self._time:
-                self._total = total
-                self._set_stamp(ticks, path.untimed)
-            branches.extend(path.edges)
-            if path.popped:
-                del stack[-path.popped :]
-            if path.pushes:
-                stack.extend(path.pushes)
-            ip, offset, total = path.end, offset + 1, total + path.instructions
-        if offset != self._offset:
-            self._ip, self._offset, self._total = ip, offset, total
-            self._packet, self._direct_branches = _SHORT_TNT, 0
+        if offset != self._packets.offset:
+            self._ip, self._packets.offset, self._total = ip, offset, total
+            self._packets.packet, self._direct_branches = packet, 0
+        if data[offset : offset + 2] == _LONG_TNT and offset + _LONG_SIZE <= size and (stamp < until or self._is_between):
+            bits = int.from_bytes(data[offset + 2 : offset + _LONG_SIZE], "little")
+            self._packets.offset, self._packets.packet = offset + _LONG_SIZE, _SHORT_TNT
+            self._walk_tnt(bits, max(bits.bit_length() - 1, 0))
 
     def _walk_tnt(self, bits: int, count: int) -> None:
         """Follow the branches of a TNT packet, `count` bits, the first one highest, and keep the paths of some bits each."""
@@ -456,10 +468,10 @@ class PtFlow:
                 continue
             first, total, tail = len(self.branches), self._total, stack[-_MOST_BITS:]
             self._lowest, self._untimed = len(stack), -1
-            depth, events = len(stack), len(self.events)
+            depth, events, offset = len(stack), len(self.events), self._packets.offset
             self._walk_bits(head >> 1, part)
             popped = depth - self._lowest
-            if len(self.events) == events and not self._transaction and self._untimed >= 0:
+            if len(self.events) == events and not self._transaction and self._untimed >= 0 and self._packets.offset == offset:
                 needs, pushes = tuple(tail[len(tail) - popped :]), stack[self._lowest :]
                 path = Path(self.branches[first:], self._ip, self._total - total, popped, needs, pushes, self._untimed - first)
                 self.space.keep_path(key, path)
@@ -530,7 +542,7 @@ class PtFlow:
         self._ip = block.last
         packet = self._read()
         if packet.kind != "TIP" or not ip_size(packet):
-            self._unread()
+            self._packets.unread()
             raise _TraceError(MISMATCH, _RESYNC)
         self._set_last_ip(packet)
         self._emit_indirect(block, self._last_ip)
@@ -540,7 +552,10 @@ class PtFlow:
         has_ip, is_end = bool(ip_size(packet)), packet.kind == "TIP.PGD"
         if has_ip:
             self._set_last_ip(packet)
+        start, first, depth, total, events = self._ip, len(self.branches), len(self._stack), self._total, len(self.events)
         block = self._walk_to_branch()
+        if block.end in (INDIRECT_END, RETURN_END) and block.last < _KERNEL and not self._is_due and len(self.events) == events:
+            self.space.keep_way(start, Way(self.branches[first:], self._total - total, self._stack[depth:], block))
         if block.end == CONDITIONAL_END:
             self._ip = block.last
             raise _TraceError(MISMATCH, _RESYNC)
@@ -644,7 +659,7 @@ class PtFlow:
 
     def _walk_psb(self, packet: Packet) -> None:
         """Follow the code up to the address in the status, then read it."""
-        self._psb_offset = self._before + self._offset - packet.length
+        self._psb_offset = self._packets.before + self._packets.offset - packet.length
         if self._parameters.has_branches and (status := self._status_ip()) is not None:
             self._set_last_ip(status)
             if self._ip != self._last_ip:
@@ -656,7 +671,7 @@ class PtFlow:
     def _status_ip(self) -> Packet | None:
         """Return the FUP packet before the PSBEND packet that follows; None if tracing begins after it."""
         found, left = None, -1
-        for packet in self._ahead():
+        for packet in self._packets.ahead():
             kind = packet.kind
             if kind == "FUP":
                 if left >= 0 or found is not None or not ip_size(packet):
@@ -705,7 +720,7 @@ class PtFlow:
             if kind == "OVF":
                 self._overflow()
             if kind in ("TSC", "TMA") or (not self._apply_time(packet) and kind not in _BEFORE_TARGET):
-                self._unread()
+                self._packets.unread()
                 raise _TraceError(MISMATCH, _RESYNC)
         source = self._ip if kind != "TIP.PGE" else 0
         target = 0
@@ -785,7 +800,7 @@ class PtFlow:
             self._pending[name] = value
             self._walk_fup(packet, no_tip=no_tip)
         else:
-            self._unread()
+            self._packets.unread()
 
     # -- samples of instructions -----------------------------------------------------
 
@@ -870,23 +885,4 @@ class PtFlow:
 
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address
 _BEFORE_TARGET: Final = frozenset(("PIP", "MODE.Exec", "VMCS", "MNT"))
-_NOT_IN_STATUS: Final = frozenset(
-    (
-        "TIP.PGD",
-        "TIP.PGE",
-        "TIP",
-        "TNT",
-        "TraceSTOP",
-        "PSB",
-        "PTWRITE",
-        "EXSTOP",
-        "MWAIT",
-        "PWRE",
-        "PWRX",
-        "BBP",
-        "BIP",
-        "BEP",
-        "CFE",
-        "EVD",
-    )
-)
+_NOT_IN_STATUS: Final = frozenset("TIP.PGD TIP.PGE TIP TNT TraceSTOP PSB PTWRITE EXSTOP MWAIT PWRE PWRX BBP BIP BEP CFE EVD".split())

@@ -65,6 +65,27 @@ def is_called_c_function(name: str) -> bool:
     return name.startswith(PYTHON_MARK) and name.endswith((f":{BUILT_IN}", f":{BUILT_IN_BY_CALL}"))
 
 
+def module_of_c_function(name: str) -> str:
+    """Return the module of a C function that a Python function called.
+
+    The name of a built-in type has no module (CPython's tp_name), and a name that was loaded for the call tells none unless it is built in.
+
+    >>> module_of_c_function("py::re.Pattern.sub:<built-in>"), module_of_c_function("py::str.join:<built-in>")
+    ('re', 'builtins')
+    >>> module_of_c_function("py::sorted:<built-in>"), module_of_c_function("py::add:<built-in, by its call>")
+    ('builtins', 'unknown module')
+    """
+    import builtins
+    import types
+
+    function, _, kind = name.removeprefix(PYTHON_MARK).rpartition(":")
+    first, dot, _ = function.partition(".")
+    is_of_type = any(isinstance(one, type) and one.__name__ == first for one in vars(types).values())
+    if hasattr(builtins, first) or is_of_type or not (dot or kind == BUILT_IN_BY_CALL):
+        return "builtins"
+    return first if dot else "unknown module"
+
+
 #: where the addresses begin: what no program maps, between the heap of position-dependent programs and libraries
 FIRST_ADDRESS: Final = 0x3E00_0000_0000
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.framing import cut_comm
-from perfpy.abi.perfpy_encodings import is_called_c_function
+from perfpy.abi.perfpy_encodings import is_called_c_function, module_of_c_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_clock, is_off_cpu
@@ -506,8 +506,12 @@ def _source_files(histogram: Histogram, entries: Int64, image: str) -> dict[str,
     names = histogram.texts("symbol", entries) if "symbol" in histogram.keys else [""] * len(periods)
     files: dict[str, int] = {}
     for text, period in zip(names, periods, strict=True):
-        path = source_file(text[_LEVEL:].strip())
-        name = visible(short_path(path)) if path else file_name(image)
+        function = text[_LEVEL:].strip()
+        path = source_file(function)
+        if is_called_c_function(function):
+            name = f"{visible(module_of_c_function(function))} (C)"
+        else:
+            name = visible(short_path(path)) if path else file_name(image)
         files[name] = files.get(name, 0) + period
     return files
 

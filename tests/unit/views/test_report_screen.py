@@ -438,6 +438,12 @@ def test_without_functions_python_is_one_file(tmp_path: Path) -> None:
     assert "app.py" not in dict(shares).values()
 
 
+def test_c_functions_that_python_called_count_for_their_module(tmp_path: Path) -> None:
+    called = [("re.Pattern.sub:<built-in>", 40), ("sorted:<built-in>", 30), ("add:<built-in, by its call>", 20)]
+    shares = hottest_files(tmp_path, *(Stack((f"py::{name}@jitted-0-1.so",), count) for name, count in called))
+    assert shares == [(44.4, "re (C)"), (33.3, "builtins (C)"), (22.2, "unknown module (C)")]
+
+
 def test_hostile_names_of_source_files_are_visible(tmp_path: Path) -> None:
     ((_, name),) = hottest_files(tmp_path, Stack(("py::f:/srv/a\x1b[2J.py@jitted-0-1.so",), 9))
     assert name == "a^[[2J.py"

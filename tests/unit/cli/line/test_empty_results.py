@@ -106,3 +106,9 @@ def test_diff_of_one_recording_names_the_other(capfd: pytest.CaptureFixture[str]
 def test_list_reports_a_word_that_matches_no_event(word: str, near: str, capfd: pytest.CaptureFixture[str]) -> None:
     lines = said(capfd, "list", word).splitlines()  # another one where tracefs cannot be read
     assert lines[0] == f"no event is named '{word}'; {near}"
+
+
+@pytest.mark.parametrize("command", ["report --json -", "diff --json - perf.data perf.data"])
+def test_a_hyphen_is_standard_output(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(command.split()) == 0
+    assert capfd.readouterr().out.startswith("{")

@@ -93,6 +93,7 @@ class _EventParser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
+        self.warnings: list[str] = []
 
     def fail(self, reason: str, expected: str = "", column: int | None = None) -> NoReturn:
         column = self.position if column is None else column
@@ -144,7 +145,7 @@ class _EventParser:
             entries.append(self.entry())
             self.blanks()
             if not self.peek():
-                return EventText(self.text, tuple(entries))
+                return EventText(self.text, tuple(entries), tuple(self.warnings))
             if not self.take(","):
                 self.fail("unexpected character", _ENTRY_ENDS)
 
@@ -153,7 +154,12 @@ class _EventParser:
         start = self.position
         name = self.word(_WORD)
         if self.peek() == "{":
-            return self.group(name, start)
+            if name or "}" in self.text[self.position :]:
+                return self.group(name, start)
+            self.warnings.append(
+                f"WARNING: the group opened at column {start + 1} of '{self.text}' is not closed: its events are in no group"
+            )
+            start += 1
         self.position = start
         return self.event()
 
@@ -428,6 +434,7 @@ class EventText(NamedTuple):
 
     text: str
     entries: tuple[EventSpec | GroupSpec, ...]
+    warnings: tuple[str, ...]
 
 
 # EventDraft: an event under construction, filled by grammar, terms, modifiers and groups. It does not leave this package.

@@ -170,10 +170,11 @@ class _Resolver:
 
     def events(self) -> tuple[list[EventDraft], list[str]]:
         events: list[EventDraft] = []
-        for entry in parse(self.text).entries:
+        text = parse(self.text)
+        for entry in text.entries:
             events += self.group(entry) if isinstance(entry, GroupSpec) else self.event(entry)
         events, changed = regroup_by_pmu(events, self.machine)
-        return events, [_REGROUPED] if changed and not self.names_pmu_pattern else []
+        return events, [*text.warnings, *([_REGROUPED] if changed and not self.names_pmu_pattern else [])]
 
     def group(self, group: GroupSpec) -> list[EventDraft]:
         events = [event for spec in group.events for event in self.event(spec)]
@@ -220,6 +221,8 @@ class _Resolver:
             return self.on_core_pmus(lambda: self.plain(spec.name, spec, *generic))
         raw = raw_config(name)
         if raw is not None:
+            if name[2:3] in ("x", "X"):
+                raise EventSyntaxError(self.text, spec.column, "a raw code as an event has no 0x", expected=f"r{name[3:]}")
             return [self.plain(spec.name, spec, PerfType.RAW, raw)]
         if is_too_long_raw(name):
             raise EventSyntaxError(self.text, spec.column, RAW_LIMIT[0], expected=RAW_LIMIT[1])

@@ -328,7 +328,7 @@ def test_a_breakpoint_with_a_length_is_named_by_its_address_as_perf_does() -> No
         ("cs:uu", 4, ""),
         ("cs:pppp", 6, "p, pp or ppp"),
         ("cs:W", 3, ""),
-        ("{cs", 3, "',' or '}'"),
+        ("a{cs", 4, "',' or '}'"),
         ("{cs,{faults}}", 4, "an event"),
         ("{cs}}", 4, "',' or the end"),
         ("{cs}:q", 5, "one of"),

@@ -359,12 +359,28 @@ def test_a_number_without_a_value_is_one(text: str, field: str, machine: Machine
     assert getattr(one(text, machine).terms, field) == 1
 
 
-@pytest.mark.parametrize("text", ["r12345678901234567", "cycles,r0x12345678901234567:u", "cpu/r12345678901234567/"])
+@pytest.mark.parametrize("text", ["r12345678901234567", "cycles,r12345678901234567:u", "cpu/r12345678901234567/"])
 def test_a_raw_code_of_17_digits_is_refused_as_too_large(text: str, tmp_path: Path) -> None:
     with pytest.raises(EventSyntaxError, match="a raw code of more than 64 bits") as caught:
         parse_events(text, machine=power9(tmp_path).machine())
-    assert caught.value.column == text.index("r1" if "r1" in text else "r0")
+    assert caught.value.column == text.index("r1")
     assert caught.value.expected == "at most 16 hexadecimal digits"
+
+
+def test_a_raw_code_with_0x_is_an_event_only_in_terms_as_in_perf(tmp_path: Path) -> None:
+    machine = power9(tmp_path).machine()
+    with pytest.raises(EventSyntaxError, match="has no 0x") as caught:
+        parse_events("cycles,r0xc4:u", machine=machine)
+    assert (caught.value.column, caught.value.expected) == (7, "rc4")
+    (event,) = parse_events("cpu/r0xc4/", machine=machine)
+    assert event.attr.config == 0xC4
+
+
+def test_the_events_of_a_group_that_is_not_closed_are_in_no_group_and_a_warning_says_so(machine: Machine) -> None:
+    """As in perf, which prints the bare brace."""
+    events = parse_events("cs,{faults,migrations", machine=machine)
+    assert [event.leader is event for event in events] == [True, True, True]
+    assert events.warnings == ["WARNING: the group opened at column 4 of 'cs,{faults,migrations' is not closed: its events are in no group"]
 
 
 def test_a_clock_by_its_number_counts_as_the_pmu_does(machine) -> None:

@@ -13,7 +13,7 @@ from perfpy.abi.flags import PMCU_NAME, BranchSample, PerfType, ReadFormat, Samp
 from perfpy.abi.sample_layout import minimal_registers, user_registers
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
 from perfpy.capture.targets import ANY, online_cpus
-from perfpy.errors import KernelRefusedError, UsageError
+from perfpy.errors import KernelRefusedError, RefusedOptionsError, UsageError
 from perfpy.events.event import INTEL_PT, TRACKING, Event, change_events, is_tracer
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -434,6 +434,6 @@ def with_frequency(options: RecordOptions, most: int | None, tell: Callable[[str
     if requested <= most:
         return options
     if options.sampling.strict_freq:
-        raise UsageError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
+        raise RefusedOptionsError(f"maximum frequency rate ({most} Hz) exceeded; use a lower -F, or raise sysctl {MAX_RATE}")
     tell(f"warning: {requested} Hz exceeds the kernel's limit; sampling at {most} Hz instead; for more raise sysctl {MAX_RATE}")
     return options._replace(sampling=options.sampling._replace(freq=most))

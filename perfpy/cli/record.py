@@ -57,7 +57,7 @@ from perfpy.cli.line.option_parsing import (
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import TaskOptions, events_with_filters, names_probe, split_names
 from perfpy.cli.output.terminal import notes_are_read, print_notes
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError, RefusedOptionsError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def frequency(text: str) -> int:
     if text == "max":
         return MAX_FREQ
     if not text.isdecimal():
-        raise ValueError("a number of Hz, or max")
+        raise RefusedOptionsError(f"option -F expects a number of Hz, or max, not '{text}'")
     return int(text)
 
 

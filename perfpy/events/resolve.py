@@ -701,12 +701,11 @@ def _apply_rule(event: EventDraft, term: Term, rule: _TermRule, text: str) -> No
                     text, term.value_column, f"'{term.name}' cannot be '{part}'", expected="one of " + ", ".join(rule.words)
                 )
         value = (*(getattr(event.terms, rule.field) or ()), *words) if rule.several else word  # as in perf, words add up
-    other = {"period": event.terms.freq, "freq": event.terms.period}.get(rule.field)
-    if other is not None:
-        raise EventSyntaxError(text, term.column, "period and freq exclude each other")
     if rule.field == "cpu":  # repeatable
         event.cpus = value = (*(event.terms.cpu or ()), int(str(value)))
     change: Any = {rule.field: value}
+    if rule.field in ("period", "freq"):  # the last one of both has effect
+        change = {"period": None, "freq": None} | change
     event.terms = event.terms._replace(**change)
 
 

@@ -247,9 +247,8 @@ def record_accesses(
         texts_of: dict[str, list[str]] = {}
         for event in events:
             texts_of.setdefault(event.tag, []).append(event.text)
-        width = max(map(len, texts_of))
         for tag, texts in texts_of.items():
-            print(f"{tag:{width}} : available" + (f" ({','.join(texts)})" if options.verbose else ""))
+            print(f"{tag:13}" + (f"{','.join(texts):25}" if options.verbose else "") + ": available")
         return 0
     names = [name for text in options.events for name in text.split(",")]
     texts = choose_memory_events(events, names, kinds)

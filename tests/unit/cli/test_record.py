@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.record_options import RecordOptions
+from perfpy.capture.sample_attrs import with_frequency
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record import command, record_options
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError, RefusedOptionsError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -112,6 +113,13 @@ def test_a_size_that_is_rounded_is_reported(capsys: pytest.CaptureFixture[str]):
 def test_settings_that_mean_nothing_end_it():
     with pytest.raises(PerfError, match=r"record.build-id = bogus"):
         record_options(read(), Config({"record.build-id": "bogus"}))
+
+
+def test_the_status_of_a_refused_frequency_is_perfs():
+    with pytest.raises(RefusedOptionsError, match="expects a number of Hz, or max, not 'abc'"):
+        read("-F", "abc")
+    with pytest.raises(RefusedOptionsError, match=r"maximum frequency rate \(100 Hz\) exceeded"):
+        with_frequency(record_options(read("-F", "101", "--strict-freq"), Config()), 100, print)
 
 
 def test_more_frames_than_the_kernel_walks_are_no_limit():

@@ -212,7 +212,6 @@ def test_terms_of_an_event_are_kept_for_opening(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        ("cs/freq=100,period=3/", 12),
         ("cs/period=abc/", 10),
         ("cs/time=2/", 8),
         ("cs/max-stack=70000/", 13),
@@ -365,6 +364,12 @@ def test_a_raw_code_of_17_digits_is_refused_as_too_large(text: str, tmp_path: Pa
         parse_events(text, machine=power9(tmp_path).machine())
     assert caught.value.column == text.index("r1")
     assert caught.value.expected == "at most 16 hexadecimal digits"
+
+
+@pytest.mark.parametrize(("text", "terms"), [("cs/period=5,freq=7/", (None, 7)), ("cs/freq=7,period=5/", (5, None))])
+def test_the_last_of_period_and_freq_has_effect_as_in_perf(text: str, terms: tuple[int | None, int | None], machine: Machine) -> None:
+    event = one(text, machine)
+    assert (event.terms.period, event.terms.freq) == terms
 
 
 def test_a_raw_code_with_0x_is_an_event_only_in_terms_as_in_perf(tmp_path: Path) -> None:

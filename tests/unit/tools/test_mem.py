@@ -159,7 +159,9 @@ def test_events_are_listed(tmp_path, monkeypatch, capsys):
     events = events_of(tmp_path, intel())
     monkeypatch.setattr("perfpy.tools.mem.command.memory_events", lambda _sysfs, _latency: events)
     assert run(["mem", "record", "-v", "-e", "list"]) == 0
-    assert capsys.readouterr().out == "ldlat-loads  : available (cpu/mem-loads,ldlat=30/P)\nldlat-stores : available (cpu/mem-stores/P)\n"
+    assert (
+        capsys.readouterr().out == "ldlat-loads  cpu/mem-loads,ldlat=30/P : available\nldlat-stores cpu/mem-stores/P         : available\n"
+    )
 
 
 @pytest.mark.parametrize("line", ["report -t loads", "report -T", "report --nonsense", "nonsense"])

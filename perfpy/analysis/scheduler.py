@@ -76,6 +76,7 @@ def read_events(
     source: SampleSource,
     *,
     runtimes: bool = True,
+    wakeups: bool = True,
     chains: bool = False,
     comms: bool = False,
     woken_comms: bool = False,
@@ -86,12 +87,13 @@ def read_events(
     Args:
         source: the samples.
         runtimes: whether to read sched_stat_runtime.
+        wakeups: whether to read wakeups and migrations.
         chains: whether to keep the callchains of switches.
         comms: whether to read prev_comm and next_comm of switches.
         woken_comms: whether to read comm of wakeups.
         columns: which of pid, tid and cpu of the samples to read.
     """
-    fields_of = _fields_of(source, runtimes=runtimes)
+    fields_of = _fields_of(source, runtimes=runtimes, wakeups=wakeups)
     if comms:
         fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
     if woken_comms:
@@ -104,13 +106,14 @@ def event_windows(source: SampleSource, *, columns: Collection[str] = TASK_COLUM
     return map(_events_of, tracepoint_windows(source, _fields_of(source), columns=columns))
 
 
-def _fields_of(source: SampleSource, *, runtimes: bool = True) -> dict[str, tuple[str, ...]]:
+def _fields_of(source: SampleSource, *, runtimes: bool = True, wakeups: bool = True) -> dict[str, tuple[str, ...]]:
     """Return the fields of each tracepoint to read."""
     present = tracepoints_of(source)
     if SWITCH not in present:
         raise UsageError(_NO_SWITCHES.format(path=source.path))
     waking = WAKING if WAKING in present else WAKEUP
-    return {name: _FIELDS[name] for name in (SWITCH, waking, NEW, MIGRATE, *((RUNTIME,) if runtimes else ()))}
+    names = (SWITCH, *((waking, NEW, MIGRATE) if wakeups else ()), *((RUNTIME,) if runtimes else ()))
+    return {name: _FIELDS[name] for name in names}
 
 
 def _events_of(rows: dict[str, TracepointRows]) -> SchedEvents:

@@ -45,7 +45,7 @@ def _show(recording: Recording, options: MapOptions) -> None:
     from perfpy.analysis.scheduler import read_events
 
     options.dump(recording)
-    events = read_events(recording.data, runtimes=False)
+    events = read_events(recording.data, runtimes=False, wakeups=False, columns=("cpu",))
     timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
     names = TaskNameFilter(frozenset(options.task_name.split(",")), options.fuzzy_name) if options.task_name else None
     cpus = _numbers("--cpus", options.cpus) if options.cpus else None

@@ -392,7 +392,7 @@ class Evidence:
             return "", ""
         pids = distinct(self.waits.rows.dimensions["pid"][self.waits.reason == wait.reason]).tolist()
         names, parents = {self.comm(pid) for pid in pids}, {self._processes.parent_of(pid) for pid in pids}
-        parent = self.comm(parents.pop()) if len(parents) == 1 else ""
+        parent = self.comm(parents.pop()) if len(parents) == 1 and 0 not in parents else ""
         return (names.pop(), parent) if len(names) == 1 else ("", "")
 
     def outermost(self, wait: Wait) -> Wait:

@@ -5,12 +5,13 @@ The functions of a wait's callchain decide (perfpy.analysis.verdict.wait_reasons
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, is_own_name
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
@@ -401,6 +402,58 @@ def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutine
         creator = next(iter(frames)) if len(frames) == 1 and is_own_name(next(iter(frames)).function) else None
         groups.append(WaitingGoroutines(reason, count / looks, *own, creator, callee))
     return sorted(groups, key=lambda group: (group.reason, -group.number))
+
+
+# The workers of a pool of Python processes: what they did in the time between their first and last task.
+
+
+_IN_WORKER: Final = re.compile(
+    PYTHON_MARK + r"(?:worker:.*/multiprocessing/pool|_process_worker:.*/concurrent/futures/process)\.py", re.DOTALL
+)
+#: functions of the queues between a pool and its workers
+_QUEUE: Final = rf"{PYTHON_MARK}(?:\w+\.)?{{}}:.*/multiprocessing/(?:queues|connection)\.py"
+_TAKES: Final = re.compile(_QUEUE.format("(?:get|recv|recv_bytes)"), re.DOTALL)
+_PUTS: Final = re.compile(_QUEUE.format("(?:put|send|send_bytes)"), re.DOTALL)
+_PICKLES: Final = re.compile(
+    PYTHON_MARK + r"(?:_pickle\.(?:loads|\w+\.dump):.*|(?:\w+\.)?dumps:.*/multiprocessing/reduction\.py)", re.DOTALL
+)
+
+
+class PoolTimes(NamedTuple):
+    """The times of a pool's workers, on CPUs and waiting, in ns. Each time between two tasks is spent in the functions of its queues."""
+
+    workers: int
+    computing: int
+    waiting: int
+    pickling: int
+    sending: int
+
+
+def pool_times(parts: Iterable[SampledFunctions]) -> PoolTimes | None:
+    """Return what the workers of process pools did, by the frames of their samples and waits; None without workers."""
+    workers: set[int] = set()
+    taking = putting = pickling = total = 0
+    for functions in parts:
+        size, rows = len(functions.category_of), np.arange(len(functions.leaf))
+        kinds = np.zeros((4, size), np.bool_)
+        for number in functions.present.tolist():
+            name = functions.name(number)
+            if name.startswith(PYTHON_MARK):
+                kinds[:, number] = [pattern.fullmatch(name) is not None for pattern in (_IN_WORKER, _TAKES, _PUTS, _PICKLES)]
+        if not kinds[0].any() or "pid" not in functions.rows.dimensions:
+            continue
+        seen = kinds[:, functions.leaf]  # which of them are in the callchain of each row
+        for reached, callers in functions.outwards(rows):
+            seen[1:, reached] |= kinds[1:, callers] & ~seen[0, reached]
+            seen[0, reached] |= kinds[0, callers]
+        is_worker, takes, puts, pickles = seen
+        periods = np.where(is_worker, functions.rows.period, 0)
+        workers.update(functions.rows.dimensions["pid"][is_worker].tolist())
+        total += int(periods.sum())
+        pickling += int(periods[pickles & (takes | puts)].sum())
+        taking += int(periods[takes & ~puts & ~pickles].sum())
+        putting += int(periods[puts & ~pickles].sum())
+    return PoolTimes(len(workers), total - pickling - taking - putting, taking, pickling, putting) if workers else None
 
 
 # Processes that work one at a time: when threads run, or are ready to, by the times of their samples.

@@ -17,7 +17,7 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
-from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
+from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING, pool_times
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
@@ -32,6 +32,7 @@ from perfpy.views.verdict.sentence import (
     name_in_sentence,
     number_word,
     percent,
+    pool_sentence,
     program_text,
     seconds,
     source,
@@ -78,7 +79,7 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     cpu = [*(of_runtime if is_first else ()), *hot, *(() if is_first else of_runtime), *busiest_command(evidence)]
-    loops = [*blocked_loop(evidence)]
+    loops = [*process_pool(evidence), *blocked_loop(evidence)]
     whole = [*started_processes(evidence), *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
@@ -177,6 +178,7 @@ PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few:
 RATE_FOR_SHORT: Final = 9999  # samples a second
 LOST: Final = 0.1  # the least share of lost samples that is told
 IDLE: Final = 0.5  # of the time of the CPUs
+COMPUTING: Final = 0.8  # of the time of a pool's workers
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 #: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
@@ -248,15 +250,18 @@ def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that many processes were started: which, by what, and what they cost."""
+    """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
     started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
-    count = len(started.pids) if started else 0
-    if started is None or count < STARTED or elapsed < LEAST_ELAPSED or count / elapsed < STARTED_A_SECOND:
+    if started is None or elapsed < LEAST_ELAPSED:
+        return
+    count = len(started.pids)
+    are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
+    start = evidence.start_of(started) if started.starter else None
+    if not are_many and (start is None or functions is None or not _is_named(evidence.share_of_processes(started.pids), functions, HALF)):
         return
     numbers, names = {"started": float(count), "elapsed": elapsed}, {"starter": started.starter_name}
     duration = seconds(elapsed)
-    rate = "" if duration == "1 s" else f" ({count / elapsed:,.0f} a second)"
-    start = evidence.start_of(started) if started.starter else None
+    when = f" in {duration}" + ("" if duration == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
     where = ""
     if start is not None:
         names["function"] = start.function
@@ -275,14 +280,14 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         if _is_named(in_kernel, functions, HALF):
             numbers["kernel"] = in_kernel
             kernel = f"; {percent(in_kernel)} {'is' if starter and is_share_known else f'of {_measure(evidence)}'} in the kernel"
-    text = f"{len(pids):,} processes{which}"
+    text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
     if starter and is_share_known and functions is not None:
         numbers["share"] = share
-        text = f"{_start(share, functions)} of {_measure(evidence)} in {text}, which {starter} started in {duration}{rate}{where}{kernel}"
+        text = f"{_start(share, functions)} of {_measure(evidence)} in {text}, which {starter} started{when}{where}{kernel}"
     elif starter:
-        text = f"{starter} started {text} in {duration}{rate}{where}{kernel}"
+        text = f"{starter} started {text}{when}{where}{kernel}"
     else:
-        text += f" were started in {duration}{rate}{kernel}"
+        text += f" were started{when}{kernel}"
     if started.life and not _lives_are_sampled(evidence, started.life):
         numbers["life"] = started.life
         text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
@@ -889,3 +894,11 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
         line = evidence.line_with_callees(larger.function, waits=waits is not None)
         text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
     yield Sentence("blocked loop", f"{text}.", numbers, names)
+
+
+def process_pool(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what the workers of a pool of Python processes did, if they did not compute most of the time."""
+    parts = [evidence.functions if evidence.seconds is not None else None, evidence.waits.functions if evidence.waits is not None else None]
+    times = pool_times(filter(None, parts))
+    if times is not None and evidence.waits is not None and times.computing < COMPUTING * sum(times[1:]):
+        yield pool_sentence(times)

@@ -13,6 +13,8 @@ from perfpy.views.readable import at_a_glance, short_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfpy.analysis.verdict.waits import PoolTimes
+
 
 #: the rule whose sentence takes the place of the note on few samples
 FEW_SAMPLES: Final = "few samples"
@@ -234,3 +236,21 @@ GO_WORDS: Final = {
     goroutines.GO_OTHERS: "waited for other goroutines",
     goroutines.GO_OTHER: "waited",
 }
+
+
+def pool_sentence(times: PoolTimes) -> Sentence:
+    """Return the sentence about what the workers of a pool did, the largest part first."""
+    activities = ("computing", "waiting for work", "pickling", "sending results")
+    total = max(sum(times[1:]), 1)
+    parts = sorted(zip((time / total for time in times[1:]), activities, strict=True), reverse=True)
+    texts = [
+        f"{percent(share)} of their time {activity}" if number == 0 else f"{percent(share)} {activity}"
+        for number, (share, activity) in enumerate(parts)
+        if share >= 0.005
+    ]
+    who = f"{number_word(times.workers)} {'worker' if times.workers == 1 else 'workers'}".capitalize()
+    return Sentence(
+        "process pool",
+        f"{who} of a process pool spent {join_names(texts)}.",
+        {"workers": times.workers, **{name: share for share, name in parts}},
+    )

@@ -409,6 +409,56 @@ def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(t
     assert not rest  # the wait for them is the same thing
 
 
+def test_few_processes_with_most_of_the_cpu_time_are_credited_to_the_line_that_starts_them(tmp_path: Path) -> None:
+    children = [Stack(("main",), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    first, *rest = texts(tmp_path, *children, Stack(("main",), 130), waits, started=3, executes="ls")
+    assert first == '87 % of the CPU time is in 3 processes of "ls", which "app" started, in run_tool().'
+    assert not [text for text in rest if "child" in text]
+    for other in ((Stack(("main",), 900), waits), (Stack(("main",), 130),)):  # little of the time, and no known place
+        assert "started" not in " ".join(texts(tmp_path, *children, *other, started=3, executes="ls"))
+
+
+def test_time_in_workers_of_a_process_pool_is_told_apart(tmp_path: Path) -> None:
+    def of(*names: str) -> tuple[str, ...]:
+        return tuple(f"py::{name}@jitted-0-1.so" for name in names)
+
+    library = "/usr/lib/python3.12"
+    worker, bootstrap = f"worker:{library}/multiprocessing/pool.py", f"BaseProcess._bootstrap:{library}/multiprocessing/process.py"
+    get, put = (f"SimpleQueue.{name}:{library}/multiprocessing/queues.py" for name in ("get", "put"))
+    sleep = ("schedule@kernel", "futex_wait@kernel", "__futex_wait@libc.so.6")
+    task = "resize:/srv/app.py"
+    stacks = [
+        stack
+        for pid in (200, 201)
+        for stack in (
+            Stack(of(task, worker, bootstrap), 200, tid=pid, pid=pid),
+            Stack(of("_pickle.loads:<built-in>", get, worker, bootstrap), 50, tid=pid, pid=pid),
+            Stack(of("_pickle.loads:<built-in>", task, worker, bootstrap), 50, tid=pid, pid=pid),  # the task's own
+            Stack(of(f"ForkingPickler.dumps:{library}/multiprocessing/reduction.py", put, worker, bootstrap), 50, tid=pid, pid=pid),
+            Stack((*sleep, *of(get, worker, bootstrap)), 30, state="S", weight=10, tid=pid, pid=pid),
+            Stack((*sleep, *of(put, worker, bootstrap)), 10, state="S", weight=10, tid=pid, pid=pid),
+            Stack((*sleep, *of("load:/srv/app.py", worker, bootstrap)), 25, state="S", weight=10, tid=pid, pid=pid),
+        )
+    ]
+    parent = Stack((*sleep, *of(get, f"Pool._handle_results:{library}/multiprocessing/pool.py")), 50, state="S", weight=10)
+    expected = (
+        "Two workers of a process pool spent 50 % of their time computing, 30 % waiting for work, 10 % sending results and 10 % pickling."
+    )
+    assert expected in texts(tmp_path, *stacks, parent)
+    assert not [text for text in texts(tmp_path, *stacks[:1], *stacks[7:8], parent) if "pool" in text], "they compute all the time"
+    executor = tuple(
+        stack._replace(
+            names=[
+                name.replace("worker:/usr/lib/python3.12/multiprocessing/pool", "_process_worker:/l/concurrent/futures/process")
+                for name in stack.names
+            ]
+        )
+        for stack in stacks
+    )
+    assert expected in texts(tmp_path, *executor, parent)
+
+
 def test_lines_of_a_shell_script_that_start_processes(tmp_path: Path) -> None:
     def states(*lines: tuple[str, int, int]) -> list[ObservedState]:
         return [ObservedState(100, "bash", 50, count, "", [ObservedFrame(name, "/srv/b.sh", at)], []) for name, at, count in lines]

@@ -17,7 +17,7 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
-from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING, pool_times
+from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
@@ -32,7 +32,7 @@ from perfpy.views.verdict.sentence import (
     name_in_sentence,
     number_word,
     percent,
-    pool_sentence,
+    process_pool,
     program_text,
     seconds,
     source,
@@ -178,7 +178,6 @@ PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few:
 RATE_FOR_SHORT: Final = 9999  # samples a second
 LOST: Final = 0.1  # the least share of lost samples that is told
 IDLE: Final = 0.5  # of the time of the CPUs
-COMPUTING: Final = 0.8  # of the time of a pool's workers
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 #: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
@@ -273,7 +272,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if most >= ONE_THREAD * count:
         pids, which = started.pids_of(command), f" of {program_text(command)}"
     numbers["named"] = float(len(pids))
-    is_share_known, share, kernel = _lives_are_sampled(evidence, started.life), 0.0, ""
+    are_sampled, share, kernel = not are_many or _lives_are_sampled(evidence, started.life), 0.0, ""
+    is_share_known = are_sampled
     if functions is not None and functions.period:
         in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
         is_share_known = is_share_known and _is_named(share, functions, HALF)
@@ -288,7 +288,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         text = f"{starter} started {text}{when}{where}{kernel}"
     else:
         text += f" were started{when}{kernel}"
-    if started.life and not _lives_are_sampled(evidence, started.life):
+    if started.life and not are_sampled:
         numbers["life"] = started.life
         text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
     yield Sentence("started processes", f"{text}.", numbers, names)
@@ -894,11 +894,3 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
         line = evidence.line_with_callees(larger.function, waits=waits is not None)
         text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
     yield Sentence("blocked loop", f"{text}.", numbers, names)
-
-
-def process_pool(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell what the workers of a pool of Python processes did, if they did not compute most of the time."""
-    parts = [evidence.functions if evidence.seconds is not None else None, evidence.waits.functions if evidence.waits is not None else None]
-    times = pool_times(filter(None, parts))
-    if times is not None and evidence.waits is not None and times.computing < COMPUTING * sum(times[1:]):
-        yield pool_sentence(times)

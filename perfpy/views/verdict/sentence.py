@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.verdict import waits as goroutines
+from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from perfpy.analysis.verdict.waits import PoolTimes
+    from perfpy.analysis.verdict.evidence import Evidence
 
 
 #: the rule whose sentence takes the place of the note on few samples
 FEW_SAMPLES: Final = "few samples"
 _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven twelve".split()
 _LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
+_COMPUTING: Final = 0.8  # of the time of a pool's workers
+_SMALLEST: Final = 0.005  # share that is told
 _SURELY: Final = 0.995  # larger shares would be rounded to 100 %
 
 
@@ -238,19 +241,17 @@ GO_WORDS: Final = {
 }
 
 
-def pool_sentence(times: PoolTimes) -> Sentence:
-    """Return the sentence about what the workers of a pool did, the largest part first."""
+def process_pool(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what the workers of a pool of Python processes did, the largest part first, if they did not compute most of the time."""
+    on_cpu, waits = evidence.functions if evidence.seconds is not None else None, evidence.waits
+    times = goroutines.pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
+    if times is None or waits is None or times.computing >= _COMPUTING * sum(times[1:]):
+        return
     activities = ("computing", "waiting for work", "pickling", "sending results")
     total = max(sum(times[1:]), 1)
     parts = sorted(zip((time / total for time in times[1:]), activities, strict=True), reverse=True)
-    texts = [
-        f"{percent(share)} of their time {activity}" if number == 0 else f"{percent(share)} {activity}"
-        for number, (share, activity) in enumerate(parts)
-        if share >= 0.005
-    ]
-    who = f"{number_word(times.workers)} {'worker' if times.workers == 1 else 'workers'}".capitalize()
-    return Sentence(
-        "process pool",
-        f"{who} of a process pool spent {join_names(texts)}.",
-        {"workers": times.workers, **{name: share for share, name in parts}},
-    )
+    texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
+    texts[0] = texts[0].replace("% ", "% of their time ", 1)
+    who = f"{number_word(times.workers)} {plural(times.workers, 'worker')}".capitalize()
+    numbers = {"workers": float(times.workers), **{activity: share for share, activity in parts}}
+    yield Sentence("process pool", f"{who} of a process pool spent {join_names(texts)}.", numbers)

@@ -53,12 +53,14 @@ _MOST_TRIES: Final = 64  # return addresses whose code is read
 _FEW_TRIES: Final = 16  # of those whose caller has no frame, which are many
 _PAGE: Final = 4096
 _LARGEST_FUNCTION: Final = 1 << 16
+_LONGEST_PROLOGUE: Final = 32  # bytes of code that are looked at
 _CALL_SIZE: Final = 6  # bytes of the longer call; the last four are the distance from the code after it to the function, or its address
 _DIRECT: Final = 0xE8
 _BY_ADDRESS: Final = b"\xff\x15"  # call *distance(%rip), as rustc, and C compilers with -fno-plt, call functions of other libraries
 _ENDBR: Final = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP: Final = b"\x55"
 _MOV_RSP_RBP: Final = b"\x48\x89\xe5"
+_PROLOGUE: Final = _PUSH_RBP + _MOV_RSP_RBP
 _END_OF_PROGRAM: Final = 1 << 47  # addresses of programs are below
 _ABI_32: Final = 1
 _ABI_64: Final = 2
@@ -138,7 +140,7 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
     The C library's functions for system calls do not use the register, so it is that of their caller, a function that begins with
     `push %rbp; mov %rsp,%rbp`. Its frame has the caller's frame pointer and, above it, the address to return to. That is certain if the
     code before this address calls a function that begins so, and contains an address to return to further down in the stack. The caller
-    may use the register for anything; so frames whose caller has a frame, too, are tried first.
+    may use the register for anything; of frames whose caller has none, fewer are tried.
 
     Args:
         stack_pointer, program_counter: of the thread.
@@ -155,14 +157,11 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
     by_caller: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
     for pair in pairs:
         by_caller[not stack_pointer + 8 * pair[0] < pair[1] < end].append(pair)
-    for number, _, return_address in (*by_caller[0][:_MOST_TRIES], *by_caller[1][:_FEW_TRIES]):
+    for number, _, return_address in sorted([*by_caller[0][:_MOST_TRIES], *by_caller[1][:_FEW_TRIES]]):
         function = _called_function(return_address, read)
-        callers = (program_counter, *words[:number])
-        if (
-            function > 0
-            and any(0 < caller - function < _LARGEST_FUNCTION for caller in callers)
-            and _sets_frame_pointer(read(function, 32))
-        ):
+        inside = [caller for caller in (program_counter, *words[:number]) if 0 < caller - function < _LARGEST_FUNCTION]
+        code = read(function, min(inside) - function) if function > 0 and inside else b""
+        if _sets_frame_pointer(code) and code.find(_PROLOGUE, 8) < 0:  # otherwise another one begins before: it is of an earlier call
             return stack_pointer + 8 * number
     return 0
 
@@ -181,7 +180,7 @@ def _called_function(return_address: int, read: Callable[[int, int], bytes]) -> 
 
 def _sets_frame_pointer(code: bytes) -> bool:
     """Whether code begins as a function with a frame pointer: `push %rbp`, and soon `mov %rsp,%rbp`."""
-    return code.removeprefix(_ENDBR)[:1] == _PUSH_RBP and _MOV_RSP_RBP in code
+    return code.removeprefix(_ENDBR)[:1] == _PUSH_RBP and _MOV_RSP_RBP in code[:_LONGEST_PROLOGUE]
 
 
 class DepartureRecords:

@@ -216,6 +216,13 @@ def test_the_caller_of_a_function_with_a_frame_may_have_none(saved):
     assert frame_pointer(saved=saved) == STACK + 48
 
 
+def test_a_frame_of_an_earlier_call_is_none():
+    """Another function begins between the called one and the address to return to."""
+    between = WITH_FRAME + b"\x90" * 40 + b"\xc3\x55\x48\x89\xe5" + b"\x90" * 80
+    assert frame_pointer(between) == 0
+    assert frame_pointer(between.replace(b"\xc3\x55", b"\xc3\x54")) == STACK + 48
+
+
 def test_functions_that_are_called_through_a_table_of_addresses_have_frames():
     assert frame_pointer(pointer=WAIT + 0x1000) == STACK + 48
     assert frame_pointer(pointer=WAIT + 0x1000, call=WAIT + 0x10) == 0

@@ -165,7 +165,7 @@ _perfpy_value()
     "timechart -w" | "timechart --width" | "timechart =--width" | "timechart -n" | "timechart --proc-num" | "timechart =--proc-num" | "timechart -p" | "timechart --process" | "timechart =--process" | "timechart --highlight" | "timechart =--highlight" | "timechart --io-min-time" | "timechart =--io-min-time" | "timechart --io-merge-dist" | "timechart =--io-merge-dist") : ;;
     "why -i" | "why --input" | "why =--input") _perfpy_recordings ;;
     "why --symfs" | "why =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output" | "why --chrome-trace" | "why =--chrome-trace") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "why --kallsyms" | "why =--kallsyms" | "why -k" | "why --vmlinux" | "why =--vmlinux" | "why -o" | "why --output" | "why =--output" | "why --chrome-trace" | "why =--chrome-trace" | "why --html" | "why =--html") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "why -p" | "why --pid" | "why =--pid") _perfpy_ask "," pids ;;
     "why -d" | "why --duration" | "why =--duration") : ;;
     "mem -t" | "mem --type" | "mem =--type" | "mem -C" | "mem --cpu" | "mem =--cpu" | "mem --ldlat" | "mem =--ldlat" | "mem -x" | "mem --field-separator" | "mem =--field-separator") : ;;
@@ -299,7 +299,7 @@ _perfpy()
         actions="record"
         ;;
     why)
-        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration --python -j --json -o --output --chrome-trace -h --help"
+        options="-i --input -f --force -v --verbose -q --quiet --symfs --kallsyms -k --vmlinux --demangle --demangle-kernel --fold-interpreters -p --pid -d --duration --python -j --json -o --output --chrome-trace --html -h --help"
         workload="yes"
         ;;
     mem)

@@ -718,6 +718,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from why' -l python -f -d 'name Py
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s j -l json -f -d 'print JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s o -l output -r -F -d 'keep the recording in this file'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -l chrome-trace -r -F -d 'also write the states of threads for Perfetto'
+complete -c perfpy -n '__fish_seen_subcommand_from why' -l html -r -F -d 'also write one HTML page with who waited for whom'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -l help -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -x -a '(__fish_complete_subcommand --fcs-skip=2)'

@@ -1045,6 +1045,7 @@ _perfpy() {
                 '*-o+[keep the recording in this file]:file:_files' \
                 '*--output=[keep the recording in this file]:file:_files' \
                 '*--chrome-trace=[also write the states of threads for Perfetto]:file:_files' \
+                '*--html=[also write one HTML page with who waited for whom]:file:_files' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \

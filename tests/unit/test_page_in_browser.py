@@ -18,7 +18,7 @@ from perfpy.tools.trace.lane_page import lane_page
 from perfpy.views.page import profile_data
 from perfpy.views.page import profile_data as sample_rows
 from perfpy.views.page.lanes import LaneCalls, Lanes
-from perfpy.views.page.marks import Mark, Marks, WaitLane
+from perfpy.views.page.marks import Mark, Marks, WaitChains, WaitLane
 from perfpy.views.page.page import HeadlineSentence, PageText, render
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
@@ -1163,3 +1163,26 @@ def test_a_search_and_a_row_count_the_calls_they_find(lane_browser: Browser) -> 
     lane_browser.type("#search", "")
     lane_browser.click("#calls tbody tr:nth-child(2) button")
     assert lane_browser.text("#selected") == "1 call found"
+
+
+def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Browser, tmp_path: Path) -> None:
+    """The main thread waits for a worker from 300 ms on, which runs; the view shows both stacks, and the address the moment."""
+    columns = [(0, 0, 1), (0, 300, 0), (300, 900, 1000), (0, 2, 0), (0, 1, 0), (-1, 1, -1), (-1, 0, -1), (-1, 1, -1)]
+    thread, begin, end, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)
+    texts, stacks = ["runs", "waits for a lock in <b>want</b>()"], [["futex_wait", "want"], ["futex_wake", "leave"]]
+    turns = (thread, (begin + 10) * MS, (end + 10) * MS, state, text, waker, stack, waker_stack)
+    waits = WaitChains(0, [(7, "app"), (8, "worker")], 1, texts, stacks, *turns)
+    file = tmp_path / "why.html"
+    file.write_text(
+        render([timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])], PageText("why"), waits=waits), encoding="utf-8"
+    )
+    browser.open(file)
+    browser.click("#tab-waits")
+    assert browser.texts("#wait-path caption")[0].startswith("Critical path of app (7)")
+    browser.run("[...document.querySelectorAll('#wait-path button')].find(one => one.textContent.includes('worker')).click()")
+    chain = browser.texts("#wait-chain p")
+    assert chain[0] == "app (7) waits for a lock in <b>want</b>() for 600.000 ms, ended by worker (8)"
+    assert chain[1].startswith("meanwhile worker (8) runs")
+    assert browser.texts("#wait-chain li") == ["futex_wait", "want", "futex_wake", "leave"]
+    assert "moment=" in browser.run("location.hash")
+    assert not browser.errors

@@ -16,7 +16,7 @@ import pytest
 
 import perfpy.views.page
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
-from perfpy.views.page.marks import WaitLane
+from perfpy.views.page.marks import WaitChains, WaitLane
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks
 
@@ -24,6 +24,7 @@ FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
 NAMES = (
     "model/kinds "
+    "model/wait_chains "
     "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
     "model/words model/verdicts "
     "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
@@ -536,3 +537,38 @@ def test_two_ranges_have_a_sentence_of_what_differs() -> None:
     assert sentence == "No function differs between A and B beyond chance."
     sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'samples': [5, 900], 'weights': [[1], [1]]})}, {names}}})")
     assert sentence == "A has only 5 samples: too few to compare."
+
+
+def held(turns: list[tuple[int, int, int, int, int]]) -> WaitChains:
+    """Turns (thread, begin, end, state, waker), in ms; a waker of -1 is none."""
+    thread, begin, end, state, waker = (np.array(column, np.int64) for column in zip(*turns, strict=True))
+    none = np.full(len(turns), -1, np.int64)
+    threads = [(10 + number, "t") for number in range(int(thread.max()) + 1)]
+    return WaitChains(
+        0, threads, 1, ["runs", "ready", "waits"], [], thread, (begin + 1) * MS, (end + 1) * MS, state, state, waker, none, none
+    )
+
+
+LOCKED = held([(0, 0, 20, 0, -1), (0, 20, 80, 2, 1), (0, 80, 100, 0, -1), (1, 30, 50, 2, 2), (1, 50, 100, 0, -1), (2, 0, 60, 0, -1)])
+
+
+def test_the_critical_path_follows_the_threads_that_end_waits() -> None:
+    """Thread 1 begins while thread 0 waits for it, and waits for thread 2 itself."""
+    data = profile_data([[timed_stacks([At("app", MS, MS), At("app", 101 * MS, MS)])]], waits=LOCKED)
+    assert node("chainAt(profile.waits, 0, 40000).map(row => [profile.waits.thread[row], profile.waits.begin[row]])", data) == [
+        [0, 20_000],
+        [1, 30_000],
+        [2, 0],
+    ]
+    path = (
+        "criticalPath(profile.waits, 0, [0, 100000]).map(one => [profile.waits.thread[one.row], one.from / 1000, one.to / 1000, one.depth])"
+    )
+    assert node(path, data) == [[0, 0, 20, 0], [0, 20, 30, 0], [2, 30, 50, 2], [1, 50, 80, 1], [0, 80, 100, 0]]
+    sums = "pathSums(profile.waits, criticalPath(profile.waits, 0, [0, 100000])).map(one => [one.thread, one.text, one.time / 1000])"
+    assert node(sums, data) == [[0, 0, 40], [1, 0, 30], [2, 0, 20], [0, 2, 10]]
+
+
+def test_threads_that_wait_for_each_other_end_their_chain() -> None:
+    data = profile_data([[timed_stacks([At("app", MS, MS), At("app", 101 * MS, MS)])]], waits=held([(0, 0, 100, 2, 1), (1, 0, 100, 2, 0)]))
+    assert node("chainAt(profile.waits, 0, 50000)", data) == [0, 1]
+    assert node("wakeups(profile.waits, [0, 100000], 1)", data) == [0]

@@ -92,6 +92,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "keep the recording, and look at another process in it", "perfpy why -o why.data -- ./program", "perfpy why -i why.data -p 1234"
         ),
         _example("show whole stacks, and all threads", "perfpy why -v -i why.data"),
+        _example("see who waited for whom, in a browser", "perfpy why --html why.html -- ./program"),
         _example("print JSON for scripts", "perfpy why -j -- ./program"),
     ),
     "stat": (

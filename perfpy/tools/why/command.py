@@ -43,6 +43,7 @@ class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOp
     chrome_trace: str = option(
         "--chrome-trace", Value(default=""), "also write the states of threads for Perfetto (JSON)", metavar="<file>"
     )
+    html: str = option("--html", Value(default=""), "also write one HTML page with who waited for whom", metavar="<file>")
     workload: tuple[str, ...] = program_to_run()
 
 
@@ -80,6 +81,17 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started
             from perfpy.tools.why.json import chrome_trace
 
             write_text(options.chrome_trace, chrome_trace(explanation))
+        if options.html:
+            from perfpy.cli.output.output_files import write_text  # rarely needed
+            from perfpy.tools.why.json import wait_chains
+            from perfpy.tools.why.verdict import verdict
+            from perfpy.views.page.page import page_of, page_parts
+
+            symbols = symbol_options_of(options, load_config(), recording, force=options.force)
+            page = page_of(
+                recording, page_parts(recording, symbols=symbols), symbols, None, waits=wait_chains(explanation), cause=verdict(explanation)
+            )
+            write_text(options.html, [page])
         if options.as_json:
             print(why_json(explanation))
         else:
@@ -187,7 +199,12 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     """Watch a command or processes, print what they did, and return the command's exit status."""
     from perfpy.tools.why.watched_threads import ThreadWatch, watched_json, watched_lines
 
-    for name, value in (("-o", options.output), ("--chrome-trace", options.chrome_trace), ("--python", options.python)):
+    for name, value in (
+        ("-o", options.output),
+        ("--chrome-trace", options.chrome_trace),
+        ("--html", options.html),
+        ("--python", options.python),
+    ):
         if value:
             fail(f"{name} needs access to tracepoints; run as root")
     if not options.quiet:

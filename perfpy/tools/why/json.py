@@ -1,4 +1,6 @@
-"""The explanation of `perfpy why` as JSON: one object, and the states of threads over time for Perfetto (Chrome Trace Event Format)."""
+"""The explanation of `perfpy why` for other programs: one JSON object, the states of threads over time for Perfetto (Chrome Trace Event
+Format), and the turns of threads for the HTML page.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.tools.why.causes import ROOT
+from perfpy.tools.why.causes import DEEPEST, ROOT
 from perfpy.tools.why.tasks import RUNNING, SPINNING
 from perfpy.tools.why.text import longest_waits
-from perfpy.tools.why.verdict import NAMES, running_function, verdict, waker_function
+from perfpy.tools.why.verdict import NAMES, running_function, turn_text, verdict, waker_function
+from perfpy.untrusted.text import visible
+from perfpy.views.page.marks import WaitChains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,3 +140,46 @@ def _events(explanation: Explanation, row: int, start: int) -> Iterator[dict[str
         flow = {"name": "wakeup", "cat": "wakeup", "id": row, "ts": (end - start) / _MICROSECOND}
         yield {**flow, "ph": "s", "pid": explanation.tasks.pid_of.get(waker, waker), "tid": waker}
         yield {**flow, "ph": "f", "bp": "e", "pid": pid, "tid": tid}
+
+
+def wait_chains(explanation: Explanation) -> WaitChains:
+    """Return the turns of the explained threads, and of the threads that ended their waits, for the page."""
+    activities, groups = explanation.activities, explanation.waits
+    segments, is_named = activities.segments, {thread.tid for thread in explanation.threads}
+    tids = np.array([thread.tid for thread in explanation.threads], np.int64)
+    newest = tids
+    for _ in range(DEEPEST):
+        wakers = np.unique(activities.waker[np.isin(segments.tid, newest)])
+        newest = wakers[(wakers > 0) & ~np.isin(wakers, tids)]
+        if not len(newest):
+            break
+        tids = np.concatenate([tids, newest])
+    order, number = np.argsort(tids, kind="stable"), {tid: index for index, tid in enumerate(tids.tolist())}
+    positions = np.searchsorted(tids[order], segments.tid)
+    thread = order[np.minimum(positions, len(tids) - 1)] if len(tids) else positions
+    rows = np.flatnonzero(np.isin(segments.tid, tids))
+    rows = rows[np.lexsort((segments.begin[rows], thread[rows]))]
+    keys = np.stack(
+        [column[rows].astype(np.int64) for column in (activities.kind, activities.function, activities.lock, activities.chain)], axis=1
+    )
+    distinct, text = np.unique(keys, axis=0, return_inverse=True)
+    number_of_text: dict[str, int] = {}
+    texts = np.array([number_of_text.setdefault(turn_text(groups, *key), len(number_of_text)) for key in distinct.tolist()], np.int64)
+    chains, which = np.unique(np.concatenate([activities.chain[rows], activities.waker_chain[rows]]), return_inverse=True)
+    stacks = which.ravel() - int((chains < 0).sum())
+    waker = activities.waker[rows]
+    return WaitChains(
+        number.get(explanation.main, 0),
+        [(tid, visible(explanation.comm(tid))) for tid in tids.tolist()],
+        len(is_named),
+        list(number_of_text),
+        [[visible(name) for name in activities.meanings.names_of(chain)] for chain in chains.tolist() if chain >= 0],
+        thread[rows],
+        segments.begin[rows],
+        segments.end[rows],
+        segments.kind[rows].astype(np.int64),
+        texts[text.ravel()],
+        np.array([number.get(tid, -1) for tid in waker.tolist()], np.int64),
+        np.maximum(stacks[: len(rows)], -1),
+        np.maximum(stacks[len(rows) :], -1),
+    )

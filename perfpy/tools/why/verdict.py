@@ -295,14 +295,27 @@ def activity_text(groups: CauseGroups, cause: Cause) -> str:
     return f"waits for {object_text(groups, cause)}{in_place(cause.function)}{_call(groups, cause)}{_polling(groups, cause)}"
 
 
+def turn_text(groups: CauseGroups, kind: int, function: int, lock: int, chain: int) -> str:
+    """Return what a thread does in one turn: "waits for a lock in save()". lock: its address, also as a signed number; chain: -1: none."""
+    if kind in (RUNNING, SPINNING):
+        return VERBS[kind]
+    where = in_place(groups.function(function)) if kind != reasons.CPU else ""
+    awaited = object_of(groups, kind, lock & 0xFFFFFFFFFFFFFFFF, chain)
+    return f"{VERBS[kind]}{where}" if kind in VERBS else f"waits for {awaited}{where}"
+
+
 def object_text(groups: CauseGroups, cause: Cause) -> str:
     """Return what a cause's threads wait for: "the mutex 0x5581e00c"."""
-    if cause.kind in (reasons.LOCK, reasons.FUTEX) or (cause.lock and cause.kind == reasons.CONDITION):
-        chain, _ = groups.largest("chains", cause.nodes)
-        kind = (groups.meanings.meanings[chain].lock if chain >= 0 else "") or ("condition" if cause.kind == reasons.CONDITION else "lock")
-        kind = "futex" if cause.kind == reasons.FUTEX else kind
-        return f"the {kind} {lock_name(groups, cause.lock)}" if cause.lock else f"a {kind}"
-    return OBJECTS.get(cause.kind, NAMES[cause.kind])
+    return object_of(groups, cause.kind, cause.lock, groups.largest("chains", cause.nodes)[0])
+
+
+def object_of(groups: CauseGroups, kind: int, lock: int, chain: int) -> str:
+    """Return what a thread waits for. chain: its callchain; -1: none."""
+    if kind in (reasons.LOCK, reasons.FUTEX) or (lock and kind == reasons.CONDITION):
+        name = (groups.meanings.meanings[chain].lock if chain >= 0 else "") or ("condition" if kind == reasons.CONDITION else "lock")
+        name = "futex" if kind == reasons.FUTEX else name
+        return f"the {name} {lock_name(groups, lock)}" if lock else f"a {name}"
+    return OBJECTS.get(kind, NAMES[kind])
 
 
 def has_holder(groups: CauseGroups, cause: Cause) -> bool:

@@ -293,6 +293,70 @@ def wait_lane_data(lanes: Sequence[WaitLane], begin: int, tick: int) -> list[dic
     return values
 
 
+# Who waited for whom: the turns of threads, and the thread that ended each wait. The page's scripts (wait_chains.js) follow the wakers.
+
+
+_MOST_TURNS: Final = 50_000  # the longest
+
+
+class WaitChains(NamedTuple):
+    """What threads do, and which threads end their waits.
+
+    Attributes:
+        main: the thread whose time is explained.
+        threads: (tid, name) of each, those that are explained first.
+        explained: the number of those.
+        texts: what a thread does in a turn: "waits for a lock in save()".
+        stacks: functions of callchains, the innermost first.
+        thread: int64[n], of each turn, an index of `threads`; turns are sorted by thread and time.
+        begin, end: int64[n], nanoseconds.
+        state: int64[n], see perfpy.scheduling.segments.
+        text: int64[n], an index of `texts`.
+        waker: int64[n], an index of `threads`; -1: unknown.
+        stack, waker_stack: int64[n], indexes of `stacks`; -1: none.
+    """
+
+    main: int
+    threads: Sequence[tuple[int, str]]
+    explained: int
+    texts: Sequence[str]
+    stacks: Sequence[Sequence[str]]
+    thread: Int64
+    begin: Int64
+    end: Int64
+    state: Int64
+    text: Int64
+    waker: Int64
+    stack: Int64
+    waker_stack: Int64
+
+
+def wait_chain_data(chains: WaitChains, begin: int, tick: int) -> dict[str, Any]:
+    """Return the values for the page. begin, tick: the time of the first sample and the unit of times, ns."""
+    length = chains.end - chains.begin
+    kept = np.arange(len(length))
+    if len(length) > _MOST_TURNS:
+        kept = np.sort(np.argpartition(length, -_MOST_TURNS)[-_MOST_TURNS:])
+    first, last = ((np.maximum(column[kept] - begin, 0) // tick) for column in (chains.begin, chains.end))
+    kept, first, last = kept[last > first], first[last > first], last[last > first]
+    columns = {name: getattr(chains, name)[kept] for name in ("thread", "state", "text")}
+    columns |= {name: getattr(chains, name)[kept] + 1 for name in ("waker", "stack", "waker_stack")}
+    shown = np.unique(np.concatenate([columns["stack"], columns["waker_stack"]]))  # stacks of turns that are left out have no number
+    numbers = np.zeros(len(chains.stacks) + 1, np.int64)
+    numbers[shown[shown > 0]] = np.arange(1, int((shown > 0).sum()) + 1)
+    columns |= {name: numbers[columns[name]] for name in ("stack", "waker_stack")}
+    rows = {name: packed(column) for name, column in columns.items()} | {"begin": packed(first), "length": packed(last - first)}
+    return {
+        "main": chains.main,
+        "threads": [list(thread) for thread in chains.threads],
+        "explained": chains.explained,
+        "texts": list(chains.texts),
+        "stacks": [list(chains.stacks[number - 1]) for number in shown.tolist() if number],
+        "total": len(length),
+        "rows": rows,
+    }
+
+
 # Columns of numbers as compressed base64, which unpack.js turns into typed arrays again.
 #
 # A column of equal numbers is {n, all}. Others are {n, bytes, z}: `bytes` planes, one for each byte of the numbers, the lowest first.

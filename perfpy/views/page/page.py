@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.stacks import Stacks
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.truncated_stacks import TruncatedStacks
-    from perfpy.views.page.marks import Marks, WaitLane
+    from perfpy.views.page.marks import Marks, WaitChains, WaitLane
     from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
 
@@ -65,6 +65,7 @@ SCRIPTS: Final = (
             "trees",
             "verdicts",
             "kinds",
+            "wait_chains",
             "unpack",
             "tries",
             "detail",
@@ -78,7 +79,19 @@ SCRIPTS: Final = (
     *(f"model/{name}" for name in ("loading", "task_tree", "marks", "stack_order", "permalink", "wait_lanes")),
     *(
         f"views/{name}"
-        for name in ("elements", "brush", "flame", "tracks", "heat", "functions", "call_tree", "stack_chart", "marks_table", "code")
+        for name in (
+            "elements",
+            "brush",
+            "flame",
+            "tracks",
+            "heat",
+            "functions",
+            "call_tree",
+            "stack_chart",
+            "marks_table",
+            "code",
+            "wait_view",
+        )
     ),
     *(f"views/{name}" for name in ("details", "toolbar", "headline", "said", "controls")),
     "main",
@@ -131,6 +144,7 @@ def render(
     marks: Marks | None = None,
     sites: PageSites | None = None,
     lanes: Sequence[WaitLane] = (),
+    waits: WaitChains | None = None,
 ) -> str:
     """Return the page.
 
@@ -143,8 +157,9 @@ def render(
         marks: forks, switches and other moments of one recording.
         sites: the places in code of one recording's samples.
         lanes: waits for CPUs and locks in one recording.
+        waits: who waited for whom in one recording.
     """
-    data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes)
+    data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes, waits)
     data |= {
         "title": text.title,
         "environment": list(text.environment),
@@ -325,9 +340,16 @@ def _sites(symbolizer: Symbolizer, lines: Fold, files: Sequence[SourceShares]) -
 
 
 def page_of(
-    recording: Recorded, parts: PageParts, symbols: SymbolOptions | None, sample_filter: SampleFilter | None, *, code: bool = True
+    recording: Recorded,
+    parts: PageParts,
+    symbols: SymbolOptions | None,
+    sample_filter: SampleFilter | None,
+    *,
+    code: bool = True,
+    waits: WaitChains | None = None,
+    cause: Sequence[str] = (),
 ) -> str:
-    """Return the page of a recording. code: with the code of functions."""
+    """Return the page of a recording. code: with the code of functions; waits, cause: who waited for whom, and the verdict on it."""
     stacks, annotation, reports, files, sites = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
@@ -335,11 +357,11 @@ def page_of(
         HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged"))
         for one in profile_verdict(reports.report, recording.data, reports.waits)
     ]
-    text = PageText(recording.title, recording.environment, accuracy, sentences)
+    text = PageText(recording.title, recording.environment, accuracy, [*map(HeadlineSentence, cause), *sentences])
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
-    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes)
+    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes, waits=waits)
 
 
 def changes_page(

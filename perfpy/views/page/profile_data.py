@@ -10,6 +10,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     rare  share of the samples whose stacks lack frames between the outer ones and the innermost one (StackTree.rare)
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
+    waits  who waited for whom (wait_chain_data), or null
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
@@ -39,7 +40,7 @@ from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
 from perfpy.analysis.verdict.functions import COMMAND, KERNEL, NOT_CHARGED, OWN, UNKNOWN, charge_kind
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
-from perfpy.views.page.marks import mark_data, packed, task_of, wait_lane_data
+from perfpy.views.page.marks import mark_data, packed, task_of, wait_chain_data, wait_lane_data
 from perfpy.views.readable import at_a_glance, event_name, source_file
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.locations import Locations
     from perfpy.analysis.source_files import FrameLines
-    from perfpy.views.page.marks import Marks, WaitLane
+    from perfpy.views.page.marks import Marks, WaitChains, WaitLane
     from perfpy.views.recorded import Recorded
 
     Int64 = NDArray[np.int64]
@@ -77,9 +78,13 @@ def page_options(recording: Recorded, sample_filter: SampleFilter | None = None,
 
 
 def profile_data(
-    recordings: Sequence[Sequence[Stacks]], marks: Marks | None = None, sites: PageSites | None = None, lanes: Sequence[WaitLane] = ()
+    recordings: Sequence[Sequence[Stacks]],
+    marks: Marks | None = None,
+    sites: PageSites | None = None,
+    lanes: Sequence[WaitLane] = (),
+    waits: WaitChains | None = None,
 ) -> dict[str, Any]:
-    """Return the values for one recording's events, or for two recordings' common events. marks, sites, lanes: of one recording."""
+    """Return the values for one recording's events, or for two recordings' common events. marks, sites, lanes, waits: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
     for parts in split_parts:  # all code that a runtime compiled from one function is one
         parts[:] = [replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions]) for part in parts]
@@ -108,6 +113,7 @@ def profile_data(
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
         "lanes": wait_lane_data(lanes, begin, tick) if begin else [],
+        "waits": wait_chain_data(waits, begin, tick) if waits is not None and begin else None,
         "cpus": cpus.tolist(),
         "sites": sites.count if sites is not None else 0,
         "tick": tick,

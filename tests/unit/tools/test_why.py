@@ -15,7 +15,7 @@ from perfpy.perfdata.tracepoint_rows import TracepointRows
 from perfpy.tools.why import causes
 from perfpy.tools.why.causes import ROOT
 from perfpy.tools.why.explanation import explain_polls
-from perfpy.tools.why.json import chrome_trace, why_json
+from perfpy.tools.why.json import chrome_trace, wait_chains, why_json
 from perfpy.tools.why.tasks import (
     PAGE_FAULT,
     RUNNING,
@@ -33,6 +33,8 @@ from perfpy.tools.why.tasks import (
 )
 from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.verdict import verdict
+from perfpy.views.page import marks
+from perfpy.views.page.marks import wait_chain_data
 from tests.builders.viewers import firefox_profiler
 from tests.builders.waiting_threads import Part, explained
 
@@ -513,3 +515,39 @@ def test_a_process_that_did_not_run_has_a_verdict():
     explanation = explained([Part(2, 0, 10, RUNNING)], main=1)
     assert verdict(explanation) == ["The process did not run while it was recorded."]
     assert json.loads(why_json(explanation))["critical-path"] == []
+
+
+# The turns of threads for the page.
+
+
+TURNS = [
+    Part(1, 0, 10),
+    Part(1, 10, 100, reasons.LOCK, "want", 2, "leave", 0x1000),
+    Part(2, 0, 60, reasons.DISK, "save"),
+    Part(2, 60, 100),
+]
+
+
+def test_the_page_has_each_turn_with_the_thread_that_ended_it():
+    chains = wait_chains(explained(TURNS, comms={1: "main", 2: "holder", 3: "other"}))
+    assert [name for _, name in chains.threads[:2]] == ["main", "holder"]
+    columns = (column.tolist() for column in (chains.thread, chains.begin, chains.end, chains.text, chains.waker))
+    rows = [
+        (chains.threads[thread][0], begin, end, chains.texts[text], waker) for thread, begin, end, text, waker in zip(*columns, strict=True)
+    ]
+    number = chains.threads.index((2, "holder"))
+    assert rows == [
+        (1, 0, 10, "runs", -1),
+        (1, 10, 100, "waits for the mutex 0x1000 in want()", number),
+        (2, 0, 60, "waits for the disk in save()", -1),
+        (2, 60, 100, "runs", -1),
+    ]
+
+
+def test_turns_of_the_page_are_the_longest_and_end_later_than_the_first_sample(monkeypatch: pytest.MonkeyPatch):
+    chains = wait_chains(explained(TURNS, comms={1: "main", 2: "holder"}))
+    assert wait_chain_data(chains, 0, 1)["rows"]["begin"]["n"] == 4
+    assert wait_chain_data(chains, 20, 1)["rows"]["begin"]["n"] == 3
+    monkeypatch.setattr(marks, "_MOST_TURNS", 2)
+    data = wait_chain_data(chains, 0, 1)
+    assert (data["rows"]["begin"]["n"], data["total"]) == (2, 4)

@@ -27,11 +27,12 @@ import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
 import { Toolbar } from "./views/toolbar.js";
 import { Tracks } from "./views/tracks.js";
+import { WaitView } from "./views/wait_view.js";
 
 const $ = id => document.getElementById(id);
-/* the state without filters, search and selection */
-/* what of the state does not change the time line */
-const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "column", "sort", "open", "code", "codeKind", "side", "against"];
+/* OF_VIEWS does not change the time line; NO_FILTERS: no filters, search and selection */
+const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "waiter", "moment",
+  "column", "sort", "open", "code", "codeKind", "side", "against"];
 const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
 
 class Page {
@@ -48,7 +49,6 @@ class Page {
 
   get all() { return [0, Math.max(1, this.profile.last + 1)]; }
   get shown() { return this.state.shown || this.all; }
-
   makeViews() {
     const { profile } = this, hits = () => this.hits, pattern = () => this.pattern, dark = () => this.isDark(), short = f => this.short(f);
     const choose = f => this.choose(f), chosen = () => this.state.chosen, say = text => { $("about").textContent = text; };
@@ -70,8 +70,11 @@ class Page {
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
       sorted: sort => { this.state.sort = sort; keepAddress(this); } });
     this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose });
-    const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip",
-      hottest: "code-hottest", before: "code-before", after: "code-after" };
+    this.waits = new WaitView({ canvas: $("waits"), path: $("wait-path"), chain: $("wait-chain") }, { ...time,
+      moment: () => this.state.moment === null ? null : { thread: this.state.waiter ?? -1, tick: this.state.moment },
+      pick: (waiter, moment) => this.change({ waiter, moment: Math.round(moment) }) });
+    const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip", hottest: "code-hottest",
+      before: "code-before", after: "code-after" };
     this.code = new CodeView(Object.fromEntries(Object.entries(codeParts).map(([key, id]) => [key, $(id)])), profile.code, profile.files,
       { changed: part => { Object.assign(this.state, part); keepAddress(this); } });
     this.heat = new HeatMap($("heat"), { ...time, say: text => { $("heat-about").textContent = text; } });
@@ -205,7 +208,7 @@ class Page {
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
       functions: () => this.table.load(...this.functions(), this.state.sort, moving),
-      sandwich: () => this.showSandwich(), chart: () => this.showChart(), marks: () => this.showMarks(),
+      sandwich: () => this.showSandwich(), chart: () => this.showChart(), waits: () => this.waits.load(this.profile), marks: () => this.showMarks(),
       code: () => this.weighCode(), heat: () => this.showHeat() };
     draw[tab]();
   }
@@ -270,13 +273,11 @@ class Page {
   }
 
   lanes() { return this.hasCpus ? this.state.lanes : "thread"; }
-
   select(range, moving) {
     const [, end] = this.all;
     this.state.range = range && [Math.max(0, range[0]), Math.min(end, range[1])];
     if (!moving) {
-      cancelAnimationFrame(this.waiting);
-      this.waiting = 0;
+      this.waiting = cancelAnimationFrame(this.waiting) || 0;
       keepAddress(this);
       this.refresh({ lanes: false });
       return;
@@ -329,7 +330,7 @@ class Page {
   }
 
   copyView() {
-    const views = { tree: this.tree, callers: this.callerTree, functions: this.table, chart: this.chart, marks: this.marks, code: this.code };
+    const views = { tree: this.tree, callers: this.callerTree, functions: this.table, chart: this.chart, waits: this.waits, marks: this.marks, code: this.code };
     if (!views[this.state.tab]) this.tree.load(this.weighed, this.profile.names);
     const text = (views[this.state.tab] || this.tree).text();
     this.said(copy(text), `Copied ${counted(text.split("\n").length - 1, "line")}`);
@@ -356,8 +357,7 @@ class Page {
     this.hasCpus = profile.cpus.some(cpu => cpu >= 0);
     $("times").hidden = !timed;
     $("tab-chart").hidden = $("tab-heat").hidden = !timed;
-    $("tab-marks").hidden = !profile.marks;
-    $("tab-code").hidden = this.code.isEmpty;
+    for (const [view, isEmpty] of Object.entries({ marks: !profile.marks, waits: !profile.waits, code: this.code.isEmpty })) $(`tab-${view}`).hidden = isEmpty;
     for (const one of document.querySelectorAll(".tasks")) one.hidden = !tasks;
     $("lanes").parentElement.hidden = !this.hasCpus;
     readAddress(this);

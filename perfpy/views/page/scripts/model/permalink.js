@@ -2,13 +2,13 @@
 
 const LONGEST = 4000; /* characters */
 /* key -> [default, kind]; a kind is a list of words, "number", "range" (two numbers) or "text" */
-const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "marks", "code", "heat"];
+const TABS = ["flame", "tree", "callers", "functions", "sandwich", "chart", "waits", "marks", "code", "heat"];
 export const FIELDS = {
   tab: ["flame", TABS], event: [null, "text"], commands: [null, "text"], process: [null, "number"], group: [null, "text"], thread: [null, "number"], cpu: [null, "number"],
   module: [null, "text"], category: [null, "number"], inside: [null, "number"], range: [null, "range"], shown: [null, "range"], against: [null, "range"],
   form: ["folded", ["all", "folded", "own"]], find: ["", "text"], chosen: [null, "number"], side: [-1, "number"], layout: ["icicle", ["icicle", "flame"]],
   root: ["outer", ["outer", "inner"]], recursion: ["all", ["all", "merged"]], zoom: ["", "text"], theme: ["auto", ["auto", "light", "dark"]], panel: ["open", ["open", "closed"]],
-  strand: [null, "number"], column: [null, "number"], sort: [null, "text"], open: ["", "text"],
+  strand: [null, "number"], waiter: [null, "number"], moment: [null, "number"], column: [null, "number"], sort: [null, "text"], open: ["", "text"],
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 

@@ -2,6 +2,7 @@
 
 import { asKinds, indexed } from "./kinds.js";
 import { shape } from "./trees.js";
+import { firstTurns } from "./wait_chains.js";
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -56,14 +57,20 @@ async function lanesOf(packed) {
   }));
 }
 
+async function waitsOf(packed) {
+  if (!packed) return null;
+  const { rows, ...rest } = packed, columns = await columnsOf(rows), waits = { ...rest, ...columns, n: columns.begin.length };
+  return waits.n ? { ...waits, first: firstTurns(waits) } : null;
+}
+
 /* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
 export async function profileOf(data) {
-  const [name, depth, marks, lanes] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes)]);
+  const [name, depth, marks, lanes, waits] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits)]);
   const events = await Promise.all(data.events.map(async event => (
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;
   for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
   if (marks && marks.n) last = Math.max(last, marks.time[marks.n - 1]);
   const recordings = events.length ? events[0].samples.length : 1;
-  return { ...data, tree: shape(name, depth), events, marks, lanes, last, recordings, code: data.code || [], files: data.files || [] };
+  return { ...data, tree: shape(name, depth), events, marks, lanes, waits, last, recordings, code: data.code || [], files: data.files || [] };
 }

@@ -83,7 +83,7 @@ export class Tracks {
     if (!idle && !this.showsIdle) return [];
     const least = this.showsIdle ? "; search for their names" : ` with less than 1\u00a0%${this.hasWaits() ? " of the CPU time" : ""}`;
     const rest = idle ? `${counted(idle, "thread")}${least}` : "", text = this.showsIdle ? `Fold idle threads${rest && ` (${rest})`}` : rest;
-    return [el("div.fold", {}, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
+    return [el("div.fold", { role: "listitem" }, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 
   /* How many threads wait, below the name of what they wait for. */

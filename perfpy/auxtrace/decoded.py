@@ -34,7 +34,8 @@ from perfpy.auxtrace.arm_spe import (
     has_neoverse_sources,
 )
 from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
-from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, TraceClock, parse_itrace
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, parse_itrace
+from perfpy.auxtrace.pt_clock import TraceClock
 from perfpy.auxtrace.pt_samples import PtSamples
 from perfpy.errors import PerfError, plural
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature

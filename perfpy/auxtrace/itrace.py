@@ -1,4 +1,4 @@
-"""What to make of a hardware trace (--itrace), the clock of its times, and the events of Intel PT that are no branches.
+"""What to make of a hardware trace (--itrace): the kinds of samples, when to sample an instruction, and events that are no branches.
 
 The letters are those of perf's itrace.txt.
 """
@@ -6,16 +6,10 @@ The letters are those of perf's itrace.txt.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-import numpy as np
+from typing import Final, NamedTuple
 
 from perfpy.abi.perf_records import WITH_FLAGS
 from perfpy.errors import UsageError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: kinds of samples that other hardware than a tracer may have, too
 MEMORY_LETTERS: Final = frozenset("fmtaM")
@@ -93,34 +87,6 @@ def parse_itrace(text: str) -> Itrace:
                 raise UsageError(f"--itrace={text}: callchains have 1 to {_MOST_FRAMES} frames")
         position = end
     return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=frames)
-
-
-class TraceClock(NamedTuple):
-    """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
-
-    shift: int = 0
-    mult: int = 0
-    zero: int = 0
-    cycles: int = 0
-    mask: int = 0
-    is_short: bool = False
-
-    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return times on the clock of the other records."""
-        if self.is_short:
-            base = np.uint64(self.cycles)
-            ticks = base + ((ticks - base) & np.uint64(self.mask))
-        shift, mult = np.uint64(self.shift & 63), np.uint64(self.mult)
-        rest = ticks & np.uint64((1 << (self.shift & 63)) - 1)
-        return np.uint64(self.zero) + (ticks >> shift) * mult + (rest * mult >> shift)
-
-    def ticks(self, time: int) -> int:
-        """Return the ticks at a time in nanoseconds; 0 without a conversion."""
-        if not self.mult:
-            return 0
-        whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
-        shift = self.shift & 63
-        return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64
 
 
 #: perf's numbers of errors, and their texts

@@ -1,4 +1,4 @@
-"""The time of a trace: what TSC, TMA, MTC, CYC and CBR packets tell, and what perf estimates between them.
+"""The time of a trace in ticks and nanoseconds: what TSC, TMA, MTC, CYC and CBR packets tell, and what perf estimates between them.
 
 Packets: Intel SDM, volume 3, "Intel Processor Trace", "Timing packets". The estimates are perf 6.12's (perf-intel-pt(1)).
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 _SEVEN_BYTES: Final = 56
 _TOP_BYTE: Final = 0xFF << 56
@@ -16,6 +20,34 @@ _SLIP: Final = 0x10000  # ticks that a TSC packet may lie before an MTC packet
 _MTC_BITS: Final = 8
 _MASK_64: Final = (1 << 64) - 1
 _LARGEST_RATIO: Final = 1.25  # of calculated ticks per cycle to those of the CBR packet
+
+
+class TraceClock(NamedTuple):
+    """The conversion of ticks to nanoseconds: TIME_CONV, as perf applies it (struct perf_event_mmap_page in linux/perf_event.h)."""
+
+    shift: int = 0
+    mult: int = 0
+    zero: int = 0
+    cycles: int = 0
+    mask: int = 0
+    is_short: bool = False
+
+    def nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return times on the clock of the other records."""
+        if self.is_short:
+            base = np.uint64(self.cycles)
+            ticks = base + ((ticks - base) & np.uint64(self.mask))
+        shift, mult = np.uint64(self.shift & 63), np.uint64(self.mult)
+        rest = ticks & np.uint64((1 << (self.shift & 63)) - 1)
+        return np.uint64(self.zero) + (ticks >> shift) * mult + (rest * mult >> shift)
+
+    def ticks(self, time: int) -> int:
+        """Return the ticks at a time in nanoseconds; 0 without a conversion."""
+        if not self.mult:
+            return 0
+        whole, rest = divmod((time - self.zero) & _MASK_64, self.mult)
+        shift = self.shift & 63
+        return ((whole << shift) + (rest << shift) // self.mult) & _MASK_64
 
 
 class PtParameters(NamedTuple):

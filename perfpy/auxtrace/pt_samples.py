@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.auxtrace.aux_pieces import AuxPiece, AuxPieces
-    from perfpy.auxtrace.itrace import Itrace, PtEvent, TraceClock
+    from perfpy.auxtrace.itrace import Itrace, PtEvent
+    from perfpy.auxtrace.pt_clock import TraceClock
     from perfpy.auxtrace.pt_code import FindFile
     from perfpy.perfdata.reader import PerfData
 

@@ -33,6 +33,7 @@ PSBEND, OVF, CBR, MODE_EXEC = b"\x02\x23", b"\x02\xf3", b"\x02\x03\x18\x00", b"\
 TIP, TIP_PGE, TIP_PGD, FUP = 0x0D, 0x11, 0x01, 0x1D
 TSC_BIT, MTC_BIT, NORETCOMP_BIT, CYC_BIT, MTC_FREQUENCY = 0x400, 0x200, 0x800, 0x2, 0x3C000
 PT_TYPE: Final = 8
+POWER_BIT: Final = 1 << 4
 _AUXTRACE_SIZE: Final = 48
 _CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
 _MTC_PERIOD: Final = 3
@@ -153,6 +154,7 @@ class Options:
         per_thread: a trace for each thread, without CPUs.
         cpus: CPUs to run on.
         slice: instructions that a thread runs before another's turn.
+        ptwrites, power: share of instructions with PTWRITE packets, and with packets of power states.
         switches: how context switches are recorded: 2 by the task, 3 by the CPU.
     """
 
@@ -170,6 +172,7 @@ class Options:
     slice: int = 3000
     switches: int = 2
     ptwrites: float = 0.0
+    power: float = 0.0
     piece: int = 0
     pgd_ip: bool = False
     lost: bool = False
@@ -477,10 +480,25 @@ class Machine:
             writer.cyc()
             writer.out += b"\x02\xb2" + draw.getrandbits(64).to_bytes(8, "little")
             writer.ip(FUP, following)
+        if options.power and draw.random() < options.power:
+            self._change_power(writer, following)
         if draw.random() < options.interrupts:
             writer.end(following)
             truth.append((following, 0))
             writer.tick(600)
+
+    def _change_power(self, writer: Writer, following: int) -> None:
+        """MWAIT, the entry of a power state, its exit, a stop of the core, with an address or without, or a PTWRITE without one."""
+        draw = self.draw
+        writer.flush()
+        writer.cyc()
+        kind = draw.randrange(6)
+        if kind <= 1:
+            writer.out += b"\x02\xc2" + draw.randbytes(4) + b"\1\0\0\0" + (b"\x02\x22" + draw.randbytes(2) if kind else b"")
+        else:
+            writer.out += (b"\x02\xe2", b"\x02\x62", b"\x02\xa2" + draw.randbytes(5), b"\x02\x12" + draw.randbytes(4))[kind - 2]
+        if kind <= 2:
+            writer.ip(FUP, following)
 
     @staticmethod
     def _push(writer: Writer, address: int) -> None:
@@ -544,6 +562,7 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     time = SampleType.TIME if options.tsc else 0
     fields = SampleType.IP | SampleType.TID | time | cpu | SampleType.IDENTIFIER
     config = 0x2001 | (TSC_BIT if options.tsc else 0) | (0 if options.compresses_returns else NORETCOMP_BIT)
+    config |= POWER_BIT if options.power else 0
     config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT if options.cyc else 0)
     shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": 1, "exclude_hv": 1}
     tracer = EventAttr(type=PT_TYPE, config=config, sample_type=fields, sample_period=1, **shared)

@@ -260,7 +260,21 @@ def aux_dump(rng: random.Random, seed: str) -> Words:
 
 def aux_script(rng: random.Random, seed: str) -> Words:
     """The samples beside hardware traces."""
-    return ("-i", "aux.data", *rng.choice(_sets("| -D | -F +misc | -v | --show-lost-events | --itrace=i1ibftmaM --ns | --no-itrace")))
+    return (
+        "-i",
+        "aux.data",
+        *rng.choice(
+            _sets(
+                "| -D | -F +misc | -v | --show-lost-events | --itrace=i1ibftmaM --ns | --no-itrace | --itrace=be"
+                " | --itrace=gi1ixwpes3 -F +addr | --call-ret-trace | --call-trace | --insn-trace"
+            )
+        ),
+    )
+
+
+def traced_calls(rng: random.Random, seed: str) -> Words:
+    """The calls of an Intel PT trace."""
+    return ("-i", "aux.data", "--calls", *rng.choice(_sets("| --json -o - | --last 1us | --html calls.html | --chrome-trace calls.json")))
 
 
 def of_tables(rng: random.Random, seed: str) -> Words:

@@ -65,6 +65,7 @@ TARGETS = {
     "annotate": Target("annotate", ("elf", "stacks", "stacks", "jit"), options.annotate, share=2),
     "aux-dump": Target("report", ("aux",), options.aux_dump, reads=False, share=2),
     "aux-script": Target("script", ("aux",), options.aux_script, reads=False),
+    "aux-calls": Target("trace", ("aux",), options.traced_calls, reads=False),
     "threads-folder": Target("report", ("folder",), options.report, share=2),
     "tables": Target("report", ("tables",), options.of_tables, reads=False, share=2),
     "tables-script": Target("script", ("tables",), options.script_of_tables, reads=False),

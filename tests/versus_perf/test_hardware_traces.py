@@ -74,6 +74,7 @@ TRACES = {
     "plain": intel_pt.Options(interrupts=0.002),
     "cycles": intel_pt.Options(seed=2, cyc=True, slice=700, psb_bytes=600),
     "switches by CPU": intel_pt.Options(seed=3, switches=3, piece=3000, compresses_returns=False),
+    "power": intel_pt.Options(seed=5, power=0.004, ptwrites=0.001, slice=700, cyc=True),
     "threads": intel_pt.Options(seed=4, per_thread=True, mtc=False),
 }
 
@@ -97,7 +98,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Step
         *(("exceptions", "cycles"), ("recursion", "plain"), ("recursion", "threads")),
         *(("signals", "plain"), ("signals", "switches by CPU"), ("exceptions", "switches by CPU")),
         *(("families", "plain"), ("families", "switches by CPU"), ("families", "threads")),
-        *(("threads", "cycles"), ("threads", "switches by CPU"), ("threads", "threads")),
+        *(("recursion", "power"), ("families", "power"), ("threads", "cycles"), ("threads", "switches by CPU"), ("threads", "threads")),
     ],
 )
 def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
@@ -109,9 +110,9 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
     for tid, source, target in BRANCH.findall(same(path, perf, "script", "--itrace=be", "--ns")):
         found.setdefault(int(tid), []).append((int(source, 16), int(target, 16)))
     assert found == {tid: branches for tid, branches in truth.items() if branches}
-    for words in (["--call-trace"], ["--call-ret-trace"], ["--itrace=i100ibpe", "-F", "+flags,+addr"]):
+    for words in (["--call-trace"], ["--call-ret-trace"], ["--itrace=be", "-F", "+flags,+addr"]):
         same(path, perf, "script", *words)
-    for letters in ("i500ie", "cri3us", "i20t", "gi1us", "s300be"):
+    for letters in ("i500ie", "cri3us", "i20t", "gi1us", "s300be", "i300iexwp"):
         same(path, perf, "script", f"--itrace={letters}", "--ns")
     same(path, perf, "script", "--show-task-events", "--show-switch-events")
     same(path, perf, "report", "--stdio", "--itrace=gi100i")

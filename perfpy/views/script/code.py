@@ -570,7 +570,10 @@ class CallIndents:
                 text = b"    " * depth + b"%16x" % address
             if len(text) > self._spacing or 0 < len(text) < self._spacing - _SPARE:
                 self._spacing = -(-(len(text) + 4) // _STEP) * _STEP
-            before = b"(%s)\t" % dsos[source].strip()[1:-1].ljust(self._width) if self._has_dso else b""
+            dso = dsos[source].strip()[1:-1]
+            if self._width:
+                dso = dso[: self._width - 1].ljust(self._width)
+            before = b"(%s)\t" % dso if self._has_dso else b""
             texts.append(before + text.ljust(self._spacing))
         return texts
 

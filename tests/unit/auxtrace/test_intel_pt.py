@@ -233,6 +233,9 @@ def test_calls_are_indented_and_branches_have_their_kinds(tmp_path: Path, capfd:
     assert kinds == ["tr strt", "call", "return", "tr end  syscall"]
     called = next(line for line in lines if "call " in line)
     assert called.split("\t")[1].startswith(" " * 4 + f"{BASE + 0x10:16x}")
+    assert run(["script", "-i", str(path), "--call-trace"]) == 0
+    called = next(line for line in capfd.readouterr().out.splitlines() if f"{BASE + 0x10:x}" in line)
+    assert called.split("(")[1].split(")")[0] == str(tmp_path / "prog")[:49].ljust(50)
     assert run(["script", "-i", str(path), "--itrace=b", "-F", "flags,addr"]) == 0
     kinds = [line[:24].strip() for line in capfd.readouterr().out.splitlines()]
     assert kinds == ["tr strt", "jcc", "jcc", "call", "return", "jmp", "jmp", "tr end  syscall"]

@@ -115,6 +115,7 @@ class Report(ConvertibleTable):
         find_lines: returns the path and the line of frames, None if unknown; second argument: which frames are callers, whose
             addresses are those after the call.
         find_begins: returns the path and the line where functions (symbols) begin, if known.
+        fold_times: folds samples again, with their times at a resolution in ns; returns None if that takes long.
         fold_addresses: folds samples again, with the addresses of each callchain; None for reports that are made from other reports.
         display: formats the report in Python's prompt and notebooks.
 
@@ -139,6 +140,7 @@ class Report(ConvertibleTable):
     find_lines: Callable[[NDArray[np.int64], NDArray[np.bool_]], list[tuple[str, int] | None]] | None = None
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
     fold_addresses: Callable[[], ReportSamples] | None = None
+    fold_times: Callable[[int], ReportSamples | None] | None = None
 
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.visible_entries())
@@ -268,6 +270,7 @@ class PlannedReport(NamedTuple):
         report.lost, report.dropped = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
         report.fold_addresses = cache(self._fold_addresses)
+        report.fold_times = lambda grain: fold_times(self.plan, self.scan, grain)
         return report
 
     def _fold_addresses(self) -> ReportSamples:
@@ -407,6 +410,7 @@ def cgroup_names(data: SampleSource) -> dict[int, str]:
 
 
 _MOST: Final = 100_000  # samples that are folded again
+_MOST_TIMED: Final = 40_000  # with their times
 _MOST_STACKS: Final = 20_000  # if their stacks have to be unwound
 
 
@@ -430,14 +434,34 @@ class ReportSamples(NamedTuple):
 
 def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
     """Fold the samples of a report's scan again, by address."""
-    options, old = plan.options, scan.folding
+    old = scan.folding
     waits = ("state", "waker") if scan.data.has(SampleType.WEIGHT_STRUCT) else ()
-    folding = FoldingPlan(("frame", "pid", "tid", *waits), old.sample_filter, chains=old.chains)
+    again = _scan_again(scan, FoldingPlan(("frame", "pid", "tid", *waits), old.sample_filter, chains=old.chains), scan.grain)
+    return _samples_of(plan, again, _MOST if again.unwinding is None else _MOST_STACKS)
+
+
+def fold_times(plan: ReportPlan, scan: SampleScan, grain: int) -> ReportSamples | None:
+    """Fold the samples of a report's scan again, with times at a resolution in ns; None if their stacks have to be unwound again."""
+    if scan.unwinding is not None or not scan.data.has(SampleType.TIME):
+        return None
+    waits = ("state",) if scan.data.has(SampleType.WEIGHT_STRUCT) else ()
+    folding = FoldingPlan(("frame", "time", *waits), scan.folding.sample_filter, chains=scan.folding.chains, by_function=True)
+    return _samples_of(plan, _scan_again(scan, folding, grain), _MOST_TIMED)
+
+
+def _scan_again(scan: SampleScan, folding: FoldingPlan, grain: int) -> SampleScan:
+    """Return a scan of the same samples with other dimensions."""
     again = SampleScan(
-        scan.data, scan.timeline, scan.symbolizer, folding, scan.mode, scan.more, scan.grain, None, scan.max_stack, scan.callers_first
+        scan.data, scan.timeline, scan.symbolizer, folding, scan.mode, scan.more, grain, None, scan.max_stack, scan.callers_first
     )
     again.by_python = scan.by_python
-    profile = again.excerpt(_MOST if again.unwinding is None else _MOST_STACKS)
+    return again
+
+
+def _samples_of(plan: ReportPlan, again: SampleScan, most: int) -> ReportSamples:
+    """Fold about this many samples at most."""
+    options, scan = plan.options, again
+    profile = again.excerpt(most)
     drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     graph = options.chains.call_graph
     are_callers_first = graph is not None and graph.order == "caller"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from perfpy.abi.framing import LONGEST_COMM, cut_comm
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import KERNEL, OWN, SampledFunctions, sampled_functions
+from perfpy.analysis.verdict.functions import KERNEL, OWN, SHORTEST_OF_PHASES, SLICES, SampledFunctions, find_phases, sampled_functions
 from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
 from perfpy.analysis.verdict.waits import (
     FEWEST_BURSTS,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
-    from perfpy.analysis.verdict.functions import FunctionFrames
+    from perfpy.analysis.verdict.functions import FunctionFrames, Phase
     from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.kept_files import ObservedState
@@ -318,6 +317,16 @@ class Evidence:
         if self._data.sample_counts.total() > _MOST_SAMPLES:
             return None
         return work_intervals(self._data, self.event.index, waiting)
+
+    @cached_property
+    def phases(self) -> list[Phase]:
+        """The functions that have nearly all CPU time one after the other; empty if that is not certain. Pages mark the same."""
+        fold_times = self._report.fold_times
+        if self.seconds is None or fold_times is None or self.is_system_wide or self.elapsed < SHORTEST_OF_PHASES:
+            return []
+        samples = fold_times(int(self.elapsed / SLICES * NANOSECONDS_A_SECOND))
+        functions = samples and SampledFunctions(samples, self.event.index, waits=False if self.event.has_waits else None)
+        return find_phases(functions, self._data.sample_times[0]) if functions else []
 
     @property
     def allowed_jobs(self) -> str:
@@ -842,35 +851,3 @@ class Statements:
 
 def _all_rows(functions: SampledFunctions) -> Int64:
     return np.arange(len(functions.leaf))
-
-
-# Intervals of confidence of shares of samples.
-
-
-_DEVIATIONS: Final = 2.576  # of a normal distribution: 99 % lie within
-
-
-class Interval(NamedTuple):
-    """The lowest and the highest share, from 0 to 1, that agree with the samples."""
-
-    low: float
-    high: float
-
-    @property
-    def width(self) -> float:
-        """Half of the distance between both."""
-        return (self.high - self.low) / 2
-
-
-def interval(share: float, samples: float) -> Interval:
-    """Return the 99 % interval of Wilson (1927) of a share in independent samples.
-
-    >>> interval(0.5, 100)
-    Interval(low=0.3752..., high=0.6247...)
-    """
-    if samples <= 0:
-        return Interval(0.0, 1.0)
-    square = _DEVIATIONS**2 / samples
-    centre = (share + square / 2) / (1 + square)
-    reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
-    return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))

@@ -6,6 +6,7 @@ what it spends its time on.
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.report import ReportSamples
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interning import sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
@@ -303,7 +305,7 @@ class SampledFunctions:
         return FunctionFrames(innermost, is_caller, self.rows.period[rows])
 
     @cached_property
-    def _is_own_and_named(self) -> NDArray[np.bool_]:
+    def are_own_and_named(self) -> NDArray[np.bool_]:
         """Whether each function is own code with a name. Unnamed code is one function for each file, which nobody calls by that name."""
         is_own: NDArray[np.bool_] = self.category_of == OWN
         is_own[len(self._locations.symbols) :] = False
@@ -315,7 +317,7 @@ class SampledFunctions:
 
         It is the innermost one, also if it was inlined. Lambdas count for the function that they stand in, if that is in the callchain.
         """
-        is_own = self._is_own_and_named
+        is_own = self.are_own_and_named
         is_lambda = np.zeros_like(is_own)
         for number in self.present[is_own[self.present]].tolist():
             is_lambda[number] = charge_kind(OWN, self.name(number)) == LAMBDA
@@ -404,8 +406,8 @@ class SampledFunctions:
         own = self._periods(self.leaf)
         inside = np.flatnonzero(self._is_in_charged_function)
         in_charged = sum_by(self.charged_functions[inside], self.rows.period[inside], len(own))
-        own = np.where(self._is_own_and_named, in_charged, own)
-        shown = np.where(self._is_own_and_named, periods, own)  # those of others that own code calls count for other code, too
+        own = np.where(self.are_own_and_named, in_charged, own)
+        shown = np.where(self.are_own_and_named, periods, own)  # those of others that own code calls count for other code, too
         return [self._hot(number, accounted, int(shown[number]), int(own[number])) for number in order.tolist() if periods[number]]
 
     def charged_by(self, groups: Int64) -> dict[tuple[int, int], int]:
@@ -422,7 +424,7 @@ class SampledFunctions:
         each other in ways that nobody can change. Recordings without any own code have the direct callers.
         """
         size = len(self.category_of)
-        is_own = self._is_own_and_named
+        is_own = self.are_own_and_named
         has_own = bool((self.charged_functions >= 0).any())
         callers = np.where(is_own[self.leaf], _NONE, self.charged_functions)
         rows = np.flatnonzero(is_own[self.leaf] if has_own else np.ones(len(self.leaf), np.bool_))
@@ -546,6 +548,114 @@ def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | Non
     if waits is None:
         _sampled[histogram] = functions
     return functions
+
+
+# Intervals of confidence of shares of samples.
+
+
+_DEVIATIONS: Final = 2.576  # of a normal distribution: 99 % lie within
+
+
+class Interval(NamedTuple):
+    """The lowest and the highest share, from 0 to 1, that agree with the samples."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Half of the distance between both."""
+        return (self.high - self.low) / 2
+
+
+def interval(share: float, samples: float) -> Interval:
+    """Return the 99 % interval of Wilson (1927) of a share in independent samples.
+
+    >>> interval(0.5, 100)
+    Interval(low=0.3752..., high=0.6247...)
+    """
+    if samples <= 0:
+        return Interval(0.0, 1.0)
+    square = _DEVIATIONS**2 / samples
+    centre = (share + square / 2) / (1 + square)
+    reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
+    return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))
+
+
+# Phases: functions of own code that have nearly all samples one after the other.
+
+
+SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
+SLICES: Final = 100  # of the recorded time
+_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
+_OUTSIDE: Final = 0.1  # the largest share of the other samples
+_IN_PHASES: Final = 0.8  # of all samples
+_FEWEST_IN_PHASE: Final = 50  # samples
+_LEAST_OF_PHASE: Final = 0.05  # of all samples
+_MOST_PHASES: Final = 4
+
+
+class Phase(NamedTuple):
+    """The time in which a program mostly runs one function.
+
+    Attributes:
+        begin, end: seconds since the first sample.
+        share: of the samples in this time, including callees.
+    """
+
+    function: str
+    begin: float
+    end: float
+    share: float
+
+
+def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
+    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
+    size, rows = len(functions.category_of), functions.rows
+    times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
+    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
+        return []
+    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
+    is_named = functions.are_own_and_named
+    pairs = [np.flatnonzero(is_named[functions.leaf]) * size + functions.leaf[is_named[functions.leaf]]]
+    for reached, callers in functions.outwards(np.arange(len(rows))):
+        pairs.append(reached[is_named[callers]] * size + callers[is_named[callers]])
+    row, function = np.divmod(distinct(np.concatenate(pairs)), size)
+    totals = sum_by(function, rows.count[row], size)
+    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
+    found: list[tuple[int, int, Phase]] = []
+    grain = int(np.diff(times).min())
+    charged = functions.charged_functions
+    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)
+    for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
+        if totals[number] < least or len(found) == _MOST_PHASES:
+            break
+        mine = function == number
+        of_function = sum_by(slices[row[mine]], rows.count[row[mine]], len(times))
+        begin, end = _best_range(2 * of_function - samples)
+        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
+        outside -= within
+        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in found)
+        if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
+            continue
+        if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
+            when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
+            found.append((begin, end, Phase(functions.name(number), max(when[0], 0.0), when[1], inside / within)))
+    found.sort()
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in found) >= _IN_PHASES * functions.samples
+    return [phase for *_, phase in found] if len(found) > 1 and is_whole else []
+
+
+def _best_range(values: Int64) -> tuple[int, int]:
+    """Return the range with the largest sum.
+
+    >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
+    (1, 4)
+    """
+    sums = np.concatenate([[0], np.cumsum(values)])
+    lowest = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - lowest))
+    return int(np.argmin(sums[: end + 1])), end
 
 
 # Divide functions into categories: own code, libraries, interpreters, runtimes and the kernel.

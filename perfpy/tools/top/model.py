@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
 
-from perfpy.analysis.verdict.evidence import interval
+from perfpy.analysis.verdict.functions import interval
 from perfpy.tools.top.options import WINDOW
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance

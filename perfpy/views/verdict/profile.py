@@ -15,8 +15,8 @@ from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOption
 from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, remedy_for_losses
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, interval, long_turns, long_waits
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, sampled_functions
+from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, long_turns, long_waits
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, interval, sampled_functions
 from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -24,6 +24,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
     GO_WORDS,
+    WAIT_WORDS,
     Sentence,
     beginning,
     function_text,
@@ -78,7 +79,9 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     waiting = [*longest_wait(evidence)]
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
-    cpu = [*(of_runtime if is_first else ()), *hot, *(() if is_first else of_runtime), *busiest_command(evidence)]
+    phases = [*phases_of_program(evidence)]
+    hot = [one for one in hot if one.rule not in WITHOUT_CAUSE] if phases else hot
+    cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
     whole = [*started_processes(evidence), *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
@@ -180,6 +183,7 @@ LOST: Final = 0.1  # the least share of lost samples that is told
 IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
+BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
 #: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
 WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 
@@ -348,6 +352,23 @@ def regular_bursts(evidence: Evidence) -> Iterator[Sentence]:
     who = program_text(evidence.comm(pid)) if share >= ONE_THREAD and evidence.comm(pid) else "The program"
     text = f"{who} works in bursts: {seconds(bursts.seconds)} of CPU time every {seconds(bursts.every)}, {bursts.number:,} times."
     yield Sentence("bursts", text, {"every": bursts.every, "seconds": bursts.seconds, "count": float(bursts.number)})
+
+
+def phases_of_program(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell which functions have nearly all CPU time one after the other, and when."""
+    texts: list[str] = []
+    numbers: dict[str, float] = {}
+    names: dict[str, str] = {}
+    for number, phase in enumerate(evidence.phases):
+        is_last = number == len(evidence.phases) - 1
+        since = f"from {seconds(phase.begin)} " if number or phase.begin > BESIDE * evidence.elapsed else ""
+        until = "on" if is_last and since else f"{'to' if since else 'until'} {seconds(phase.end)}"
+        verb = " of the CPU time is" if not number else " is"
+        texts.append(f"{since}{until}, {percent(phase.share)}{verb} in {function_text(phase.function)}")
+        numbers |= {f"begin {number}": phase.begin, f"end {number}": phase.end, f"share {number}": phase.share}
+        names[f"function {number}"] = phase.function
+    if texts:
+        yield Sentence("phases", f"{beginning('; '.join(texts))}.", numbers, names)
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
@@ -656,33 +677,6 @@ FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT
 #: waits of a server for its clients
 OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
 
-_WORDS: Final = {
-    reasons.CPU: "for a CPU, which other threads used",
-    reasons.GIL: "for Python's global interpreter lock (GIL)",
-    reasons.JOIN: "for the end of a thread",
-    reasons.BARRIER: "at a barrier",
-    reasons.QUEUE: "for work",
-    reasons.FULL_QUEUE: "for room in a queue",
-    reasons.CONDITION: "for a condition",
-    reasons.LOCK: "for a lock",
-    reasons.ROW_LOCK: "for a lock of the database",
-    reasons.SEMAPHORE: "for a semaphore",
-    reasons.CHILD: "for a child process",
-    reasons.FILE_LOCK: "for a file lock",
-    reasons.TERMINAL: "for input from the terminal",
-    reasons.PIPE: "for a pipe",
-    reasons.CLIENT: "for a connection",
-    reasons.NETWORK: "for a socket",
-    reasons.EVENTS: "for events",
-    reasons.SIGNAL: "for a signal",
-    reasons.KERNEL_LOCK: "for a lock in the kernel",
-    reasons.DISK: "for the disk",
-    reasons.MESSAGE: "for a message",
-    reasons.INPUT: "for input",
-    reasons.FUTEX: "for another thread",
-    reasons.OTHER: "for unknown reasons",
-}
-
 
 def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     """Name the reason of the longest waits, the function, and the time."""
@@ -690,7 +684,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if wait is None or evidence.waits is None:
         return
     verb = "slept" if wait.reason == reasons.SLEEP else "waited"
-    reason = "" if wait.reason == reasons.SLEEP else f" {_WORDS[wait.reason]}"
+    reason = "" if wait.reason == reasons.SLEEP else f" {WAIT_WORDS[wait.reason]}"
     if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
         reason = f" in the system call {visible(call)}"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
@@ -798,7 +792,7 @@ def _activity(waker: Waker) -> str:
         return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
     if waker.reason == reasons.SLEEP:
         return f"slept {seconds(waker.seconds)}"
-    return f"waited {seconds(waker.seconds)} {_WORDS[waker.reason]}"
+    return f"waited {seconds(waker.seconds)} {WAIT_WORDS[waker.reason]}"
 
 
 def find_main_wait(evidence: Evidence) -> Wait | None:

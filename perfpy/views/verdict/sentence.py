@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN_BY_CALL, PYTHON_MARK
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict import waits as goroutines
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
@@ -238,6 +239,34 @@ GO_WORDS: Final = {
     goroutines.GO_INPUT: "waited for input or output",
     goroutines.GO_OTHERS: "waited for other goroutines",
     goroutines.GO_OTHER: "waited",
+}
+
+#: what threads wait for
+WAIT_WORDS: Final = {
+    reasons.CPU: "for a CPU, which other threads used",
+    reasons.GIL: "for Python's global interpreter lock (GIL)",
+    reasons.JOIN: "for the end of a thread",
+    reasons.BARRIER: "at a barrier",
+    reasons.QUEUE: "for work",
+    reasons.FULL_QUEUE: "for room in a queue",
+    reasons.CONDITION: "for a condition",
+    reasons.LOCK: "for a lock",
+    reasons.ROW_LOCK: "for a lock of the database",
+    reasons.SEMAPHORE: "for a semaphore",
+    reasons.CHILD: "for a child process",
+    reasons.FILE_LOCK: "for a file lock",
+    reasons.TERMINAL: "for input from the terminal",
+    reasons.PIPE: "for a pipe",
+    reasons.CLIENT: "for a connection",
+    reasons.NETWORK: "for a socket",
+    reasons.EVENTS: "for events",
+    reasons.SIGNAL: "for a signal",
+    reasons.KERNEL_LOCK: "for a lock in the kernel",
+    reasons.DISK: "for the disk",
+    reasons.MESSAGE: "for a message",
+    reasons.INPUT: "for input",
+    reasons.FUTEX: "for another thread",
+    reasons.OTHER: "for unknown reasons",
 }
 
 

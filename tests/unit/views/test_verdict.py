@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -863,3 +864,28 @@ def test_a_wait_without_stacks_has_its_system_call(tmp_path: Path) -> None:
     assert sentence(95) == '"app" waited 0.9 s of 0.9 s in the system call read() on a pipe.'
     assert sentence(60) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'
     assert sentence(5, 5) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'
+
+
+# Tests of phases.
+
+
+def test_functions_that_run_one_after_the_other_are_phases(tmp_path: Path) -> None:
+    stacks = [Stack(("parse", "load", "main"), 250), Stack(("copy", "load", "main"), 50), Stack(("sort", "order", "main"), 500)]
+    sentences = verdict(tmp_path, *stacks, Stack(("write", "main"), 200), seconds=10.0)
+    phases = next(one for one in sentences if one.rule == "phases")
+    assert (
+        phases.text
+        == "Until 3 s, 100 % of the CPU time is in load(); from 3 s to 8 s, 100 % is in order(); from 8 s on, 100 % is in write()."
+    )
+    assert [phases.names[f"function {number}"] for number in range(3)] == ["load", "order", "write"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_schedules_and_short_recordings_have_no_phases(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    names = [draw.choice(("load", "order", "write")) for _ in range(40)]
+    # a schedule without any change, or with one, is not random
+    stacks = [Stack((name, "main"), draw.randrange(5, 60)) for name in [*names, "load", "order", "load"]]
+    assert all(one.rule != "phases" for one in verdict(tmp_path, *stacks, seconds=10.0))
+    steady = [Stack(("load", "main"), 400), Stack(("order", "main"), 400)]
+    assert all(one.rule != "phases" for one in verdict(tmp_path, *steady, seconds=0.5))

@@ -152,20 +152,18 @@ export function outermost(tree, name) {
   return found;
 }
 
-/* What does not depend on weights, kept with a form of the tree: whether each node is the outermost of its function, and the pairs of
-   functions that call each other: the pair of each node (0: its caller is the same function, or a command), and of each pair [callee, caller]. */
+/* What does not depend on weights, kept with a form of the tree: whether each node is the outermost of its function. */
 export function shapeOf(tree, names) {
   if (tree.shape) return tree.shape;
-  const { n, name, parent, depth } = tree, isOuter = new Uint8Array(n), pairOf = new Int32Array(n), open = new Int32Array(names), path = [], forest = new Forest(names * 2);
+  const { n, name, depth } = tree, isOuter = new Uint8Array(n), open = new Int32Array(names), path = [];
   for (let i = 1; i < n; i++) {
-    const f = name[i], caller = name[parent[i]];
+    const f = name[i];
     while (path.length > depth[i] - 1) open[path.pop()]--;
     if (!open[f]) isOuter[i] = 1;
     open[f]++;
     path.push(f);
-    if (caller >= 0 && caller !== f) pairOf[i] = forest.node(f, caller);
   }
-  return { isOuter, pairOf, pairs: forest.n, callee: forest.parent, caller: forest.name };
+  return { isOuter };
 }
 
 const SUMS = new WeakMap();
@@ -186,16 +184,44 @@ export function byFunction(tree, names) {
   return { self, total };
 }
 
-/* By function: the function that calls it with most of its weight, -1 for none. */
-export function hottestCallers(tree, names) {
-  const { pairOf, pairs, callee, caller } = shapeOf(tree, names), sums = new Float64Array(pairs), { n, width } = tree;
-  for (let i = 1; i < n; i++) if (width[i]) sums[pairOf[i]] += width[i];
-  const best = new Int32Array(names).fill(-1), most = new Float64Array(names);
-  for (let pair = 1; pair < pairs; pair++) {
-    const f = callee[pair];
-    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = caller[pair]; }
+const CALLERS = new WeakMap();
+
+/* By node: the function that calls the one whose samples end there, -1 for none, as on the terminal: of own code the one that calls it,
+   of other code the one that it is charged to; without any own code the direct caller. */
+function callersOf(tree, charges) {
+  if (CALLERS.has(tree.name)) return CALLERS.get(tree.name);
+  const { n, name, parent } = tree, callers = new Int32Array(n).fill(-1), near = new Int32Array(n);
+  const isOwn = f => charges[f] === "1" || charges[f] === "2", hasOwn = /[12]/.test(charges), charged = hasOwn && chargedFunctions(tree, charges);
+  for (let i = 1; i < n; i++) {
+    const f = name[i];
+    if (hasOwn && !isOwn(f)) callers[i] = charged[i];
+    else {
+      let k = near[parent[i]];
+      while (k && name[k] === f) k = near[parent[k]];
+      callers[i] = k ? name[k] : -1;
+    }
+    near[i] = !hasOwn || isOwn(f) ? i : charges[f] === "3" ? 0 : near[parent[i]];
   }
-  return best;
+  CALLERS.set(tree.name, callers);
+  return callers;
+}
+
+/* By function: the function that calls it in most of its samples, -1 for none, and the share of these samples. */
+export function hottestCallers(tree, names, charges) {
+  const best = new Int32Array(names).fill(-1), most = new Float64Array(names), whole = new Float64Array(names), sums = new Map(), callers = callersOf(tree, charges);
+  for (const own of tree.own) {
+    for (let i = 1; i < tree.n; i++) {
+      if (!own[i]) continue;
+      const f = tree.name[i], pair = f * names + callers[i];
+      whole[f] += own[i];
+      if (callers[i] >= 0) sums.set(pair, (sums.get(pair) || 0) + own[i]);
+    }
+  }
+  for (const [pair, sum] of sums) {
+    const f = Math.floor(pair / names);
+    if (sum > most[f]) { most[f] = sum; best[f] = pair % names; }
+  }
+  return { best, share: most.map((sum, f) => whole[f] ? sum / whole[f] : 0) };
 }
 
 /* By node: the function that samples which end there are charged to, -1 for none: the innermost of own code, as in the headline.
@@ -221,5 +247,5 @@ export function chargedWeights(profile, own) {
   });
 }
 
-/* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights. */
-export const ofFunctions = (profile, own, form, kind, compared) => [weighed(form, own, kind, compared), profile.names, chargedWeights(profile, own)];
+/* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights, kinds of charges. */
+export const ofFunctions = (profile, own, form, kind, compared) => [weighed(form, own, kind, compared), profile.names, chargedWeights(profile, own), profile.charges];

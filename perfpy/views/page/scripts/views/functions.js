@@ -6,6 +6,9 @@ import { COMMAND, WAITING, token } from "../model/categories.js";
 import { button, el, marked } from "./elements.js";
 
 const SHOWN = 300, FEW = 40;
+/* Of a function's samples: callers of fewer are not named, those of more without their share, as on the terminal. */
+const RARE_CALLER = 0.1, MOST_CALLS = 0.5;
+const callerText = (row, told) => row.callerName ? told.short(row.caller) + (row.callerShare < MOST_CALLS ? ` (${percent(row.callerShare)})` : "") : "";
 const TEXTS = ["name", "module", "callerName"];
 const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "Module"]];
 const COLUMNS = {
@@ -18,15 +21,15 @@ const ABOUT = { charged: "Samples of the function itself, and of the library and
 
 /* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
    charged: weights by name for each column (chargedWeights), or null. */
-export function functionRows(tree, names, charged = null) {
+export function functionRows(tree, names, charged = null, charges = "") {
   const { self, total } = byFunction(tree, names.length), rows = [];
-  const callers = hottestCallers(tree, names.length);
+  const callers = hottestCallers(tree, names.length, charges);
   const part = (column, k, f) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
   for (let f = 0; f < names.length; f++) {
     if (!total.some(column => column[f])) continue;
     const own = self.map((column, k) => part(column, k, f)), all = total.map((column, k) => part(column, k, f));
-    const callerName = callers[f] < 0 || names[callers[f]][2] === COMMAND ? "" : names[callers[f]][0];
-    const row = { f, name: names[f][0], module: names[f][1], caller: callers[f], callerName };
+    const caller = callers.best[f], isNamed = caller >= 0 && names[caller][2] !== COMMAND && callers.share[f] >= RARE_CALLER;
+    const row = { f, name: names[f][0], module: names[f][1], caller, callerName: isNamed ? names[caller][0] : "", callerShare: callers.share[f] };
     if (tree.kind === "changes") {
       const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chance(own, tree.compared.samples);
       Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1], isNoise });
@@ -53,12 +56,12 @@ export class FunctionTable {
     table.addEventListener("keydown", event => this.key(event));
   }
 
-  load(tree, names, charged = null, sort = null, moving = false) {
+  load(tree, names, charged = null, charges = "", sort = null, moving = false) {
     if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
     if (COLUMNS[tree.kind].some(([key]) => key === sort)) this.by = sort;
     Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
     this.names = names;
-    this.rows = functionRows(tree, names, charged);
+    this.rows = functionRows(tree, names, charged, charges);
     this.draw(moving ? FEW : SHOWN);
   }
 
@@ -124,7 +127,7 @@ export class FunctionTable {
       choose.append(...marked(told.short(row.f), told.pattern()));
       return el("td.name", {}, sign, choose);
     }
-    if (key === "callerName") return el("td.callerName", { textContent: row.callerName ? told.short(row.caller) : "", title: row.callerName });
+    if (key === "callerName") return el("td.callerName", { textContent: callerText(row, told), title: row.callerName });
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td.number");
     cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);

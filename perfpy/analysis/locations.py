@@ -157,6 +157,17 @@ class Locations:
         symbol_rank[unnamed] = len(of_symbol) + np.searchsorted(distinct(bare), bare)
         return symbol_rank
 
+    @cached_property
+    def functions(self) -> Int64:
+        """The function of every symbol, as the number of one: calls that are inlined into several functions of a file are one function,
+        and code that a runtime compiled several times for one function, if the report merges it.
+        """
+        functions = np.arange(len(self.inlined) - 1) if self._function is None else self._function[: len(self.inlined) - 1].astype(np.int64)
+        first: dict[tuple[int, str], int] = {}
+        for number in rows_where(self.inlined[:-1]).tolist():
+            functions[number] = first.setdefault((self.symbols.dso(number), self.symbols.name(number)), number)
+        return functions
+
     def _by_name(self, of_code: Int64) -> Int64:
         """Return ranks of symbols that distinguish names of equal rank: different files of one name have them at one address."""
         shared = rows_where(np.bincount(of_code)[of_code] > 1)

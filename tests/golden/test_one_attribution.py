@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ import {{ functionRows }} from "{folder}/views/functions.js";
 const profile = await profileOf(JSON.parse(readFileSync(process.argv[2])));
 const choice = {{ event: 0, process: null, thread: null, cpu: null, module: null, category: null, inside: null, range: null }};
 const {{ own }} = collect(profile, choice), tree = weighed(profile.tree, own, "one"), names = profile.names;
-console.log(JSON.stringify(functionRows(tree, names, chargedWeights(profile, own))));
+console.log(JSON.stringify(functionRows(tree, names, chargedWeights(profile, own), profile.charges)));
 """
 
 
@@ -95,11 +96,19 @@ def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> lis
     data = profile_data([page_parts(recording, None, symbols, code=False).stacks])
     rows = rows_of_page(data, folder)
     page_own = by_name((row["name"], row["self"]) for row in rows)
+    of_names = Counter(without_tier(functions.name(number)) for number in periods)
+    of_rows = Counter(without_tier(row["name"]) for row in rows)
+    unique = {name for name in of_names if name and of_names[name] == of_rows[name] == 1}
+    callers = {without_tier(functions.name(number)): caller.share for number, caller in functions.hottest_callers().items()}
+    page_callers = {without_tier(row["name"]): row["callerShare"] for row in rows if row["callerName"]}
+    unique &= {*callers} & {*page_callers}
+    called, page_called = ({name: share for name, share in shares.items() if name in unique} for shares in (callers, page_callers))
     page_charged = by_name((row["name"], row["charged"]) for row in rows)
     return [
         *differences("verdict and table", own, columns),
         *differences("table and JSON", columns, in_json),
         *differences("verdict and page", own, page_own),
+        *differences("callers: verdict and page", called, page_called),
         *differences("charged: verdict and page", charged, page_charged),
     ]
 

@@ -423,8 +423,9 @@ class Trees:
         return f"{name} (inlined)" if self._locations.is_inlined(frame) else name
 
     def symbol(self, position: int) -> int:
-        """Return the symbol of a frame in a call tree, -1 for none."""
-        return int(self._locations.symbol[int(self._frames[position])])
+        """Return the function of a frame in a call tree, by the number of its symbol; -1 for none."""
+        symbol = int(self._locations.symbol[int(self._frames[position])])
+        return int(self._locations.functions[symbol]) if symbol >= 0 else symbol
 
     def in_kernel(self, position: int) -> bool:
         """Whether a frame of a call tree is in the kernel."""

@@ -150,7 +150,8 @@ class SampledFunctions:
         """Return the function of each frame."""
         locations = self._locations
         symbol = locations.symbol[frames].astype(np.int64)
-        return np.where(symbol >= 0, symbol, len(locations.symbols) + 1 + locations.dso[frames])
+        named = locations.functions[symbol] if len(locations.functions) else symbol
+        return np.where(symbol >= 0, named, len(locations.symbols) + 1 + locations.dso[frames])
 
     @cached_property
     def present(self) -> Int64:
@@ -623,27 +624,27 @@ def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
     row, function = np.divmod(distinct(np.concatenate(pairs)), size)
     totals = sum_by(function, rows.count[row], size)
     least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
-    found: list[tuple[int, int, Phase]] = []
+    phases: list[tuple[int, int, Phase]] = []
     grain = int(np.diff(times).min())
     charged = functions.charged_functions
     of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)
     for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
-        if totals[number] < least or len(found) == _MOST_PHASES:
+        if totals[number] < least or len(phases) == _MOST_PHASES:
             break
         mine = function == number
         of_function = sum_by(slices[row[mine]], rows.count[row[mine]], len(times))
         begin, end = _best_range(2 * of_function - samples)
         inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
         outside -= within
-        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in found)
+        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
         if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
             continue
         if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
             when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
-            found.append((begin, end, Phase(functions.name(number), max(when[0], 0.0), when[1], inside / within)))
-    found.sort()
-    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in found) >= _IN_PHASES * functions.samples
-    return [phase for *_, phase in found] if len(found) > 1 and is_whole else []
+            phases.append((begin, end, Phase(functions.name(number), max(when[0], 0.0), when[1], inside / within)))
+    phases.sort()
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
+    return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
 
 
 def _best_range(values: Int64) -> tuple[int, int]:
@@ -652,10 +653,9 @@ def _best_range(values: Int64) -> tuple[int, int]:
     >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
     (1, 4)
     """
-    sums = np.concatenate([[0], np.cumsum(values)])
-    lowest = np.minimum.accumulate(sums)
-    end = int(np.argmax(sums - lowest))
-    return int(np.argmin(sums[: end + 1])), end
+    totals = np.concatenate([[0], np.cumsum(values)])
+    end = int(np.argmax(totals - np.minimum.accumulate(totals)))
+    return int(np.argmin(totals[: end + 1])), end
 
 
 # Divide functions into categories: own code, libraries, interpreters, runtimes and the kernel.

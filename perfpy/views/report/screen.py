@@ -758,5 +758,7 @@ def charged_percents(report: Report, histogram: Histogram, functions: SampledFun
 
 def _symbols(histogram: Histogram, entries: Sequence[int], *, every: bool = False) -> dict[int, int]:
     """Return the numbers of the functions in some rows; every: also -1 for rows of unnamed code."""
-    symbols = histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS].tolist()
+    symbols = histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS]
+    of_symbols = histogram.locations.functions
+    symbols = np.where(symbols >= 0, of_symbols[symbols], symbols).tolist() if len(of_symbols) else symbols.tolist()
     return {entry: symbol for entry, symbol in zip(entries, symbols, strict=True) if every or symbol >= 0}

@@ -11,7 +11,7 @@ from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
-from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions, plan_report
+from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, RowOptions, plan_report
 from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, remedy_for_losses
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
@@ -142,7 +142,8 @@ def verdicts_of_parts(recording: Recorded, sample_filters: Sequence[SampleFilter
 
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:
     """Return the options of a headline's reports."""
-    return ReportOptions(sample_filter=sample_filter, chains=ChainOptions(CallGraph(order="caller")), rows=RowOptions(by_thread=True))
+    chains, names = ChainOptions(CallGraph(order="caller")), NameOptions(tiers_as_one=True)
+    return ReportOptions(sample_filter=sample_filter, chains=chains, rows=RowOptions(by_thread=True), names=names)
 
 
 def charged_amounts(report: Report) -> dict[str, tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Cost of Python profilers for programs and for themselves: python tests/bench/python_cost.py --tools FOLDER
 
-Four programs, recorded by perfpy --python, attached and started, and by the other profilers found in FOLDER (py-spy, austin; scalene and
+Eight programs, recorded by perfpy --python, attached and started, and by the other profilers found in FOLDER (py-spy, austin; scalene and
 cProfile of its python). A program runs for some seconds of processor time and counts its rounds. A line for each program and profiler: how
 many percent more processor time a round took than in the program alone, and processor seconds of the profiler for the whole recording,
 start and end included. Programs run in turns; the numbers are medians, with the smallest and largest.
@@ -21,16 +21,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _START: Final = """
-import json, sys, time
-began = time.process_time()  # profilers in the same process have started
+import json, resource, sys, time
+def clock(): return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+began = clock()  # profilers in the same process have started
 LIMIT, rounds = began + float(sys.argv[2]), 0
 def ends():
     global rounds
     rounds += 1
-    return time.process_time() >= LIMIT
+    return clock() >= LIMIT
 """
 _END: Final = """
-with open(sys.argv[1], "w") as file: json.dump([rounds, time.process_time() - began], file)
+with open(sys.argv[1], "w") as file: json.dump([rounds, clock() - began], file)
 """
 _PROGRAMS: Final = {
     "objects": """
@@ -81,6 +82,32 @@ threads = [threading.Thread(target=work) for _ in range(2)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """,
+    "log": """
+import logging, logging.handlers
+logger = logging.getLogger("app")
+logger.addHandler(logging.handlers.MemoryHandler(100, target=logging.NullHandler()))
+logger.propagate = False
+while not ends():
+    for number in range(100): logger.warning("%s", json.dumps({"user": number, "path": "/items", "took": number / 7, "tags": ["a", "b"]}))
+""",
+    "pandas": """
+import pandas
+frame = pandas.DataFrame({"key": [n % 97 for n in range(20000)], "value": range(20000)})
+names = pandas.DataFrame({"key": range(97), "name": [str(n) for n in range(97)]})
+while not ends(): frame.merge(names, on="key").groupby("name")["value"].apply(lambda values: values.max() - values.min())
+""",
+    "children": """
+import subprocess
+while not ends(): subprocess.run([sys.executable, "-c", "sum(range(100000))"], check=True)
+""",
+    "threads": """
+import threading
+def work():
+    while not ends(): sum(n * n for n in range(2000))
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""",
 }
 
 
@@ -104,6 +131,9 @@ def main() -> None:
     python = str(options.tools / "python")
     profilers = {name: words for name, words in _profilers(options.tools).items() if not options.only or name in options.only}
     for name in options.programs:
+        if name == "pandas" and subprocess.run([python, "-c", "import pandas"], capture_output=True, check=False).returncode:
+            print(f"{name:8} left out: {python} does not have it")
+            continue
         costs: dict[str, list[Cost]] = {}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)

@@ -170,7 +170,18 @@ class SampledFunctions:
         for number in self.present.tolist():
             dso = self._dso_number(number)
             categories[number] = category(locations.dsos[dso] if dso >= 0 else None, self.name(number))
+        scripts = self._starting_scripts(np.flatnonzero(categories == OWN).tolist())
+        categories[scripts] = LIBRARY
         return categories
+
+    def _starting_scripts(self, own: list[int]) -> list[int]:
+        """Return the top levels of scripts that only start a package (gunicorn, celery, pytest): they are in a bin folder, never run long,
+        and other files have own code.
+        """
+        scripts = [number for number in own if _STARTING_SCRIPT.fullmatch(self.name(number))]
+        files = {self.name(number).partition(":/")[2] for number in scripts}
+        others = any(self.name(number).partition(":/")[2] not in files for number in own) if scripts else False
+        return [one for one in scripts if np.count_nonzero(self.leaf == one) <= _OF_SCRIPT * len(self.leaf)] if others else []
 
     def _dso_number(self, function: int) -> int:
         symbols = self._locations.symbols
@@ -691,6 +702,8 @@ NAMES: Final = ("own code", "libraries", "interpreter", "runtime", "kernel", "un
 
 _SYSTEM: Final = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/|/snap/|/nix/store/|/gnu/store/")
 _PACKAGES: Final = re.compile(r"/(?:site|dist)-packages/|/node_modules/|/lib/python\d|/\.cargo/|/go/pkg/mod/|/gems/|/\.m2/")
+_STARTING_SCRIPT: Final = re.compile(r"py::<module>:/(?:.*/)?bin/[\w-]+")
+_OF_SCRIPT: Final = 0.01  # of the different stacks, in the top level of a script that starts a package
 _SHARED: Final = re.compile(r"\.so(?:\.[\d.]+)?$|\.jar$|\.dll$|\.jsa$")
 _VIRTUAL_MACHINES: Final = re.compile(
     r"(?:ba|da|z|k)?sh|perl[\d.]*|lib(?:perl|lua|php|R|coreclr|clrjit|mono).*\.so.*|lua[\d.]*|php[\d.]*|Rscript|java|dotnet|mono|beam\.smp"

@@ -340,6 +340,21 @@ def own(name: str) -> str:
     return f"py::{name}:/srv/app.py@jitted-0-1.so"
 
 
+def test_scripts_that_start_a_package_are_not_charged_with_its_time(tmp_path: Path) -> None:
+    def started_by(path: str, *stacks: tuple[tuple[str, ...], int]) -> str:
+        script = f"py::<module>:{path}@jitted-0-1.so"
+        return " ".join(texts(tmp_path, *(Stack((*names, script), samples) for names, samples in stacks)))
+
+    package = "py::serve:/srv/v/lib/python3.12/site-packages/gunicorn/sync.py@jitted-0-1.so"
+    served = (((own("crunch"), package), 600), ((package,), 400))
+    assert started_by("/srv/v/bin/gunicorn", *served) == "60 % of the CPU time is in crunch()."
+    assert "40 % is in the top level of server.py" in started_by("/srv/v/bin/server.py", *served)
+    assert "40 % is in the top level of report" in started_by("/home/me/report", *served)
+    # a program of one's own in such a folder: alone, and with work of its own
+    assert "the top level of report" in started_by("/home/me/bin/report", ((package,), 1000))
+    assert "the top level of report" in started_by("/home/me/bin/report", ((own("crunch"),), 400), ((), 600))
+
+
 def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None:
     crunch = (own("add"), own("crunch"), own("handle"), RUN, MARK, TURN)
     quick = (own("add"), own("crunch"), own("quick"), RUN, TURN)

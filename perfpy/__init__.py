@@ -427,10 +427,11 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """%load_ext perfpy: the cell magic %%perfpy profiles a cell and shows the report (perfpy.profiling)."""
+    """%load_ext perfpy: the magics %%perfpy and %perfpy profile a cell or a statement and show its lines (perfpy.profiling)."""
     from perfpy.profiling import profile_cell
 
     shell.register_magic_function(lambda line, cell: profile_cell(shell, line, cell), "cell", "perfpy")
+    shell.register_magic_function(lambda line: profile_cell(shell, "", line), "line", "perfpy")
 
 
 def __dir__() -> list[str]:

@@ -6,12 +6,14 @@ and end. Python functions have names if the interpreter supports it (CPython 3.1
 
 from __future__ import annotations
 
+import linecache
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.report.report import Report
     from perfpy.recording import Recording
+    from perfpy.views.report.notebook import CellProfile, CellSource
 
 _PYTHON_FREQUENCY: Final = "999"  # Hz: blocks are short
+_CELL_OPTIONS: Final = ["--python", "--off-cpu", "-F", _PYTHON_FREQUENCY]
+_RESET_PEAK: Final = "5"  # proc(5), clear_refs
 _PYTHON_MACHINE: Final = "x86_64"
 _PR_SET_PTRACER: Final = 0x59616D61
 _ACK: Final = b"ack\n\0"
@@ -191,15 +196,50 @@ def _kept_for(profiler: Profiler) -> str:
     return f"{folder}/perf.data"
 
 
-def profile_cell(shell: Any, line: str, cell: str) -> Report:
-    """Run a notebook's cell under a profile; its report, which the notebook shows. line: sort keys such as comm,symbol, or nothing.
+def profile_cell(shell: Any, line: str, cell: str) -> Report | CellProfile:
+    """Run a notebook's cell under a profile, which the notebook shows. line: sort keys such as comm,symbol of a report instead of lines.
 
-    Where Python frames can be read, rows are Python functions.
+    Where Python frames can be read, rows are Python functions, and lines have their times and waits.
     """
-    with make_profile(python=os.uname().machine == _PYTHON_MACHINE and sys.implementation.name == "cpython") as profile:
+    python = os.uname().machine == _PYTHON_MACHINE and sys.implementation.name == "cpython"
+    keys = line.strip()
+    profile = make_profile(python=python) if keys or not python else Profiler(None, _CELL_OPTIONS, None, python=True)
+    threads = {int(tid) for tid in os.listdir("/proc/self/task")} - {threading.get_native_id()}
+    before = _memory(reset=True)
+    with profile:
         result = shell.run_cell(cell)
+    after = _memory()
     result.raise_error()
-    return profile.report(line.strip() or None)
+    if keys or not python:
+        return profile.report(keys or None)
+    from perfpy.views.report.notebook import CellMemory, CellProfile
+
+    recording = profile.open()
+    tids = {*recording.samples["tid"].tolist()} - threads
+    part = recording.where(tid=tids) if tids else recording
+    memory = CellMemory(after[0] - before[0], max(after) - before[0])
+    return CellProfile(part, part.report("pyfunc"), part.source_files(), _cell_source(shell, cell), memory)
+
+
+def _cell_source(shell: Any, cell: str) -> CellSource:
+    """Return where the source of a cell is. IPython tells the names of its cells' code; linecache has their lines, and those of files."""
+    from perfpy.views.report.notebook import CellSource
+
+    path = ""
+    with suppress(Exception):  # other shells; a cell's transformation runs code of the user's
+        path = str(shell.compile.get_code_name(cell, shell.transform_cell(cell), shell.execution_count))
+    return CellSource(path, linecache.getlines)
+
+
+def _memory(*, reset: bool = False) -> tuple[int, int]:
+    """Return the resident memory of this process and its peak, in bytes. reset: the peak begins anew."""
+    if reset:
+        with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write(_RESET_PEAK)
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+        fields = dict(text.partition(":")[::2] for text in file)
+    now, peak = (int(fields.get(name, "0 kB").split()[0]) << 10 for name in ("VmRSS", "VmHWM"))
+    return now, peak
 
 
 #: CPython 3.14 takes one of its eight code watchers at each activation and gives none back: one activation serves all profiles

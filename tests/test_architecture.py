@@ -78,7 +78,7 @@ MAY_IMPORT = {
         "perfdata",
     },
     "measuring": FOUNDATION | {"capture", "counts", "events", "kernel"},
-    "profiling": FOUNDATION | {"analysis", "recording", "measuring"},
+    "profiling": FOUNDATION | {"analysis", "recording", "measuring", "views"},
     "perfpy": FOUNDATION | {"fleet", "profiling", "version", "recording", "measuring", "capture", "counts", "events", "kernel"},
     "cli": FOUNDATION
     | {

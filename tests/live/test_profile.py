@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import mmap
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,8 +18,10 @@ import pytest
 import perfpy
 from perfpy import profiling
 from perfpy.abi.records import Comm
+from perfpy.analysis.report.report import Report
 from perfpy.errors import PerfError, UnknownEventError, UsageError
 from perfpy.profiling import profile_cell
+from perfpy.views.report.notebook import CellProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,13 +137,74 @@ def test_a_notebooks_cell_is_profiled() -> None:
     report = shell.magics["cell perfpy"]("comm", "busy(0.2)")
     assert report.samples > 0
     assert "<table>" in (report._repr_html_() or "")
-    assert profile_cell(shell, "symbol", "busy(0.1)").to_columns()["symbol"]
+    report = profile_cell(shell, "symbol", "busy(0.1)")
+    assert isinstance(report, Report)
+    assert report.to_columns()["symbol"]
+
+
+class NotebookShell(Shell):
+    """A shell that names its cells' code and has their lines in linecache, as IPython does."""
+
+    execution_count = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compile = self
+        self.transform_cell = str
+
+    def get_code_name(self, raw: str, _transformed: str, number: int) -> str:
+        return f"/tmp/ipykernel_7/{number}{len(raw)}.py"
+
+    def run_cell(self, cell: str) -> Shell:
+        path = self.get_code_name(cell, cell, self.execution_count)
+        linecache.cache[path] = (len(cell), None, cell.splitlines(keepends=True), path)
+        exec(compile(cell, path, "exec"), {"busy": busy, "time": time})
+        return self
+
+
+CELL = """busy(0.4)  # </td><script>alert(1)</script>\x1b[2J
+time.sleep(0.3)
+nothing = "&<b>"
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_a_cells_lines_have_their_times_and_waits() -> None:
+    shell = NotebookShell()
+    perfpy.load_ipython_extension(shell)
+    shown = shell.magics["cell perfpy"]("", CELL)
+    text, page = repr(shown), shown._repr_html_()
+    rows = {int(number): line for line in text.splitlines() if (number := line[:6].strip()).isdigit() and int(number) <= 3}
+    share = float(re.findall(r"([0-9.]+)%", rows[1])[0])
+    path = shell.get_code_name(CELL, CELL, 1)
+    (own,) = (file for event in shown.shares if "off" not in event.event for file in event.files if file.path == path)
+    assert f"{share:.2f}" == f"{next(line.with_inlined for line in own.lines if line.line == 1):.2f}", (
+        "as perfpy.open().source_files() has it"
+    )
+    assert share > 50
+    assert re.search(r"0\.3\d* s$", rows[2])
+    assert "%" not in rows[3]
+    assert "busy" in page
+    assert "memory" in text
+    assert "<script" not in page
+    assert "<style" not in page
+    assert "&lt;script&gt;" in page
+    assert "\x1b" not in page + text
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_a_statement_is_profiled() -> None:
+    shell = NotebookShell()
+    perfpy.load_ipython_extension(shell)
+    assert "busy(0.1)" in repr(shell.magics["line perfpy"]("busy(0.1)"))
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
 @pytest.mark.thorough
 def test_a_cells_rows_are_its_python_functions() -> None:
-    columns = profile_cell(Shell(), "", "busy(0.3)").to_columns()
+    shown = profile_cell(Shell(), "", "busy(0.3)")
+    assert isinstance(shown, CellProfile)
+    columns = shown.report.to_columns()
     names = [name.partition(" ")[0] for name in columns["pyfunc"]]
     assert "busy" in names or "busy.<locals>.<genexpr>" in names
 

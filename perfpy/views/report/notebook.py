@@ -1,4 +1,4 @@
-"""A report as text and HTML at Python's prompt and in notebooks.
+"""A report, and the profile of a cell, as text and HTML at Python's prompt and in notebooks.
 
 Names in HTML are escaped.
 """
@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.analysis.filters import SampleFilter
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import at_a_glance, short_path
+from perfpy.views.verdict.profile import verdicts_of_parts
+from perfpy.views.verdict.sentence import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
+    from perfpy.analysis.source_files import SourceShares
+    from perfpy.analysis.stacks import Stacks
+    from perfpy.views.recorded import Recorded
 
 
 _ROWS: Final = 20
@@ -87,3 +95,226 @@ def _rest(table: Histogram) -> list[str]:
 
 def _count(rows: int) -> str:
     return f"{rows} {plural(rows, 'row')}"
+
+
+# A notebook's cell: its source with the time of each line, and its calls as a picture.
+#
+# Pictures are nested elements with inline styles, because notebooks remove scripts and style sheets. Backgrounds are half transparent and
+# text keeps the notebook's colour: both themes are readable.
+
+
+_MOST_LINES: Final = 400
+_OTHER_FILES: Final = 3  # that are shown below the cell
+_AROUND: Final = 1
+_SMALL: Final = 1.0  # percent of the CPU time; other lines have no colour
+_MATTERS: Final = 5.0  # percent of the CPU time, for lines of other files
+_OF_NOTEBOOK: Final = "blocked loop"  # the cell runs in the event loop of the notebook's kernel
+_NARROWEST: Final = 0.01  # of the picture's width
+_DEEPEST: Final = 24
+_SHORTEST_WAIT: Final = 0.001  # seconds
+_HEAT: Final = "240,160,40"  # --heat in page.css
+_MONO: Final = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;text-align:left"
+
+
+class CellSource(NamedTuple):
+    """The source of a cell as it ran.
+
+    Attributes:
+        path: the name of the cell's code; "" if it is unknown.
+        lines_of: returns the source lines of a file or of another cell.
+    """
+
+    path: str
+    lines_of: Callable[[str], Sequence[str]]
+
+
+class CellMemory(NamedTuple):
+    """Bytes of the process's memory (RSS): what the cell added, and the peak above the beginning."""
+
+    added: int
+    peak: int
+
+
+class _Line(NamedTuple):
+    """A line: its share of the CPU time in percent, itself and with the calls in it; seconds that it waited, calls included."""
+
+    own: float = 0.0
+    whole: float = 0.0
+    waits: float = 0.0
+
+
+class _Call(NamedTuple):
+    """A function of the picture, the nanoseconds in it, and its calls."""
+
+    name: str
+    weight: int
+    calls: Sequence[_Call]
+
+
+class CellProfile:
+    """The profile of a notebook's cell, which the notebook shows.
+
+    Attributes:
+        report: its functions.
+        shares: of the lines of source files.
+    """
+
+    def __init__(self, recording: Recorded, report: Report, shares: Sequence[SourceShares], source: CellSource, memory: CellMemory) -> None:
+        self.shares = shares
+        self.report = report
+        self._source = source
+        self._memory = memory
+        stacks = recording.stacks()
+        spent = {part.event: int(part.weight.sum()) / 1e9 for part in stacks}
+        waits = {part.event for part in stacks if part.off_cpu}
+        self._files = _lines_of_files(shares, {event: spent[event] for event in waits})
+        self._cpu = sum(spent[event] for event in spent.keys() - waits)
+        self._calls = _call_tree([part for part in stacks if not part.off_cpu], source.path)
+        (sentences,) = verdicts_of_parts(recording, [recording.sample_filter or SampleFilter()])
+        name = visible(short_path(source.path))
+        self._said = [
+            visible(one.text).replace(name, "cell") if name else visible(one.text) for one in sentences if one.rule != _OF_NOTEBOOK
+        ]
+        waiting = _stacks_of_cell([part for part in stacks if part.off_cpu], source.path)
+        self._waits = sum(weight for is_below, _, weight in waiting if is_below) / 1e9
+
+    def __repr__(self) -> str:
+        """Return the text for IPython in a terminal: the sentences, and the lines with their times."""
+        lines = [*self._said, self._summary()]
+        for title, rows in self._sources():
+            lines += ["", f"{title:32}    CPU   waits"]
+            lines += [
+                f"{number:6} {text[:_TERMINAL]:{_TERMINAL}} {_share(line):>7} {_waited(line):>7}".rstrip() for number, text, line in rows
+            ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the HTML for notebooks."""
+        said = "".join(f"<div>{escape(text)}</div>" for text in self._said)
+        tables = "".join(_source_html(title, rows) for title, rows in self._sources())
+        return f'<div style="max-width:100%">{said}<div style="opacity:.75">{escape(self._summary())}</div>{tables}{self._picture()}</div>'
+
+    def _summary(self) -> str:
+        """Return the times and the memory of the cell."""
+        parts = [f"CPU {seconds(self._cpu)}"]
+        parts += [f"waits {seconds(self._waits)}"] if self._waits >= _SHORTEST_WAIT else []
+        return ", ".join([*parts, f"memory {self._memory.added / 1e6:+,.0f} MB", f"peak {self._memory.peak / 1e6:+,.0f} MB"])
+
+    def _sources(self) -> Iterator[tuple[str, list[tuple[int, str, _Line]]]]:
+        """Yield a title and the shown lines: the whole cell, then hot lines of the other files whose source is known."""
+        own = self._source.path
+        texts = self._source.lines_of(own)[:_MOST_LINES] if own else ()
+        if texts:
+            known = self._files.get(own, {})
+            yield (
+                "cell",
+                [(number, visible(text.rstrip("\n").expandtabs(4)), known.get(number, _Line())) for number, text in enumerate(texts, 1)],
+            )
+        others = {path: max(line.own for line in lines.values()) for path, lines in self._files.items() if path != own}
+        for path in sorted((path for path, most in others.items() if most >= _MATTERS), key=lambda path: -others[path])[:_OTHER_FILES]:
+            known, texts = self._files[path], self._source.lines_of(path)
+            hot = [number for number, line in known.items() if line.own >= _MATTERS and 0 < number <= len(texts)]
+            near = sorted({other for number in hot for other in range(max(1, number - _AROUND), min(len(texts), number + _AROUND) + 1)})
+            if near:
+                rows = [(number, visible(texts[number - 1].rstrip("\n").expandtabs(4)), known.get(number, _Line())) for number in near]
+                yield visible(short_path(path)), rows[:_MOST_LINES]
+
+    def _picture(self) -> str:
+        """Return the calls as a flame graph, callers above."""
+        if not self._calls.weight:
+            return ""
+        return f'<div style="{_MONO};margin-top:8px">{_call_html(self._calls, self._calls.weight, 0)}</div>'
+
+
+_TERMINAL: Final = 80
+_HEADS: Final = ("CPU", "waits", "line")
+_SIDES: Final = ("right", "right", "right", "left")
+
+
+def _share(line: _Line) -> str:
+    return f"{line.whole:.2f}%" if line.whole >= 0.005 else ""
+
+
+def _waited(line: _Line) -> str:
+    return seconds(line.waits) if line.waits >= _SHORTEST_WAIT else ""
+
+
+def _source_html(title: str, rows: Sequence[tuple[int, str, _Line]]) -> str:
+    """Return source lines with their times; backgrounds show the share of the CPU time, with calls."""
+    head = "".join(
+        f'<th style="{_CELL};text-align:{side}">{text}</th>' for side, text in zip(_SIDES, (*_HEADS, escape(title)), strict=True)
+    )
+    body = []
+    for number, text, line in rows:
+        heat = f"rgba({_HEAT},{min(line.whole / 100, 1.0) * 0.6:.3f})" if line.whole >= _SMALL else "transparent"
+        values = zip(_SIDES, (_share(line), _waited(line), str(number), text), strict=True)
+        cells = "".join(f'<td style="{_CELL};text-align:{side}">{escape(value)}</td>' for side, value in values)
+        body.append(f'<tr style="background-color:{heat}">{cells}</tr>')
+    style = f"{_MONO};border-collapse:collapse;margin-top:8px;margin-left:0"
+    return f'<table style="{style}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def _call_html(call: _Call, whole: int, depth: int) -> str:
+    """Return a function above its calls. whole: the weight of all of the picture."""
+    name, share = escape(call.name), 100 * call.weight / whole
+    title = f"{name}: {share:.2f}%, {escape(seconds(call.weight / 1e9))}"
+    alpha = 0.25 + 0.25 * (depth % 2)
+    bar = (
+        f'<div title="{title}" style="background-color:rgba({_HEAT},{alpha});border-radius:2px;margin:0 1px 1px 0;padding:0 4px;'
+        f'overflow:hidden;white-space:nowrap;text-overflow:ellipsis">{name} {share:.2f}%</div>'
+    )
+    shown = [one for one in call.calls if one.weight >= _NARROWEST * whole] if depth < _DEEPEST else []
+    columns = "".join(
+        f'<div style="width:{100 * one.weight / call.weight:.3f}%;overflow:hidden;flex:none">{_call_html(one, whole, depth + 1)}</div>'
+        for one in shown
+    )
+    return f'{bar}<div style="display:flex">{columns}</div>' if columns else bar
+
+
+def _lines_of_files(shares: Sequence[SourceShares], waited: Mapping[str, float]) -> dict[str, dict[int, _Line]]:
+    """Return the times of lines by file. waited: the seconds of each event of waits."""
+    files: dict[str, dict[int, _Line]] = {}
+    for event in shares:
+        for file in event.files:
+            lines = files.setdefault(file.path, {})
+            for line in file.lines:
+                before = lines.get(line.line, _Line())
+                if event.event in waited:
+                    lines[line.line] = before._replace(waits=before.waits + waited[event.event] * line.with_inlined / 100)
+                else:
+                    lines[line.line] = before._replace(own=before.own + line.percent, whole=before.whole + line.with_inlined)
+    return files
+
+
+def _stacks_of_cell(parts: Sequence[Stacks], path: str) -> Iterator[tuple[bool, list[str], int]]:
+    """Yield for each stack whether the cell is in it, its functions below the cell from the outermost in, and its weight.
+
+    Stacks of other threads have their Python functions. path: of the cell's code.
+    """
+    begin = f"{PYTHON_MARK}<module>:{path}"
+    for part in parts:
+        names = [function.name for function in part.functions]
+        for chain, weight in zip(part.chain.tolist(), part.weight.tolist(), strict=True):
+            called = [names[function] for function in part.chain_of(chain)[::-1].tolist()]
+            is_below = begin in called
+            yield is_below, called[called.index(begin) + 1 :] if is_below else [name for name in called if PYTHON_MARK in name], weight
+
+
+def _call_tree(parts: Sequence[Stacks], path: str) -> _Call:
+    """Return the calls below the cell, without the frames of the notebook that called it."""
+    weights: dict[tuple[str, ...], int] = {}
+    for _, called, weight in _stacks_of_cell(parts, path):
+        key = tuple(called[:_DEEPEST])
+        weights[key] = weights.get(key, 0) + weight
+    return _Call("cell", sum(weights.values()), _calls(weights))
+
+
+def _calls(weights: Mapping[tuple[str, ...], int]) -> list[_Call]:
+    """Return the outermost functions of some stacks with what they called, the heaviest first."""
+    groups: dict[str, dict[tuple[str, ...], int]] = {}
+    for stack, weight in weights.items():
+        if stack:
+            inner = groups.setdefault(stack[0], {})
+            inner[stack[1:]] = inner.get(stack[1:], 0) + weight
+    found = [_Call(visible(at_a_glance(name)), sum(inner.values()), _calls(inner)) for name, inner in groups.items()]
+    return sorted(found, key=lambda call: -call.weight)

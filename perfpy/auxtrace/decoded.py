@@ -129,7 +129,6 @@ def follow_calls(data: PerfData, find_file: FindFile, take: TakeCalls) -> None:
     """Decode the calls and returns of an Intel PT recording, in perf's order, until `take` refuses more. Raises PerfError without one."""
     if data.endian != NATIVE_ENDIAN or not needs_decoding(data) or not any(info.type == INTEL_PT for info in aux_pieces(data).infos):
         raise PerfError(f"{data.path}: no Intel PT trace that could be decoded; perfpy record -e intel_pt//u -- COMMAND records one")
-    data.decodes_traces = True
     aux = aux_pieces(data)
     samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*PtSamples.clock_words(data, aux)), find_file, take)
     samples.follow(_own_records(data))

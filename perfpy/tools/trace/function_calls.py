@@ -115,6 +115,7 @@ class FunctionCall(NamedTuple):
         depth: the number of traced calls around it.
         function: its number in CallLog.names.
         returned: whether it returned before the trace ended.
+        order: the number of calls that began before: times can be equal.
     """
 
     tid: int
@@ -123,6 +124,7 @@ class FunctionCall(NamedTuple):
     depth: int
     function: int
     returned: bool
+    order: int
 
 
 class CallLog:
@@ -147,7 +149,8 @@ class CallLog:
         self._slow = slow
         self._numbers: dict[str, int] = {}
         self._is_watched: list[bool] = []
-        self._open: dict[int, list[tuple[int, int, int]]] = {}  # tid -> stack pointer or return address, begin, function
+        self._begun = 0
+        self._open: dict[int, list[tuple[int, int, int, int]]] = {}  # tid -> stack pointer or return address, begin, function, order
         self._calls: deque[FunctionCall] = deque()
 
     def number(self, name: str) -> int:
@@ -165,7 +168,8 @@ class CallLog:
         calls = self._open.setdefault(tid, [])
         if len(calls) >= _DEEPEST:
             del calls[: _DEEPEST // 2]
-        calls.append((word, now, function))
+        calls.append((word, now, function, self._begun))
+        self._begun += 1
 
     def enter_at(self, tid: int, now: int, function: int, pointer: int) -> None:
         """Begin a call at a stack pointer. Calls whose stack is gone have been left without a return, by longjmp or an exception."""
@@ -183,7 +187,7 @@ class CallLog:
         """End the calls up to the innermost one that returns to an address, if there is one."""
         self.last = max(self.last, now)
         calls = self._open.get(tid, [])
-        if any(word == address for word, _, _ in reversed(calls)):
+        if any(call[0] == address for call in reversed(calls)):
             while calls[-1][0] != address:
                 self._close(tid, now, calls)
             self._close(tid, now, calls)
@@ -194,9 +198,9 @@ class CallLog:
         while calls and 0 < pointer - calls[-1][0] < _STACK:
             self._close(tid, now, calls)
 
-    def _close(self, tid: int, now: int, calls: list[tuple[int, int, int]], *, returned: bool = True) -> None:
-        _, begin, function = calls.pop()
-        call = FunctionCall(tid, begin, now, len(calls), function, returned)
+    def _close(self, tid: int, now: int, calls: list[tuple[int, int, int, int]], *, returned: bool = True) -> None:
+        _, begin, function, order = calls.pop()
+        call = FunctionCall(tid, begin, now, len(calls), function, returned, order)
         self._calls.append(call)
         if len(self._calls) > _MOST_CALLS:
             self._calls.popleft()
@@ -216,7 +220,7 @@ class CallLog:
         self.cause = cause
         begin = min(end - length, cause.begin) if cause else end - length if length else 0
         chosen = [call for call in self._calls if call.end >= begin and call.begin <= end]
-        return sorted(chosen, key=lambda call: (call.tid, call.begin, call.depth))
+        return sorted(chosen, key=lambda call: (call.tid, call.order))
 
 
 # -- from probes -------------------------------------------------------------------------
@@ -395,6 +399,7 @@ def _replay(options: TraceCommandOptions, log: CallLog, length: int) -> int:
     if options.workload:
         fail(f"-i {options.input} excludes a command to run")
     with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
+        recording.data.decodes_traces = True
         calls = _TracedCalls(recording, log, [word for word in (options.calls or "").split(",") if word])
         recording.follow_calls(calls.add)
         show_calls(options, log, log.finish(length), f"{recording.path}: {recording.title}", _TRACE)

@@ -37,6 +37,11 @@ def test_calls_are_nested() -> None:
     assert rows(log) == [("a", 1, 9, 0, True), ("b", 2, 5, 1, True), ("b", 3, 4, 2, True), ("a", 10, 10, 0, False)]
 
 
+def test_calls_of_one_time_are_in_their_order() -> None:
+    log = log_of(("a", 1, 800), ("b", 1, 700), ("b!", 1, 708), ("a!", 1, 808), ("c", 1, 800), ("d", 1, 700), ("d!", 1, 708), ("c!", 1, 808))
+    assert [name for name, *_ in rows(log)] == ["a", "b", "c", "d"]
+
+
 def test_calls_that_longjmp_leaves_end_with_the_next_hit_above_them() -> None:
     log = log_of(("a", 1, 800), ("b", 2, 700), ("c", 3, 600), ("d", 5, 760), ("d!", 6, 768), ("a!", 9, 808))
     assert rows(log) == [("a", 1, 9, 0, True), ("b", 2, 5, 1, True), ("c", 3, 5, 2, True), ("d", 5, 6, 1, True)]
@@ -54,7 +59,7 @@ def test_a_handler_on_another_stack_leaves_calls_alone() -> None:
 
 def test_a_slow_call_ends_the_trace() -> None:
     log = log_of(("a", 1, 8), ("a!", 3, 16), ("a", 4, 8), ("a!", 20, 16), ("a", 22, 8), when="a > 10ms")
-    assert log.cause == FunctionCall(7, 4 * MS, 20 * MS, 0, 0, True)
+    assert log.cause == FunctionCall(7, 4 * MS, 20 * MS, 0, 0, True, 1)
     assert rows(log) == [("a", 4, 20, 0, True)]
     assert rows(log, 18 * MS) == [("a", 1, 3, 0, True), ("a", 4, 20, 0, True)]
 
@@ -83,13 +88,14 @@ def test_views_escape_names() -> None:
 
 
 @pytest.mark.parametrize("options", [Options(interrupts=0), Options(seed=3, psb_bytes=64, cyc=True, interrupts=0.05)], ids=str)
-def test_an_intel_pt_recording_has_all_calls(options: Options, tmp_path: Path) -> None:
+def test_an_intel_pt_recording_has_all_calls(options: Options, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "perf.data", tmp_path / "calls.json"
     path.write_bytes(pt_recording(steps_of(tmp_path, 20), options)[0])
     assert run(["trace", "--calls", "-i", str(path), "--json", "-o", str(output)]) == 0
     calls = [json.loads(line) for line in output.read_text().splitlines()]
     assert [(call["tid"], call["comm"], call["function"], call["depth"]) for call in calls] == [(7, "prog", hex(BASE + 0x10), 0)] * 20
     assert all(call["returned"] for call in calls)
+    assert capfd.readouterr().err == ""
 
 
 def test_calls_without_a_return_end_with_the_next_return_around_them() -> None:

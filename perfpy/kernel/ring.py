@@ -277,7 +277,9 @@ def _slices(data: memoryview, start: int, end: int) -> tuple[memoryview, ...]:
 
 def _explain_refusal(errno: int, pages: int) -> KernelRefusedError:
     """Return the reason why a ring could not be mapped; for users, mostly the limit on locked memory."""
-    if errno in (EPERM, ENOMEM):
+    if errno == ENOMEM:
+        return KernelRefusedError("mmap", errno, cause=f"no memory for a ring of {pages} pages per counter", remedy="use fewer pages (-m)")
+    if errno == EPERM:
         try:
             with open(_MLOCK_SETTING) as file:
                 allowed = file.read().strip()

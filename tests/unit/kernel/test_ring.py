@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import subprocess
+from errno import ENOMEM, EPERM
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from perfpy.abi.attr import EventAttr, Reading, UserReading
 from perfpy.abi.flags import SampleType
 from perfpy.abi.ring_records import RingSample
-from perfpy.errors import UsageError
+from perfpy.errors import KernelRefusedError, UsageError
 from perfpy.kernel.ring import AuxArea, Ring, capability
 from perfpy.kernel.user_page import CODE, CodeReader, CounterUnreadableError, PageCode, UserPage
 from tests.builders.user_page import LOCK, RDPMC, page
@@ -46,6 +47,16 @@ def tail(buffer: bytearray, at: int = TAIL) -> int:
 
 def joined(slices: tuple[memoryview, ...]) -> bytes:
     return b"".join(slices)
+
+
+@pytest.mark.parametrize(("errno", "cause"), [(ENOMEM, "no memory for a ring of 8 pages"), (EPERM, "more memory than this user may lock")])
+def test_a_ring_that_cannot_be_mapped_names_the_reason(monkeypatch: pytest.MonkeyPatch, errno: int, cause: str) -> None:
+    def refuse(*_arguments: int) -> None:
+        raise OSError(errno, os.strerror(errno))
+
+    monkeypatch.setattr("perfpy.kernel.ring.mmap.mmap", refuse)
+    with pytest.raises(KernelRefusedError, match=cause):
+        Ring.map(3, 8)
 
 
 def test_empty_ring_hands_out_nothing() -> None:

@@ -333,9 +333,14 @@ _COUNTED_BY_KERNEL: Final = (PerfType.SOFTWARE, PerfType.TRACEPOINT, PerfType.BR
 
 def is_sampled_each_time(attr: EventAttr) -> bool:
     """Return whether every occurrence of the event has its sample, so that shares are exact."""
-    if attr.freq or attr.type not in _COUNTED_BY_KERNEL or _is_clock(attr):
+    if attr.freq or not is_counted_by_kernel(attr):
         return False
     return attr.sample_period == 1 or _ignores_count(attr)
+
+
+def is_counted_by_kernel(attr: EventAttr) -> bool:
+    """Return whether the kernel counts the event one by one: not a clock, and not a counter of the hardware."""
+    return attr.type in _COUNTED_BY_KERNEL and not _is_clock(attr)
 
 
 def are_sampled_each_time(attrs: Sequence[EventAttr]) -> bool:

@@ -44,6 +44,7 @@ class SamplingOptions(NamedTuple):
     Attributes:
         freq: Hz; MAX_FREQ for the kernel's maximum; None, with no `period`: DEFAULT_FREQ
         period: events from one sample to the next
+        each_occurrence: sample each occurrence of the events that the kernel counts, whatever `freq` and `period` are
         strict_freq: whether to refuse a frequency that the kernel would lower
         no_samples: record side-band only
         unwind: turn copied stacks into callchains during the recording
@@ -58,6 +59,7 @@ class SamplingOptions(NamedTuple):
 
     freq: int | None = None
     period: int | None = None
+    each_occurrence: bool = False
     strict_freq: bool = False
     no_samples: bool = False
     callchain: Callchain | None = None

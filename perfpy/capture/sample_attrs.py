@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from errno import EACCES, EPERM
 
-from perfpy.abi.attr import EventAttr
+from perfpy.abi.attr import EventAttr, is_counted_by_kernel
 from perfpy.abi.flags import PMCU_NAME, BranchSample, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.sample_layout import minimal_registers, user_registers
 from perfpy.capture.record_options import DEFAULT_FREQ, MAX_FREQ, STANDARD_OUTPUT, Callchain, parse_branch_filter, stack_size
@@ -218,7 +218,9 @@ class _Draft:
             draft.sample_period = draft.sample_period or 1
         elif draft.type == PerfType.BREAKPOINT:
             draft.sample_period = 1
-        if not draft.sample_period or options.sampling.freq is not None or options.sampling.period is not None:
+        if options.sampling.each_occurrence and is_counted_by_kernel(self.event.attr):
+            draft.sample_period, draft.freq = 1, 0
+        elif not draft.sample_period or options.sampling.freq is not None or options.sampling.period is not None:
             if options.sampling.period:
                 draft.sample_period, draft.freq = options.sampling.period, 0
             else:

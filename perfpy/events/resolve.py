@@ -844,7 +844,10 @@ def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) 
         return False
     generic = generic_event(term.name)
     cache = cache_event(term.name)
-    if generic and generic[0] == PerfType.HARDWARE:
+    is_hardware = generic is not None and generic[0] == PerfType.HARDWARE
+    if (is_hardware or cache is not None) and event.attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE):
+        raise context.error(term.column, f"'{term.name}' is a second event in the same terms", "one event")
+    if generic and is_hardware:
         event.attr.type, event.attr.config = generic
     elif cache is not None:
         event.attr.type, event.attr.config = PerfType.HW_CACHE, cache

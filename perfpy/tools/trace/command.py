@@ -214,7 +214,7 @@ class LiveTrace:
         options = self._options
         return RecordOptions(
             sampling=SamplingOptions(
-                period=1,
+                each_occurrence=True,
                 callchain=self._callchain(),
                 user_callchains=not options.kernel_chains and not options.faults,
                 data=bool(options.faults),

@@ -223,6 +223,13 @@ def test_a_program_is_sampled_at_4000_hz_from_its_exec_on():
     assert attr.read_format == ReadFormat.ID | ReadFormat.LOST
 
 
+def test_each_occurrence_is_sampled_of_events_that_the_kernel_counts_only():
+    """A period of 1 would interrupt the program at each tick of a clock, or at each cycle."""
+    each, by_time = configured(faults(), clock(), each_occurrence=True)
+    assert (each.sample_period, each.freq) == (1, 0)
+    assert (by_time.sample_freq, by_time.freq) == (4000, 1)
+
+
 def test_the_first_event_carries_the_side_band():
     first, second = configured(clock(), faults())
     assert (first.mmap, first.mmap2, first.comm, first.comm_exec, first.task, first.ksymbol, first.bpf_event) == (1,) * 7

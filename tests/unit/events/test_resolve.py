@@ -366,6 +366,12 @@ def test_a_raw_code_of_17_digits_is_refused_as_too_large(text: str, tmp_path: Pa
     assert caught.value.expected == "at most 16 hexadecimal digits"
 
 
+def test_terms_with_two_events_are_refused_as_in_perf(machine: Machine) -> None:
+    with pytest.raises(EventSyntaxError, match="'L1-dcache-loads' is a second event") as caught:
+        parse_events("cpu/instructions,L1-dcache-loads/", machine=machine)
+    assert caught.value.column == 17
+
+
 @pytest.mark.parametrize(("text", "terms"), [("cs/period=5,freq=7/", (None, 7)), ("cs/freq=7,period=5/", (5, None))])
 def test_the_last_of_period_and_freq_has_effect_as_in_perf(text: str, terms: tuple[int | None, int | None], machine: Machine) -> None:
     event = one(text, machine)

@@ -758,16 +758,17 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
 
         attr.config = default_config(pmu)
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
-    alias: Alias | None = None
+    named = ""
     for term in terms:
         is_name = term.value is None and term.name not in pmu.formats and not is_event_term(term.name)
         term_alias = context.machine.alias(pmu, term.name) if is_name else None
+        if term_alias or (is_name and pmu.is_core and (generic_event(term.name) or cache_event(term.name) is not None)):
+            if named:
+                raise context.error(term.column, f"'{term.name}' is a second event beside '{named}' in the same terms", "one event")
+            named = term.name
         if term_alias is None:
             _set_term(event, pmu, term, context)
             continue
-        if alias and term_alias.unit and alias.unit and (alias.unit, alias.scale) != (term_alias.unit, term_alias.scale):
-            raise context.error(term.column, f"'{term.name}' counts in {term_alias.unit}, '{alias.name}' in {alias.unit}")
-        alias = term_alias
         _take_alias(event, pmu, term_alias, context, parameters)
     if pmu.name.startswith(PMCU_NAME):
         from perfpy.events.tracers import check_event
@@ -844,10 +845,7 @@ def _set_generic(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) 
         return False
     generic = generic_event(term.name)
     cache = cache_event(term.name)
-    is_hardware = generic is not None and generic[0] == PerfType.HARDWARE
-    if (is_hardware or cache is not None) and event.attr.type in (PerfType.HARDWARE, PerfType.HW_CACHE):
-        raise context.error(term.column, f"'{term.name}' is a second event in the same terms", "one event")
-    if generic and is_hardware:
+    if generic and generic[0] == PerfType.HARDWARE:
         event.attr.type, event.attr.config = generic
     elif cache is not None:
         event.attr.type, event.attr.config = PerfType.HW_CACHE, cache

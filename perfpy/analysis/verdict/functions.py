@@ -726,7 +726,9 @@ _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runti
 _C_FUNCTIONS: Final = re.compile(
     r"(?:_int_)?(?:malloc|free|calloc|realloc|memalign)|malloc_consolidate|(?:mem(?:cpy|set|move|cmp|chr)|str(?:len|cmp|cpy|chr))(?:_\w+)?"
 )
-_LAMBDA: Final = re.compile(r"\{lambda|::operator\(\)|\{\{closure\}\}|<lambda>|\.func\d+(?:\.\d+)*$")
+#: templates of the standard library without its namespace: compilers leave it out of inlined calls that have a lambda as an argument
+_OF_ALGORITHMS: Final = re.compile(r"\w+<.*__gnu_cxx::__(?:normal_iterator|ops\b).*>", re.DOTALL)
+_LAMBDA: Final = re.compile(r"\{lambda|(?:^|::)operator\(\)|\{\{closure\}\}|<lambda>|\.func\d+(?:\.\d+)*$")
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
 _PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
 _BEGINS_PROCESS: Final = re.compile(PYTHON_MARK + r"(?:BaseProcess\.)?_bootstrap:.*/multiprocessing/process\.py", re.DOTALL)
@@ -784,6 +786,8 @@ def _of_program(name: str) -> int:
         return RUNTIME
     if name.startswith(("<", "_$LT$")) and "::" in name:
         return LIBRARY if _is_of_rust_library(name) else OWN
+    if _OF_ALGORITHMS.fullmatch(name):
+        return LIBRARY
     return LIBRARY if _OF_LIBRARY.match(_without_return_type(name)) or _OF_GO.match(name) else OWN
 
 

@@ -166,6 +166,7 @@ STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
 IS_SECOND: Final = 0.15  # the least share of the functions named beside it
 IS_SMALL: Final = 0.25  # functions below this do not stand out
 MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
+IN_PART: Final = 0.9  # of a function's samples including callees: with fewer its charged share is not the whole answer
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
@@ -380,10 +381,11 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
     hottest = functions.hottest()
     if not hottest:  # damaged samples: their periods sum up to nothing
         return
-    first = hottest[0]
-    if _is_named(first.charged, functions, STANDS_OUT):
+    first, tree = hottest[0], functions.hottest_tree(IN_TREE, MOSTLY)
+    is_larger = tree is not None and tree[0] == first.number and first.own < MOSTLY * first.charged < MOSTLY * IN_PART * tree[1]
+    if _is_named(first.charged, functions, STANDS_OUT) and not is_larger:
         yield from _named_function(evidence, functions, hottest)
-    elif tree := functions.hottest_tree(IN_TREE, MOSTLY):
+    elif tree:
         yield _named_tree(evidence, functions, *tree)
     elif interpreted := _python_code(functions, hottest):
         yield from _without_own_code(evidence, functions, interpreted)

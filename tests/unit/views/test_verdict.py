@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.verdict.functions import LAMBDA, OWN, charge_kind, is_own_name
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording
@@ -879,6 +880,24 @@ def test_a_wait_without_stacks_has_its_system_call(tmp_path: Path) -> None:
     assert sentence(95) == '"app" waited 0.9 s of 0.9 s in the system call read() on a pipe.'
     assert sentence(60) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'
     assert sentence(5, 5) == '"app" waited 0.9 s of 0.9 s for unknown reasons.'
+
+
+def test_a_function_whose_callees_are_inlined_is_named_with_all_of_them(tmp_path: Path) -> None:
+    stacks = [
+        Stack(("memcmp@libc.so.6", "sort_all", "main"), 230),
+        Stack(("sort_all", "main"), 130),
+        Stack(("swap", "sort_all", "main"), 100),
+    ]
+    first, *_ = texts(tmp_path, *stacks, *(Stack((f"part{number}", "main"), 60) for number in range(9)))
+    assert first == "46 % of the CPU time is in sort_all() and the code it calls."
+
+
+def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:
+    bare = "sort<__gnu_cxx::__normal_iterator<Order*, std::vector<Order> >, sort_all(std::vector<Order>&)::<lambda(const Order&)> >"
+    assert not is_own_name(bare)
+    assert is_own_name("process<int, main()::<lambda(int)> >")
+    assert is_own_name("void process<__gnu_cxx::__normal_iterator<int*, std::vector<int> > >(int)")
+    assert charge_kind(OWN, "operator()") == LAMBDA
 
 
 # Tests of phases.

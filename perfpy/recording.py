@@ -546,8 +546,7 @@ class Recording:
         """
         from perfpy.views.page.page import page_of, page_parts
 
-        parts = page_parts(self, sample_filter, symbols, stacks=stacks, code=code)
-        return page_of(self, parts, symbols, sample_filter, code=code)
+        return page_of(self, page_parts(self, sample_filter, symbols, stacks=stacks, code=code), symbols, sample_filter, code=code)
 
     def page_of_changes(
         self,

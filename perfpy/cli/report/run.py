@@ -366,10 +366,12 @@ class _ExportStacks:
         return page_parts(self._recording, self._filter, self._symbols, latency=options.latency, code=options.source)
 
     def page(self) -> str:
-        """Return the page."""
+        """Return the page; its parts are not kept."""
         from perfpy.views.page.page import page_of
 
-        return page_of(self._recording, self._page_parts, self._symbols, self._filter, code=self._options.source)
+        parts = [self._page_parts]
+        del self._page_parts  # page_of() frees them before it packs the samples
+        return page_of(self._recording, parts.pop(), self._symbols, self._filter, code=self._options.source)
 
     @cached_property
     def whole(self) -> Sequence[Stacks]:

@@ -361,7 +361,9 @@ def page_of(
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
-    return render(stacks, text, code=functions, files=file_data(files, sites), marks=marks, sites=sites, lanes=lanes, waits=waits)
+    sources = file_data(files, sites)
+    del parts, annotation, reports, files  # the folded samples take as much memory as packing does
+    return render(stacks, text, code=functions, files=sources, marks=marks, sites=sites, lanes=lanes, waits=waits)
 
 
 def changes_page(

@@ -198,6 +198,11 @@ class Attention:
         """The descriptor that becomes readable when a signal arrives."""
         return self._signals.fileno()
 
+    def settle(self) -> None:
+        """Note a signal that has arrived together with another reason to stop: Ctrl-C also ends the command, which may be seen first."""
+        if not self.signal:
+            self.signal = next(iter(self._signals.read() & set(STOPPING)), 0)
+
     def is_called_again(self) -> bool:
         """Return whether another signal that ends a recording has arrived."""
         return bool(self._signals.read() & set(STOPPING))

@@ -430,6 +430,7 @@ class Recorder:
                 attention.look(wait=size < _WORTH_ANOTHER_PASS and not attention.stopping)
                 looks = own if own and own.look(self._output.bytes_read, self._tell) else self._progress
                 drain.inspect = looks.inspect if looks else None
+            attention.settle()
             if target.kind != "command" or attention.signal or self._counters.aux:  # the events of a command end with it
                 self._counters.disable()
             drain.rest()

@@ -127,6 +127,19 @@ def test_a_signal_is_seen_though_there_is_no_time_to_wait(attend, number):
     assert (attention.stopping, attention.signal, attention.has_signal) == (True, number, False)
 
 
+def test_a_signal_that_also_ended_the_command_is_not_a_second_one(attend):
+    """The recorder may see the end of the command first."""
+    attention = attend()
+    attention.look(wait=False)
+    attention.stopping = True
+    os.kill(os.getpid(), signal.SIGINT)
+    attention.settle()
+    assert (attention.signal, attention.is_called_again()) == (signal.SIGINT, False)
+    os.kill(os.getpid(), signal.SIGTERM)
+    attention.settle()
+    assert (attention.signal, attention.is_called_again()) == (signal.SIGINT, True)
+
+
 def test_without_a_signal_the_kernel_is_polled_once_in_a_moment(attend, monkeypatch):
     """The clock advances by the time of the passes over the ring buffers."""
     now = [100.0]

@@ -26,7 +26,7 @@ from perfpy.abi.sample_layout import REGISTERS
 from perfpy.capture.process_memory import ProcessMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import EventAttr
     from perfpy.capture.off_cpu_events import RawField
@@ -61,6 +61,8 @@ _ENDBR: Final = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP: Final = b"\x55"
 _MOV_RSP_RBP: Final = b"\x48\x89\xe5"
 _PROLOGUE: Final = _PUSH_RBP + _MOV_RSP_RBP
+_BY_REGISTER: Final = (b"\xff\xd3", *(bytes((0x41, 0xFF, 0xD4 + number)) for number in range(4)))  # call *%rbx, *%r12 to *%r15
+_SAVED: Final = 8  # words of saved registers
 _END_OF_PROGRAM: Final = 1 << 47  # addresses of programs are below
 _ABI_32: Final = 1
 _ABI_64: Final = 2
@@ -158,24 +160,30 @@ def find_frame_pointer(stack_pointer: int, program_counter: int, stack: bytes, r
     for pair in pairs:
         by_caller[not stack_pointer + 8 * pair[0] < pair[1] < end].append(pair)
     for number, _, return_address in sorted([*by_caller[0][:_MOST_TRIES], *by_caller[1][:_FEW_TRIES]]):
-        function = _called_function(return_address, read)
-        inside = [caller for caller in (program_counter, *words[:number]) if 0 < caller - function < _LARGEST_FUNCTION]
-        code = read(function, min(inside) - function) if function > 0 and inside else b""
-        if _sets_frame_pointer(code) and code.find(_PROLOGUE, 8) < 0:  # otherwise another one begins before: it is of an earlier call
-            return stack_pointer + 8 * number
+        callers = (program_counter, *words[:number])
+        for function in _called_functions(return_address, read, words[max(number - _SAVED, 0) : number]):
+            inside = [caller for caller in callers if 0 < caller - function < _LARGEST_FUNCTION]
+            code = read(function, min(inside) - function) if function > 0 and inside else b""
+            if _sets_frame_pointer(code) and code.find(_PROLOGUE, 8) < 0:  # otherwise another one begins before: it is of an earlier call
+                return stack_pointer + 8 * number
     return 0
 
 
-def _called_function(return_address: int, read: Callable[[int, int], bytes]) -> int:
-    """Return the address of the function that the call before this address calls; 0 if there is no such call."""
+def _called_functions(return_address: int, read: Callable[[int, int], bytes], saved: Sequence[int]) -> Sequence[int]:
+    """Return the addresses of the functions that the call before an address may call; none if there is no call.
+
+    saved: the words below the frame, among them the registers that the called function has saved: one of them may be that of the call.
+    """
     call = read(return_address - _CALL_SIZE, _CALL_SIZE)
     if len(call) < _CALL_SIZE:
-        return 0
+        return ()
     there = return_address + int.from_bytes(call[2:], sys.byteorder, signed=True)
     if call[1] == _DIRECT:
-        return there
-    address = read(there, _WORD.size) if call.startswith(_BY_ADDRESS) else b""
-    return int.from_bytes(address, sys.byteorder) if len(address) == _WORD.size else 0
+        return (there,)
+    if call.startswith(_BY_ADDRESS):
+        address = read(there, _WORD.size)
+        return (int.from_bytes(address, sys.byteorder),) if len(address) == _WORD.size else ()
+    return saved if call.endswith(_BY_REGISTER) else ()
 
 
 def _sets_frame_pointer(code: bytes) -> bool:

@@ -196,12 +196,14 @@ def frame_pointer(code: bytes = WITH_FRAME, call: int = WAIT, *, back: int = WAI
         call: what the code before CALLER calls.
         back: the address in the function to return to.
         machine: as in uname.
-        frame: "at": the word of the stack with the caller's %rbp; "saved": that; "pointer": where the address is of the called function.
+        frame: "at": the word of the stack with the caller's %rbp; "saved": that; "pointer": where the address of the called function is;
+            "register": the %r12 that it has saved, by which it was called.
     """
-    words = [0, back, *[0] * (frame.get("at", 6) - 2), frame.get("saved", STACK + 0x100), CALLER, *[0] * 40]
+    words = [0, back, frame.get("register", 0), *[0] * (frame.get("at", 6) - 3), frame.get("saved", STACK + 0x100), CALLER, *[0] * 40]
     pointer = frame.get("pointer", 0)
     distance = ((pointer or call) - CALLER).to_bytes(4, "little", signed=True)
-    memory = {CALLER - 6: (b"\xff\x15" if pointer else b"\x00\xe8") + distance, WAIT: code, pointer: call.to_bytes(8, "little")}
+    call_code = (b"\xff\x15" if pointer else b"\x00\xe8") + distance if "register" not in frame else b"\x48\x89\xde\x41\xff\xd4"
+    memory = {CALLER - 6: call_code, WAIT: code, pointer: call.to_bytes(8, "little")}
     stack = struct.pack(f"={len(words)}Q", *words)
     return find_frame_pointer(STACK, LIBRARY, stack, lambda address, most: memory.get(address, b"")[:most], machine)
 
@@ -214,6 +216,11 @@ def test_the_frame_pointer_of_a_sleeping_thread_is_found_on_its_stack():
 @pytest.mark.parametrize("saved", [0, 1, 0x7F0000000000, (1 << 64) - 1])
 def test_the_caller_of_a_function_with_a_frame_may_have_none(saved):
     assert frame_pointer(saved=saved) == STACK + 48
+
+
+def test_functions_that_are_called_by_a_register_have_frames_if_they_have_saved_it():
+    assert frame_pointer(register=WAIT) == STACK + 48
+    assert frame_pointer(register=WAIT + 0x10) == frame_pointer(register=0) == 0
 
 
 def test_a_frame_of_an_earlier_call_is_none():

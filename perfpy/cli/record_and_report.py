@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
 from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
-from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.procfs import ProcFs, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -244,8 +244,16 @@ def _record(stacks: str, target: Sequence[str]) -> int:
             return load_command("record").run("record", [_BRIEF, *arguments])
         except KernelRefusedError as error:  # the program has not run yet
             refusal = error
+            if target[0] != "--" and (ended := _ended(target[target.index("-p") + 1].split(","))):
+                raise PerfError(f"process {ended} has ended") from error
     assert refusal is not None
     raise refusal
+
+
+def _ended(pids: Sequence[str]) -> str:
+    """Return the first one of some processes if all have ended, also if their parents do not know yet; "" otherwise."""
+    states = [read_state(int(pid), int(pid)) for pid in pids]
+    return pids[0] if all(state is None or state.letter in "ZX" for state in states) else ""
 
 
 def stack_option(runtime: LanguageRuntime | None) -> str:

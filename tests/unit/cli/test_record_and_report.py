@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,6 @@ from tests.builders.perfdata import simple_recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 REPORTS = ["report -i perf.data --verdict", "report -i perf.data"]
@@ -95,20 +97,45 @@ def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch:
     assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", *REPORTS]
 
 
-def test_a_process_that_runs_is_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda _seconds: pytest.fail("it waits"))
-    assert started(monkeypatch, Recorded(), str(os.getpid()))[1][0].startswith("record ")
-
-
-@pytest.mark.parametrize(("looks", "commands"), [(1, ["record"]), (1000, ["stacks", "record"])])
-def test_stacks_are_printed_if_nothing_runs_for_a_moment(looks: int, commands: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """looks: how often the run times are the same."""
-    seen: list[int] = []
-    clock = SimpleNamespace(monotonic=lambda: 0.1 * len(seen), sleep=seen.append)
+@pytest.mark.parametrize(
+    ("work", "ready", "known", "commands", "amount", "most_looks"),
+    [
+        (10_000_000, False, True, ["record"], "", 1),  # it works
+        (0, False, True, ["stacks", "record"], "nothing ran", 15),
+        (100_000, False, True, ["stacks", "record"], "hardly anything ran", 15),  # it ticks
+        (0, True, True, ["record"], "", 15),  # it waits for a CPU
+        (0, False, False, ["record"], "", 0),  # the kernel does not count
+    ],
+)
+def test_stacks_are_printed_if_a_process_does_hardly_anything(
+    work: int,
+    ready: bool,
+    known: bool,
+    commands: list[str],
+    amount: str,
+    most_looks: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """work: nanoseconds on CPUs from one look to the next."""
+    looks: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: 0.02 * len(looks) + 0.001, sleep=looks.append)
     monkeypatch.setattr(record_and_report, "time", clock)
-    monkeypatch.setattr(record_and_report, "_run_times", lambda _pids: {1: b"run" if len(seen) < looks else b"ran"})
+    monkeypatch.setattr(record_and_report, "_run_time", lambda _: record_and_report._RunTime(work * len(looks), ready, known))
     lines = started(monkeypatch, Recorded(), str(os.getpid()))[1]
     assert [line.split()[0] for line in lines if not line.startswith("report")] == commands
+    assert capsys.readouterr().err.startswith(f"{amount} in the last 0.3 s; " if amount else "recording process")
+    assert len(looks) <= most_looks
+
+
+def test_the_time_of_this_process_is_known() -> None:
+    first = record_and_report._run_time([os.getpid()])
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    assert first.is_known
+    assert record_and_report._run_time([os.getpid()]).time - first.time >= 40_000_000
+    assert not record_and_report._run_time([1 << 30]).is_known
 
 
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +162,20 @@ def test_other_refusals_are_those_of_record(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("perfpy.kernel.syscalls.perf_event_open", refuse)
     assert started(monkeypatch, Recorded(), str(os.getpid()))[1][0].startswith("record ")
+
+
+def test_a_process_that_ends_meanwhile_is_recorded_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its parent, this process, does not wait for it, so that its number stays."""
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read()
+        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] != "Z":
+            pass
+        monkeypatch.setattr(record_and_report, "_refuse_foreign", lambda _: None)
+        status, lines = started(monkeypatch, Recorded(refused=3), str(process.pid))
+    assert status == 255
+    assert [line.split()[0] for line in lines] == ["stacks", "record"]
+    assert capsys.readouterr().err.endswith(f"\nperfpy: process {process.pid} has ended\n")
 
 
 def test_annotate_records_a_process_that_it_is_given(

@@ -16,7 +16,7 @@ session.
 
     pytest --perfpy
 
-records the session and ends with the slowest tests and fixtures: how long each took, and in which line its time went.
+records the session and ends with the slowest tests, fixtures and imports: how long each took, and in which line its time went.
 
 pytest loads the plugin in every session if perfpy is installed, so the first test that counts imports the counters.
 """
@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("perfpy", "tests that state what they may cost")
     group.addoption("--perf-update", action="store_true", help="make what tests with perf_budget cost now their baseline")
     group.addoption("--perf-baselines", metavar="FILE", help=f"the file of baselines (setting perf_baselines, or {_DEFAULT_FILE})")
-    group.addoption("--perfpy", action="store_true", help="record the session; name the slowest tests and fixtures with their hot lines")
+    group.addoption("--perfpy", action="store_true", help="record the session; name slow tests, fixtures and imports with their hot lines")
     group.addoption("--perfpy-slowest", metavar="N", type=int, default=10, help="with --perfpy: how many (default: 10)")
     group.addoption("--perfpy-page", metavar="FILE", help="with --perfpy: also write the session's page (HTML)")
     parser.addini("perf_baselines", "the file of baselines, relative to the root folder", default=_DEFAULT_FILE)
@@ -217,6 +217,7 @@ class SlowParts:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._parts: list[SlowPart] = []
+        self._imports: list[list[Any]] = []
         self._profiler: Profiler | None = None
         self._lines: list[str] = []
 
@@ -238,7 +239,9 @@ class SlowParts:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: Any) -> Generator[None, object, object]:
         """Time a fixture; fixtures that it uses have been set up before."""
-        with self._timed(request._pyfuncitem, f"fixture {fixturedef.argname}"):  # noqa: SLF001  # request.node is that of the scope
+        setup = _SETUP.fullmatch(fixturedef.argname)  # pytest's own fixture for a function such as setup_method
+        kind = setup[1] if setup else f"fixture {fixturedef.argname}"
+        with self._timed(request._pyfuncitem, kind):  # noqa: SLF001  # request.node is that of the scope
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -259,13 +262,28 @@ class SlowParts:
         try:
             yield
         finally:
-            item.user_properties.append((_PART, [kind, begin, time.monotonic(), threading.get_native_id()]))
+            item.user_properties.append((_PART, [item.nodeid, kind, begin, time.monotonic(), threading.get_native_id()]))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
+        """Time the import of a module of tests."""
+        begin = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            if isinstance(collector, pytest.Module):
+                self._imports.append([collector.nodeid, "import", begin, time.monotonic(), threading.get_native_id()])
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Let the first test report the imports, also from a worker process."""
+        if session.items:
+            session.items[0].user_properties += [(_PART, row) for row in self._imports]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the times of a test."""
         if report.when == "teardown":  # its report has the properties of all phases
             rows = [row for name, row in report.user_properties if name == _PART and isinstance(row, list)]
-            self._parts += [SlowPart(report.nodeid, *row) for row in rows]
+            self._parts += [SlowPart(*row) for row in rows]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -275,7 +293,8 @@ class SlowParts:
             return
         try:
             profiler.stop()
-            shown = sorted(self._parts, key=lambda part: part.begin - part.end)[: self._config.getoption("--perfpy-slowest")]
+            slow = [part for part in self._parts if part.end - part.begin >= _SHORTEST]
+            shown = sorted(slow, key=lambda part: part.begin - part.end)[: self._config.getoption("--perfpy-slowest")]
             with profiler.open() as recording:
                 self._lines = list(lines_of_parts(shown, recording))
                 if page := self._config.getoption("--perfpy-page"):
@@ -294,16 +313,18 @@ class SlowParts:
 
 _PART: Final = "perfpy part"
 _SESSION_FREQUENCY: Final = "199"  # Hz: sessions take long
+_SETUP: Final = re.compile(r"_(?:xunit|unittest)_(set[uU]p_?[A-Za-z]+)_fixture_.*")
+_SHORTEST: Final = 0.001  # seconds; shorter parts are left out
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
 _OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
 
 
 class SlowPart(NamedTuple):
-    """A test, a fixture's beginning or the end of a test's fixtures.
+    """A test, a fixture's beginning, the end of a test's fixtures, or the import of a module of tests.
 
     Attributes:
-        test: the test's id.
-        kind: "test", "fixture NAME" or "teardown".
+        test: the id of the test or module.
+        kind: "test", "import", "fixture NAME", "setup_method" or one of its kind, or "teardown".
         begin, end: CLOCK_MONOTONIC, seconds.
         tid: of its thread.
     """

@@ -228,6 +228,35 @@ def test_slow_tests_and_fixtures_have_their_lines(tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "page.html").read_text()[:200]
 
 
+SLOW_IMPORT = """
+import time
+from slow_library import value
+
+class TestIt:
+    def setup_method(self):
+        time.sleep(0.3)
+
+    def test_value(self):
+        assert value
+"""
+
+
+def test_slow_imports_and_setup_methods_have_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "slow_library.py").write_text(
+        "import time\nbegin = time.process_time()\nwhile time.process_time() < begin + 0.4: value = 1\n"
+    )
+    (tmp_path / "test_slow.py").write_text(SLOW_IMPORT)
+    command = [sys.executable, "-m", "pytest", "-q", "--perfpy", "-p", "no:cacheprovider", "test_slow.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert result.returncode == 0, result.stdout
+    shown = result.stdout.partition("slowest tests and fixtures")[2]
+    if "no recording" in shown:
+        pytest.skip(shown)
+    assert re.search(r" s  import +test_slow.py\n.*slow_library.py:3", shown)
+    assert re.search(r" s  setup_method +test_slow.py::TestIt::test_value\n.*test_slow.py:7", shown)
+    assert " 0.00 s" not in shown
+
+
 def test_the_options_are_in_the_help() -> None:
     command = [sys.executable, "-m", "pytest", "--help", "-p", "no:cacheprovider"]
     text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -2,7 +2,6 @@
 
 import { asKinds, indexed } from "./kinds.js";
 import { shape } from "./trees.js";
-import { firstTurns } from "./wait_chains.js";
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -55,6 +54,14 @@ async function lanesOf(packed) {
     const columns = await columnsOf(rows);
     return { ...lane, ...columns, n: columns.begin.length };
   }));
+}
+
+/* Where the turns of each thread begin: one number more than threads. */
+function firstTurns({ n, thread, threads }) {
+  const first = new Int32Array(threads.length + 1);
+  for (let row = 0; row < n; row++) first[thread[row] + 1]++;
+  for (let i = 0; i < threads.length; i++) first[i + 1] += first[i];
+  return first;
 }
 
 async function waitsOf(packed) {

@@ -7,14 +7,6 @@ export const BLOCKED = 2;
 /* threads in a row, as perfpy.tools.why.causes follows them */
 const DEEPEST = 12, MOST_STEPS = 50_000;
 
-/* Where the turns of each thread begin: one number more than threads. */
-export function firstTurns({ n, thread, threads }) {
-  const first = new Int32Array(threads.length + 1);
-  for (let row = 0; row < n; row++) first[thread[row] + 1]++;
-  for (let i = 0; i < threads.length; i++) first[i + 1] += first[i];
-  return first;
-}
-
 /* The first turn of a thread that ends after a time, or the number behind its last one. */
 function turnAfter(waits, thread, tick) {
   let low = waits.first[thread], high = waits.first[thread + 1];

@@ -134,7 +134,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy trace -i perf.data",
         ),
         _example(
-            "show the calls of functions in a slow call, as a tree, and of the last 20 ms on a page",
+            "show the calls of functions in a slow call, or of the last 20 ms",
             "perfpy trace --calls=handle,parse --when 'handle > 10ms' -p 1234",
             "perfpy trace --calls='handle,db_*' --last 20ms --html calls.html -p 1234",
         ),

@@ -101,6 +101,8 @@ class DebugInfos:
             if info is not None:
                 rows = np.flatnonzero(dso == number)
                 lines.address[rows] = info.addresses(lines.address[rows])
+                if not info.lines.any:
+                    continue
                 addresses, which = np.unique(lines.address[rows], return_inverse=True)
                 file_lines = info.lines.find(addresses)
                 numbers = np.array([self._number(path) for path in info.lines.paths] + [-1], np.int64)

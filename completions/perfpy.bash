@@ -133,7 +133,7 @@ _perfpy_value()
     "diff -c" | "diff --compute" | "diff =--compute") _perfpy_offer "" delta delta-abs ratio wdiff: ;;
     "diff -o" | "diff --order" | "diff =--order" | "diff -d" | "diff --dsos" | "diff =--dsos" | "diff -C" | "diff --comms" | "diff =--comms" | "diff -S" | "diff --symbols" | "diff =--symbols" | "diff --pid" | "diff =--pid" | "diff --tid" | "diff =--tid" | "diff --cpu" | "diff =--cpu" | "diff --time" | "diff =--time" | "diff -t" | "diff --field-separator" | "diff =--field-separator" | "diff --fail-above" | "diff =--fail-above" | "diff --jobs" | "diff =--jobs" | "diff --cluster" | "diff =--cluster") : ;;
     "diff --percentage" | "diff =--percentage") _perfpy_offer "" relative absolute ;;
-    "diff --json" | "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --before" | "diff =--before" | "diff --after" | "diff =--after" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    "diff =--json" | "diff --flamegraph" | "diff --html" | "diff =--flamegraph" | "diff =--html" | "diff --before" | "diff =--before" | "diff --after" | "diff =--after" | "diff --kallsyms" | "diff =--kallsyms" | "diff -k" | "diff --vmlinux" | "diff =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "diff --unit" | "diff =--unit") _perfpy_offer "" host recording ;;
     "diff --weights" | "diff =--weights") _perfpy_offer "" time samples equal ;;
     "diff --symfs" | "diff =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;

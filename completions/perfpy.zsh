@@ -701,7 +701,7 @@ _perfpy() {
                 '*--fail-above=[exit with 90 if a row rises by more than noise and this]:value: ' \
                 '*--noise[mark changes beyond sampling noise]' \
                 '*--stdio[print perfs plain text, also on a terminal]' \
-                '*--json=[write the comparison as JSON]::file:_files' \
+                '*--json=-[write the comparison as JSON]::file:_files' \
                 '*--flamegraph=[write the changes as one HTML page]:file:_files' \
                 '*--html=[write the changes as one HTML page]:file:_files' \
                 '*--all[on a terminal  show rows within sampling noise, too]' \

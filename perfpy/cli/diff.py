@@ -86,7 +86,7 @@ class DiffComparisonOptions(CommandOptions):
 class DiffOutputOptions(CommandOptions):
     """The output's format, and the ownership check."""
 
-    json: str | None = option("--json", Attached("-", takes_word=True), "write the comparison as JSON", metavar="<file>")
+    json: str | None = option("--json", Attached("-"), "write the comparison as JSON", metavar="<file>")
     flamegraph: str | None = option("--flamegraph,--html", Value(), "write the changes as one HTML page", metavar="<file>")
     all: bool = option("--all", Flag(), "on a terminal: show rows within sampling noise, too")
     ignore_comm: bool | None = option("--ignore-comm", Flag(default=None), "ignore command names (default with one command a file)")

@@ -414,7 +414,8 @@ class Parser:
         if not option.kind.wants_value:
             return True
         if option.kind.bare is not None:
-            follows = option.kind.takes_word and waiting and (waiting[-1] == "-" or not waiting[-1].startswith("-"))
+            word = waiting[-1] if waiting else ""
+            follows = word == option.kind.bare == "-" if not option.kind.takes_word else word and (word == "-" or word[0] != "-")
             return waiting.pop() if follows else option.kind.bare
         if not waiting:
             raise UsageError(f"option {typed} requires a value {option.metavar}")

@@ -117,7 +117,7 @@ def test_json_has_the_names_apart_and_flame_graphs_together(recorded: Path, caps
     assert run(["report", f"--html={page}", *where]) == 0
     with open(page, encoding="utf-8") as file:
         text = file.read()
-    assert text.count('"JS:slow /a.js:1"') == 1
+    assert text.count('["JS:slow /a.js:1","[JIT]') == 1
     assert "~slow" not in text
 
 

@@ -72,7 +72,9 @@ async function waitsOf(packed) {
 
 /* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
 export async function profileOf(data) {
-  const [name, depth, marks, lanes, waits] = await Promise.all([unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits)]);
+  const [name, depth, marks, lanes, waits] = await Promise.all([
+    unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits),
+  ]);
   const events = await Promise.all(data.events.map(async event => (
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;

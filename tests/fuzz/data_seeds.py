@@ -6,10 +6,7 @@ which another process writes, because threads that write tables do not live on i
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,27 +35,14 @@ def aux_recordings() -> dict[str, bytes]:
     results = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
     results["SPE records"] = spe_recording((random_trace(1, 20), random_trace(2, 20)), conversion=(4, 37, 1000)).file()
     results["SPE packets"] = spe_recording((random_packets(1, 150),)).file()
-    results |= {
-        f"PT of a program {number}": pt_recording(steps_of(_program_folder(), 12), options)[0] for number, options in _TRACED.items()
-    }
+    folder = Path(__file__).parent / "__pycache__" / "traced_program"  # the same in each run: its path is in the recordings
+    folder.mkdir(parents=True, exist_ok=True)
+    results |= {f"PT of a program {number}": pt_recording(steps_of(folder, 12), options)[0] for number, options in _TRACED.items()}
     data = pmcu.aux_data([0x11, 0x12, 0x13], 4)
     return results | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
 
 
 _TRACED = {1: Options(psb_bytes=64, cyc=True), 2: Options(seed=2, tsc=False, mtc=False, per_thread=True), 3: Options(overflows=0.1)}
-
-
-@functools.cache
-def _program_folder() -> Path:
-    """A folder for the traced program, for as long as the fuzzer runs. In a case that is replayed the program is missing."""
-    folder, owner = Path(tempfile.mkdtemp(prefix="perfpy-fuzz-")), os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:  # not in the children that run a case
-            shutil.rmtree(folder)
-
-    atexit.register(remove)
-    return folder
 
 
 def table_folders() -> dict[str, dict[str, bytes]]:

@@ -186,7 +186,9 @@ def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
             pytest.skip(f"no {tool}")
     (tmp_path / source).write_text(text)
     if builder:
-        subprocess.run(builder.split(), cwd=tmp_path, check=True, timeout=120, capture_output=True)
+        built = subprocess.run(builder.split(), cwd=tmp_path, check=False, timeout=120, capture_output=True, text=True)
+        if built.returncode:  # such as rustup's stand-in of a compiler, which needs a home
+            pytest.skip(f"{builder}: {built.stderr.strip()[:200]}")
     recorder = [*PERFPY, "record", "-q", *record.split(), "-F", "1999", "-o", "perf.data", "--", *command.split()]
     subprocess.run(recorder, cwd=tmp_path, check=True, timeout=120, capture_output=True)
     symbols = SymbolOptions(cache=False, fold_interpreters=record == "--python")

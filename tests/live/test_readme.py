@@ -48,6 +48,7 @@ SHOWS = {
     "know whether the new build is faster, or whether the difference is noise": "./new",
     "see each call of a function, with an argument (as root)": "size=42",
     "see how long the calls of a function took, and how long they waited (as root)": "1 call by 1 thread",
+    "see the calls of functions just before one was slow (as root)": "parse",
     "see the system calls of a program, and how long they took": "execve",
     "see which files a program opens, with time and result": "filename: ",
     "see which tasks waited for a CPU, and how long": "Max delay",
@@ -55,7 +56,7 @@ SHOWS = {
     "watch what the whole machine does now": "PerfTop",
 }
 #: what inserts a probe into a program
-PROBING = ("perfpy probe", "perfpy latency")
+PROBING = ("perfpy probe", "perfpy latency", "perfpy trace --calls")
 MACHINE_WIDE = ("-a", "-e syscalls", "perfpy top", "perfpy trace", "perfpy sched", *PROBING)
 #: what would run until Ctrl-C -> what ends
 ENDING = {"perfpy top": "perfpy top --updates 1 -d 1"}
@@ -63,7 +64,8 @@ ENDING = {"perfpy top": "perfpy top --updates 1 -d 1"}
 COMPILED_NAME = f"compiled_{os.getpid()}"  # the kernel's probes are the whole machine's, and a killed run leaves its own
 COMPILED = r"""
 #include <stdio.h>
-__attribute__((noinline)) void handle(int size) { printf("%d\n", size); }
+__attribute__((noinline)) void parse(int size) { printf("%d\n", size); }
+__attribute__((noinline)) void handle(int size) { parse(size); puts(""); }
 int main(void) { handle(42); }
 """
 

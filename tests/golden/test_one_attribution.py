@@ -164,6 +164,7 @@ _JAVA += 'public static void main(String[] a) { int t = 0; for (int k = 0; k < 2
 
 
 @pytest.mark.live
+@pytest.mark.particular  # of compilers and runtimes
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
 @pytest.mark.parametrize(
     ("source", "text", "builder", "command", "record"),

@@ -284,7 +284,7 @@ def _goroutines(pid: int, procfs: ProcFs) -> list[ObservedState]:
 
 
 def _with_recorded_stacks(unread: Sequence[_Unread], procfs: ProcFs, required: set[int], *, is_native: bool) -> Iterator[CurrentProcess]:
-    """Yield processes with the native stacks that a recording of all of them has; those that end are left out. Raises PerfError."""
+    """Record the processes for a moment, and yield each with its native stacks; processes that end are left out. Raises PerfError."""
     wanted = {tid: one.process.pid for one in unread for tid in one.tids}
     locks = {
         thread.tid: thread.target.lock

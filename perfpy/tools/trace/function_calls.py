@@ -413,7 +413,7 @@ class _TracedCalls:
         self._log, self._timeline = log, recording.make_timeline(keep_exited=True)
         self._symbolizer = recording.new_symbolizer(self._timeline, None)
         self._test = re.compile("|".join(map(fnmatch.translate, patterns))).match if patterns else None
-        self._numbers: dict[int, int] = {}  # frame -> function, -1 for those that are not chosen
+        self._numbers: dict[int, int] = {}  # frame -> function; -1: the patterns leave it out
 
     def add(self, pid: int, tid: int, times: NDArray[np.uint64], branches: NDArray[np.uint64]) -> bool:
         """Add branches: sources, targets, whether they are calls, and return addresses. Return whether to go on."""

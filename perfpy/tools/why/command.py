@@ -76,13 +76,13 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started
     with open_recording(path, force=options.force, quiet=options.quiet) as recording:
         symbolizer = recording.symbolizer(symbol_options_of(options, load_config(), recording, force=options.force))
         explanation = explain(recording.data, symbolizer, pids, started)
-        if options.chrome_trace:
+        if options.chrome_trace or options.html:
             from perfpy.cli.output.output_files import write_text  # rarely needed
+        if options.chrome_trace:
             from perfpy.tools.why.json import chrome_trace
 
             write_text(options.chrome_trace, chrome_trace(explanation))
         if options.html:
-            from perfpy.cli.output.output_files import write_text  # rarely needed
             from perfpy.tools.why.json import wait_chains
             from perfpy.tools.why.verdict import verdict
             from perfpy.views.page.page import page_of, page_parts

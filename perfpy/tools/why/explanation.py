@@ -52,7 +52,7 @@ _NOT_RUN: Final = (
     "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped; perfpy stacks {pid} shows where"
 )
 _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
-#: waits of threads that have nothing to do, those that tell most of a program first
+#: waits of idle threads; those that say most about a program come first
 _IDLE: Final = (
     *(reasons.CLIENT, reasons.NETWORK, reasons.EVENTS, reasons.PIPE, reasons.TERMINAL, reasons.MESSAGE, reasons.INPUT, reasons.SIGNAL),
     *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.OTHER),

@@ -189,37 +189,43 @@ const CALLERS = new WeakMap();
 /* By node: the function that calls the one whose samples end there, -1 for none, as on the terminal: of own code the one that calls it,
    of other code the one that it is charged to; without any own code the direct caller. */
 function callersOf(tree, charges) {
-  if (CALLERS.has(tree.name)) return CALLERS.get(tree.name);
-  const { n, name, parent } = tree, callers = new Int32Array(n).fill(-1), near = new Int32Array(n);
+  const { n, name, parent } = tree, callers = new Int32Array(n).fill(-1), near = new Int32Array(n), callerNode = new Int32Array(n);
   const isOwn = f => charges[f] === "1" || charges[f] === "2", hasOwn = /[12]/.test(charges), charged = hasOwn && chargedFunctions(tree, charges);
   for (let i = 1; i < n; i++) {
-    const f = name[i];
+    const f = name[i], k = near[parent[i]];
     if (hasOwn && !isOwn(f)) callers[i] = charged[i];
     else {
-      let k = near[parent[i]];
-      while (k && name[k] === f) k = near[parent[k]];
-      callers[i] = k ? name[k] : -1;
+      callerNode[i] = k && name[k] === f ? callerNode[k] : k;
+      callers[i] = callerNode[i] ? name[callerNode[i]] : -1;
     }
-    near[i] = !hasOwn || isOwn(f) ? i : charges[f] === "3" ? 0 : near[parent[i]];
+    near[i] = !hasOwn || isOwn(f) ? i : charges[f] === "3" ? 0 : k;
   }
-  CALLERS.set(tree.name, callers);
   return callers;
+}
+
+/* What does not depend on weights: the pair of each node, function and caller (0: none), and the [function, caller] of each pair. */
+function callerPairs(tree, names, charges) {
+  if (CALLERS.has(tree.name)) return CALLERS.get(tree.name);
+  const callers = callersOf(tree, charges), forest = new Forest(names * 2), pairOf = new Int32Array(tree.n);
+  for (let i = 1; i < tree.n; i++) if (callers[i] >= 0) pairOf[i] = forest.node(tree.name[i], callers[i]);
+  const found = { pairOf, pairs: forest.n, callee: forest.parent, caller: forest.name };
+  CALLERS.set(tree.name, found);
+  return found;
 }
 
 /* By function: the function that calls it in most of its samples, -1 for none, and the share of these samples. */
 export function hottestCallers(tree, names, charges) {
-  const best = new Int32Array(names).fill(-1), most = new Float64Array(names), whole = new Float64Array(names), sums = new Map(), callers = callersOf(tree, charges);
+  const { pairOf, pairs, callee, caller } = callerPairs(tree, names, charges), sums = new Float64Array(pairs);
+  const best = new Int32Array(names).fill(-1), most = new Float64Array(names), whole = new Float64Array(names);
   for (const own of tree.own) {
     for (let i = 1; i < tree.n; i++) {
-      if (!own[i]) continue;
-      const f = tree.name[i], pair = f * names + callers[i];
-      whole[f] += own[i];
-      if (callers[i] >= 0) sums.set(pair, (sums.get(pair) || 0) + own[i]);
+      whole[tree.name[i]] += own[i];
+      sums[pairOf[i]] += own[i];
     }
   }
-  for (const [pair, sum] of sums) {
-    const f = Math.floor(pair / names);
-    if (sum > most[f]) { most[f] = sum; best[f] = pair % names; }
+  for (let pair = 1; pair < pairs; pair++) {
+    const f = callee[pair];
+    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = caller[pair]; }
   }
   return { best, share: most.map((sum, f) => whole[f] ? sum / whole[f] : 0) };
 }

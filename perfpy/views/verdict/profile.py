@@ -83,12 +83,15 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
     hot = [one for one in hot if one.rule not in WITHOUT_CAUSE] if phases else hot
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
-    whole = [*started_processes(evidence), *turns_of_processes(evidence), *regular_bursts(evidence)]
+    started = [*started_processes(evidence)]
+    whole = [*started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
     idle = [*idle_machine(evidence)]
     if idle or whole:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
+    if hot and started and started[0].numbers.get("copies") == started[0].numbers["started"] < STARTED:
+        cpu, whole = [hot[0], *started, *(one for one in cpu if one is not hot[0])], whole[1:]  # the workers do what the program wrote
     few = [*few_samples(evidence)]
     rarely = [*rarely_runs(evidence)]
     whole += idle
@@ -262,7 +265,9 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     count = len(started.pids)
     are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
     start = evidence.start_of(started) if started.starter else None
-    if not are_many and (start is None or functions is None or not _is_named(evidence.share_of_processes(started.pids), functions, HALF)):
+    is_at_rest = evidence.records_waits and (evidence.seconds or 0.0) < AT_REST * elapsed
+    is_unimportant = start is None or functions is None or not _is_named(evidence.share_of_processes(started.pids), functions, HALF)
+    if not are_many and (is_at_rest or is_unimportant):
         return
     numbers, names = {"started": float(count), "elapsed": elapsed}, {"starter": started.starter_name}
     duration = seconds(elapsed)
@@ -277,7 +282,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     command, most = next(iter(started.commands), ("", 0))
     if most >= ONE_THREAD * count:
         pids, which = started.pids_of(command), f" of {program_text(command)}"
-    numbers["named"] = float(len(pids))
+    numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
     are_sampled, share, kernel = not are_many or _lives_are_sampled(evidence, started.life), 0.0, ""
     is_share_known = are_sampled
     if functions is not None and functions.period:
@@ -805,7 +810,7 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     least = max(MATTERS * evidence.elapsed, LEAST)
     waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
     waits = [evidence.outermost(wait) if wait.reason == reasons.CHILD else wait for wait in waits]
-    in_queue = sum(wait.seconds for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU)
+    in_queue = max((wait.longest for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU), default=0.0)  # of one thread
     is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
     idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
     servers = {evidence.process_of_wait(wait) for wait in waits if wait.reason in OF_SERVERS}
@@ -818,8 +823,10 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
     if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
         return _wait_of_server(evidence) or next(iter(waits), None)
-    if not between and causes and causes[0].reason == reasons.CPU and idle and idle.seconds > causes[0].seconds and not is_busy:
-        return idle  # the only thread that waits has more to wait for than CPUs
+    if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
+        idle = _wait_of_server(evidence) or idle
+        if idle and idle.longest > causes[0].longest:
+            return idle  # the thread that others serve, or the only one that waits, has more to wait for than CPUs
     if between or causes:
         return (between or causes)[0]
     return waits[0] if waits and not is_busy else None

@@ -213,6 +213,14 @@ def test_a_wait_for_events_is_not_hidden_by_a_shorter_one_for_a_cpu(tmp_path: Pa
     assert first == '"app" waited 0.7 s of 1 s for events, in receive().'
 
 
+def test_short_waits_for_cpus_of_many_threads_are_no_work(tmp_path: Path) -> None:
+    """On a busy machine, the threads of a runtime wait for a CPU at the same time; their sum explains nothing."""
+    poll = ("schedule@kernel", "do_sys_poll@kernel", "poll@libc.so.6", "receive")
+    in_queue = [Stack(("schedule@kernel", "start_thread@libc.so.6"), 150, tid=tid, state="R") for tid in (100, 101, 102, 103, 104, 105)]
+    first, *_ = texts(tmp_path, Stack(poll, 800, state="S"), *in_queue, Stack(("main",), 20), threads=range(101, 106), seconds=1.0)
+    assert first == '"app" waited 0.8 s of 1 s for events, in receive().'
+
+
 def test_locks_of_a_runtimes_own_threads_are_no_cause(tmp_path: Path) -> None:
     """Nor are waits for a condition with a time limit waits for Python's lock in other runtimes."""
     idle = [Stack((*FUTEX, "sem_wait@libc.so.6", "start_thread@libc.so.6"), 900, tid=tid, state="S") for tid in (101, 102)]
@@ -434,6 +442,21 @@ def test_few_processes_with_most_of_the_cpu_time_are_credited_to_the_line_that_s
     assert not [text for text in rest if "child" in text]
     for other in ((Stack(("main",), 900), waits), (Stack(("main",), 130),)):  # little of the time, and no known place
         assert "started" not in " ".join(texts(tmp_path, *children, *other, started=3, executes="ls"))
+
+
+def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path) -> None:
+    children = [Stack(("score", "main"), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    first, second, *_ = texts(tmp_path, *children, Stack(("main",), 130), waits, started=3)
+    assert first.startswith("87 % of the CPU time is in score()")
+    assert second.startswith("87 % of the CPU time is in 3 processes (3 copies of their parents)")
+
+
+def test_where_processes_at_rest_used_cpus_is_not_told(tmp_path: Path) -> None:
+    locks = [Stack(LOCK, 900, tid=10_000 + number, pid=10_000 + number, state="S") for number in range(3)]
+    used = [Stack(("open@kernel", "main"), 10, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
+    sentences = texts(tmp_path, *locks, *used, Stack(CHILD, 900, state="S"), started=3, seconds=0.95)
+    assert sentences == ["Three processes waited 2.7 s in total for a lock, in drain()."]
 
 
 def test_time_in_workers_of_a_process_pool_is_told_apart(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class LanguageRuntime(NamedTuple):
         programs: the names of its programs, without versions.
         variables: those that make it publish names.
         version: the oldest version of its programs that accepts the variables; None: harmless to all, so set for every command.
-        stacks: "fp" if its code has frame pointers, "dwarf" if that must be checked.
+        stacks: "fp" if the code that it generates has frame pointers, "dwarf" if that must be checked.
         logs: further files that it writes to the current folder (a pattern with {pid}).
         switches: options for the command itself if it is one of the programs, before its own.
         switches_since: the oldest version that has them.
@@ -224,7 +224,7 @@ def complete_options(
         options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
     if options.sampling.callchain is not None:
         return options
-    if not options.sampling.unwind and not needs_stack_copies(runtime, program):
+    if not options.sampling.unwind and not needs_stack_copies(runtime, program, waits=options.off_cpu.enabled):
         return options._replace(sampling=options.sampling._replace(callchain=Callchain("fp")))
     excluded = (
         unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize
@@ -240,11 +240,16 @@ def complete_options(
     )
 
 
-def needs_stack_copies(runtime: LanguageRuntime | None, program: str) -> bool:
-    """Whether frame pointers do not lead from a runtime's frames to their callers."""
+def needs_stack_copies(runtime: LanguageRuntime | None, program: str, *, waits: bool = False) -> bool:
+    """Whether frame pointers do not lead from a runtime's frames to their callers.
+
+    waits: waits are recorded. They begin in functions of the C library, and of runtimes that have frame pointers in generated code only.
+    """
     if not reads_frames():  # elsewhere compilers keep frame pointers by default
         return False
-    return (runtime or PYTHON).stacks == "dwarf" and not _has_frame_pointers(find_program(program))
+    if runtime is not None and runtime.stacks == "fp":
+        return waits
+    return not _has_frame_pointers(find_program(program))
 
 
 def reads_frames() -> bool:

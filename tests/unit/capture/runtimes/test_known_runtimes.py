@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.capture.record_options import BufferOptions, Callchain, RecordOptions, SamplingOptions, SideBandOptions
+from perfpy.capture.record_options import BufferOptions, Callchain, OffCpuOptions, RecordOptions, SamplingOptions, SideBandOptions
 from perfpy.capture.runtimes.known_runtimes import complete_options, runtime_of
 from perfpy.capture.runtimes.session import RuntimeNames
 
@@ -70,6 +70,12 @@ def test_the_interpreter_may_be_in_a_library_beside_the_program(tmp_path: Path):
 
 def test_code_of_node_has_frame_pointers():
     assert choice("/usr/bin/node").sampling.callchain == Callchain("fp")
+
+
+def test_waits_of_node_need_copies_of_stacks():
+    """They begin in functions of the C library and of V8, which have no frame pointers."""
+    options = choice("/usr/bin/node", RecordOptions(off_cpu=OffCpuOptions(enabled=True)))
+    assert (options.sampling.callchain, options.sampling.unwind, options.sampling.freq) == (Callchain("dwarf", 32768), True, 999)
 
 
 def test_methods_that_java_interprets_are_found_in_stacks():

@@ -16,7 +16,16 @@ from perfpy.abi.framing import LONGEST_COMM, cut_comm
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import KERNEL, OWN, SHORTEST_OF_PHASES, SLICES, SampledFunctions, find_phases, sampled_functions
+from perfpy.analysis.verdict.functions import (
+    KERNEL,
+    OWN,
+    SHORTEST_OF_PHASES,
+    SLICES,
+    SampledFunctions,
+    blocks_of,
+    find_phases,
+    sampled_functions,
+)
 from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
 from perfpy.analysis.verdict.waits import (
     FEWEST_BURSTS,
@@ -700,12 +709,13 @@ def _beneath(functions: SampledFunctions, pattern: re.Pattern[str], rows: Int64)
         return BlockedTime(0)
     is_inside = np.zeros(len(functions.leaf), np.bool_)
     depths: list[tuple[Int64, Int64, int]] = []  # own functions within callbacks: rows, numbers, frames from the leaf
-    for depth, (reached, callers) in enumerate(functions.outwards(rows)):
-        own = ~is_inside[reached] & (functions.category_of[callers] == OWN)
-        depths.append((reached[own], callers[own], depth))
-        is_inside[reached[matches[callers]]] = True
-        if is_inside[reached].all():
-            break
+    is_sought = np.ones(len(functions.leaf), np.bool_)
+    for block in blocks_of(rows):
+        for depth, (reached, callers) in enumerate(functions.outwards(block, is_sought)):
+            own = functions.category_of[callers] == OWN
+            depths.append((reached[own], callers[own], depth))
+            is_inside[reached[matches[callers]]] = True
+            is_sought[reached] = ~is_inside[reached]
     periods = np.where(is_inside, functions.rows.period, 0)
     return _in_one_function(periods, depths, size)
 

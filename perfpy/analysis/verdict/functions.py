@@ -19,7 +19,7 @@ from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.report.report import ReportSamples
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.interning import sum_by
+from perfpy.symbols.interning import GroupSums, sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _DEPTH: Final = 512  # frames of a callchain that are searched
 _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
 _BLOCK: Final = 1 << 18  # frames
+_ROWS: Final = 1 << 14  # whose callchains are searched together, so that their columns stay in the processor's caches
 _IDLE_FUNCTION: Final = re.compile(
     r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
 )
@@ -132,7 +133,7 @@ class SampledFunctions:
         self._chains = samples.chains
         self._step = -1 if samples.are_callers_first else 1
         self._is_unwound = samples.is_unwound
-        self.leaf = self._functions(folded.dimensions["frame"])
+        self.leaf = self._function_of[folded.dimensions["frame"]]
 
     def _is_idle(self, folded: Folded) -> NDArray[np.bool_]:
         """Return which rows are idle CPUs: thread 0 in one of the kernel's idle functions.
@@ -141,17 +142,18 @@ class SampledFunctions:
         """
         is_idle: NDArray[np.bool_] = folded.tid == _IDLE
         rows = np.flatnonzero(is_idle)
-        functions = self._functions(folded.dimensions["frame"][rows])
+        functions = self._function_of[folded.dimensions["frame"][rows]]
         idle = [number for number in distinct(functions).tolist() if _IDLE_FUNCTION.fullmatch(self.name(number))]
         is_idle[rows] = np.isin(functions, idle) & (self._locations.level[folded.dimensions["frame"][rows]] == ord("k"))
         return is_idle
 
-    def _functions(self, frames: NDArray[np.int64] | NDArray[np.int32]) -> Int64:
-        """Return the function of each frame."""
+    @cached_property
+    def _function_of(self) -> Int64:
+        """The function of each frame."""
         locations = self._locations
-        symbol = locations.symbol[frames].astype(np.int64)
+        symbol = locations.symbol.astype(np.int64)
         named = locations.functions[symbol] if len(locations.functions) else symbol
-        return np.where(symbol >= 0, named, len(locations.symbols) + 1 + locations.dso[frames])
+        return np.where(symbol >= 0, named, len(locations.symbols) + 1 + locations.dso)
 
     @cached_property
     def present(self) -> Int64:
@@ -160,7 +162,7 @@ class SampledFunctions:
         for frames in (self.rows.dimensions["frame"], *(() if self._chains is None else self._chains[:1])):
             for begin in range(0, len(frames), _BLOCK):  # an index of 64 bits for each frame of all callchains would be large
                 is_present[frames[begin : begin + _BLOCK]] = True
-        return distinct(self._functions(np.flatnonzero(is_present)))
+        return distinct(self._function_of[is_present])
 
     @cached_property
     def category_of(self) -> NDArray[np.int8]:
@@ -254,13 +256,17 @@ class SampledFunctions:
                 is_inside[reached[enters[functions]]] = True
         return self.share(int(self.rows.period[is_inside].sum()))
 
-    def outwards(self, rows: Int64) -> Iterator[tuple[Int64, Int64]]:
-        """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame."""
-        for reached, frames in self._frames_outwards(rows):
-            yield reached, self._functions(frames)
+    def outwards(self, rows: Int64, is_sought: NDArray[np.bool_] | None = None) -> Iterator[tuple[Int64, Int64]]:
+        """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame.
 
-    def _frames_outwards(self, rows: Int64) -> Iterator[tuple[Int64, NDArray[np.int32]]]:
-        """Yield, frame by frame outwards, the rows whose callchains reach so far, and each row's frame.
+        Many rows come in blocks: after the outermost frames of one, the innermost ones of the next. is_sought: rows (by their number) that
+        go on; whoever has found what a row was searched for clears it.
+        """
+        for reached, frames in self._frames_outwards(rows, is_sought):
+            yield reached, self._function_of[frames]
+
+    def _frames_outwards(self, rows: Int64, is_sought: NDArray[np.bool_] | None = None) -> Iterator[tuple[Int64, NDArray[np.int32]]]:
+        """Yield the same with each row's frame.
 
         A forked worker's callchain ends where its own work began: its outer frames are those of the process that created it.
         """
@@ -268,20 +274,33 @@ class SampledFunctions:
             return
         frames, offsets = self._chains
         begins = self._begin_processes
-        chain = self.rows.chain[rows]
-        rows, chain = rows[chain >= 0], chain[chain >= 0]
-        first, end = offsets[chain], offsets[chain + 1]
-        position = first if self._step > 0 else end - 1
-        for _ in range(_DEPTH):
-            inside = (position >= first) & (position < end)
-            rows, position, first, end = rows[inside], position[inside], first[inside], end[inside]
-            if not len(rows):
-                return
-            yield rows, frames[position]
-            if begins is not None:
-                goes_on = ~begins[self._functions(frames[position])]
-                rows, position, first, end = rows[goes_on], position[goes_on], first[goes_on], end[goes_on]
-            position = position + self._step
+        for block in blocks_of(rows):
+            reached = block[self.rows.chain[block] >= 0]
+            chain = self.rows.chain[reached]
+            position, left = offsets[chain], np.minimum(offsets[chain + 1] - offsets[chain], _DEPTH)
+            if self._step < 0:
+                position = offsets[chain + 1] - 1
+            while len(reached):
+                goes_on = left > 0 if is_sought is None else (left > 0) & is_sought[reached]
+                if not goes_on.all():
+                    reached, position, left = reached[goes_on], position[goes_on], left[goes_on]
+                if len(reached):
+                    yield reached, frames[position]
+                    left -= 1
+                    if begins is not None:
+                        left[begins[self._function_of[frames[position]]]] = 0
+                    position += self._step
+
+    def rows_of_functions(self, is_counted: NDArray[np.bool_]) -> Iterator[tuple[Int64, Int64]]:
+        """Yield, block by block, rows and the counted functions that they have: each pair once, also if the function is recursive."""
+        size = len(is_counted)
+        for block in blocks_of(np.arange(len(self.leaf))):
+            own = block[is_counted[self.leaf[block]]]
+            pairs = [own * size + self.leaf[own]]
+            for reached, functions in self.outwards(block):
+                chosen = is_counted[functions]
+                pairs.append(reached[chosen] * size + functions[chosen])
+            yield divmod(distinct(np.concatenate(pairs)), size)
 
     @cached_property
     def _begin_processes(self) -> NDArray[np.bool_] | None:
@@ -294,18 +313,17 @@ class SampledFunctions:
     def innermost_frames(self, function: int, rows: Int64) -> FunctionFrames:
         """Return the innermost frame of a function in each of some rows that have it."""
         frame_of = np.full(len(self.leaf), _NONE, np.int64)
-        is_caller = np.zeros(len(self.leaf), np.bool_)
+        is_caller, is_sought = np.zeros(len(self.leaf), np.bool_), np.ones(len(self.leaf), np.bool_)
         has_level = {ord("k"): np.zeros(len(self.leaf), np.bool_), ord("."): np.zeros(len(self.leaf), np.bool_)}
-        for reached, frames in self._frames_outwards(rows):
-            hits = (frame_of[reached] < 0) & (self._functions(frames) == function)
+        for reached, frames in self._frames_outwards(rows, is_sought):
+            hits = self._function_of[frames] == function
             levels = self._locations.level[frames]
             frame_of[reached[hits]] = frames[hits]
             for level, has_before in has_level.items():
                 of_level = levels == level
                 is_caller[reached[hits & of_level]] = has_before[reached[hits & of_level]]
                 has_before[reached[of_level]] = True
-            if (frame_of[rows] >= 0).all():
-                break
+            is_sought[reached[hits]] = False
         without = rows[(frame_of[rows] < 0) & (self.leaf[rows] == function)]
         frame_of[without] = self.rows.dimensions["frame"][without]
         rows = rows[frame_of[rows] >= 0]
@@ -346,26 +364,23 @@ class SampledFunctions:
         is_inside: NDArray[np.bool_] = charged == self.leaf
         is_inlined = np.zeros(len(self.category_of), np.bool_)
         is_inlined[[number for number in self.present.tolist() if self.is_inlined(number)]] = True
-        waiting = ~is_inside & (charged >= 0) & is_inlined[self.leaf]
-        for rows, functions in self.outwards(np.flatnonzero(waiting)):
-            is_inside[rows] |= waiting[rows] & (functions == charged[rows])
-            waiting[rows] &= ~is_inside[rows] & is_inlined[functions]
-            if not waiting.any():
-                break
+        is_sought = ~is_inside & (charged >= 0) & is_inlined[self.leaf]
+        for rows, functions in self.outwards(np.flatnonzero(is_sought), is_sought):
+            is_inside[rows] = functions == charged[rows]
+            is_sought[rows] = ~is_inside[rows] & is_inlined[functions]
         return is_inside
 
     def _innermost(self, is_chosen: NDArray[np.bool_], rows: Int64) -> Int64:
         """Return the innermost of some functions in each of these rows, -1 for none and for all other rows."""
         innermost = np.full(len(self.leaf), _NONE, np.int64)
-        waiting = np.zeros(len(self.leaf), np.bool_)
-        waiting[rows] = True
-        for reached, functions in self.outwards(rows):
-            hits = waiting[reached] & is_chosen[functions]
+        is_sought = np.ones(len(self.leaf), np.bool_)
+        for reached, functions in self.outwards(rows, is_sought):
+            hits = is_chosen[functions]
             innermost[reached[hits]] = functions[hits]
-            waiting[reached[hits]] = False
-            if not waiting.any():
-                break
-        return np.where(waiting & is_chosen[self.leaf], self.leaf, innermost)
+            is_sought[reached[hits]] = False
+        without = rows[(innermost[rows] < 0) & is_chosen[self.leaf[rows]]]
+        innermost[without] = self.leaf[without]
+        return innermost
 
     def charged_amounts(self) -> dict[str, tuple[int, int]]:
         """Return the samples and the period of each function of own code, with all that is charged to it, by name."""
@@ -389,19 +404,19 @@ class SampledFunctions:
         counts = np.zeros(size, np.bool_)
         for number in self.present.tolist():
             counts[number] = self._begins_tree(number)
-        pairs = [np.flatnonzero(counts[self.leaf]) * size + self.leaf[counts[self.leaf]]]
-        for rows, functions in self.outwards(np.arange(len(self.leaf))):
-            chosen = counts[functions]
-            pairs.append(rows[chosen] * size + functions[chosen])
-        distinct_pairs = distinct(np.concatenate(pairs))  # a recursive function counts once
-        totals = sum_by(distinct_pairs % size, self.rows.period[distinct_pairs // size], size)
+        periods = GroupSums()
+        for rows, functions in self.rows_of_functions(counts):
+            periods.add(functions, self.rows.period[rows], size)
+        totals = periods.totals(size)
         counts &= (totals >= least * self.period) & (totals <= most * self.period)
         if not counts.any():
             return None
         innermost = np.where(counts[self.leaf], self.leaf, _NONE)
-        for rows, functions in self.outwards(np.flatnonzero(innermost < 0)):
-            hits = (innermost[rows] < 0) & counts[functions]
+        is_sought = innermost < 0
+        for rows, functions in self.outwards(np.flatnonzero(is_sought), is_sought):
+            hits = counts[functions]
             innermost[rows[hits]] = functions[hits]
+            is_sought[rows[hits]] = False
         inside = innermost >= 0
         best = int(np.argmax(sum_by(innermost[inside], self.rows.period[inside], size)))
         return best, self.share(int(totals[best]))
@@ -439,15 +454,16 @@ class SampledFunctions:
         is_own = self.are_own_and_named
         has_own = bool((self.charged_functions >= 0).any())
         callers = np.where(is_own[self.leaf], _NONE, self.charged_functions)
+        is_sought = callers < 0
         rows = np.flatnonzero(is_own[self.leaf] if has_own else np.ones(len(self.leaf), np.bool_))
         is_outside = np.zeros(len(self.leaf), np.bool_)
-        for reached, functions in self.outwards(rows):  # a callchain can begin with callees: the kernel's frames of a wait, inlined calls
+        for reached, functions in self.outwards(rows, is_sought):
+            # a callchain can begin with callees: the kernel's frames of a wait, inlined calls
             is_leaf = functions == self.leaf[reached]
             is_outside[reached[is_leaf]] = True
-            hits = is_outside[reached] & ~is_leaf & (callers[reached] < 0) & (is_own[functions] if has_own else True)
+            hits = is_outside[reached] & ~is_leaf & (is_own[functions] if has_own else True)
             callers[reached[hits]] = functions[hits]
-            if (callers[rows] >= 0).all():
-                break
+            is_sought[reached[hits]] = False
         with_caller = np.flatnonzero(callers >= 0)
         pairs, number = np.unique(self.leaf[with_caller] * size + callers[with_caller], return_inverse=True)
         totals = sum_by(number.ravel(), self.rows.period[with_caller], len(pairs))
@@ -531,13 +547,11 @@ class SampledFunctions:
         in_kernel = np.zeros(len(self.leaf), np.bool_)
         in_kernel[rows] = True
         is_entered = is_entry[self.leaf]
-        for reached, functions in self.outwards(rows):
-            in_kernel[reached] &= self.category_of[functions] == KERNEL
+        for reached, functions in self.outwards(rows, in_kernel):
+            in_kernel[reached] = self.category_of[functions] == KERNEL
             is_entered[reached] |= is_entry[functions]
             hits = in_kernel[reached] & (work[functions] >= 0)
             outermost[reached[hits]] = work[functions[hits]]
-            if not in_kernel[reached].any():
-                break
         named_rows = rows[outermost[rows] >= 0]
         totals = sum_by(outermost[named_rows], self.rows.period[named_rows], len(kinds))
         largest = int(np.argmax(totals)) if len(kinds) else 0
@@ -545,6 +559,12 @@ class SampledFunctions:
             entering = rows[(outermost[rows] < 0) & is_entered[rows]]  # the kernel's way to the call and back belongs to it
             totals[largest] += int(self.rows.period[entering].sum())
         return [Share(kinds[kind], self.share(int(totals[kind]))) for kind in np.argsort(-totals, kind="stable").tolist() if totals[kind]]
+
+
+def blocks_of(rows: Int64) -> Iterator[Int64]:
+    """Yield the rows in the blocks that are searched together."""
+    for begin in range(0, len(rows), _ROWS):
+        yield rows[begin : begin + _ROWS]
 
 
 _sampled: WeakKeyDictionary[Histogram, SampledFunctions] = WeakKeyDictionary()
@@ -629,21 +649,21 @@ def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
         return []
     slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
     is_named = functions.are_own_and_named
-    pairs = [np.flatnonzero(is_named[functions.leaf]) * size + functions.leaf[is_named[functions.leaf]]]
-    for reached, callers in functions.outwards(np.arange(len(rows))):
-        pairs.append(reached[is_named[callers]] * size + callers[is_named[callers]])
-    row, function = np.divmod(distinct(np.concatenate(pairs)), size)
-    totals = sum_by(function, rows.count[row], size)
+    named, counts = np.flatnonzero(is_named), GroupSums()
+    index_of = np.cumsum(is_named) - 1
+    for row, function in functions.rows_of_functions(is_named):
+        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
+    by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
+    totals = by_slice.sum(axis=1)
     least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
     phases: list[tuple[int, int, Phase]] = []
     grain = int(np.diff(times).min())
     charged = functions.charged_functions
-    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)
+    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
     for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
         if totals[number] < least or len(phases) == _MOST_PHASES:
             break
-        mine = function == number
-        of_function = sum_by(slices[row[mine]], rows.count[row[mine]], len(times))
+        of_function = by_slice[number]
         begin, end = _best_range(2 * of_function - samples)
         inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
         outside -= within
@@ -652,7 +672,7 @@ def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
             continue
         if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
             when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
-            phases.append((begin, end, Phase(functions.name(number), max(when[0], 0.0), when[1], inside / within)))
+            phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
     phases.sort()
     is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
     return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []

@@ -170,3 +170,32 @@ def test_functions_of_libraries_are_called_from_own_code(tmp_path: Path):
     functions = functions_of_chains(tmp_path, [(0x1210, NAMELESS, 0x1110, 0x1010), (0x1210, NAMELESS, 0x1110), (0x1210, NAMELESS)])
     callers = {functions.name(leaf): caller for leaf, caller in functions.hottest_callers().items()}
     assert callers == {"std::find": Share("app::count", 2 / 3)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_rows_that_are_searched_in_blocks_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
+    """Also if callchains of one block end before those of the next, and if a function calls itself."""
+    start, count, find, inner = 0x1010, 0x1110, 0x1210, 0x1310
+    chains = [
+        (find, NAMELESS, count, count, start),
+        (inner, count, start),
+        (find,),
+        (inner,),
+        (count, start),
+        (NAMELESS, find, start),
+        (start,),
+    ]
+
+    def answers() -> tuple[tuple[object, ...], list[tuple[int, int]]]:
+        functions = functions_of_chains(tmp_path, chains)
+        pairs = [
+            pair
+            for rows, numbers in functions.rows_of_functions(functions.are_own_and_named)
+            for pair in zip(rows.tolist(), numbers.tolist(), strict=True)
+        ]
+        return (functions.hottest(9), functions.hottest_tree(0.1, 0.9), functions.hottest_callers(), functions.charged_amounts()), pairs
+
+    whole = answers()
+    monkeypatch.setattr("perfpy.analysis.verdict.functions._ROWS", size)
+    assert answers() == whole
+    assert len(whole[1]) == len(set(whole[1]))

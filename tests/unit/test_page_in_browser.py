@@ -18,7 +18,7 @@ from perfpy.tools.trace.lane_page import lane_page
 from perfpy.views.page import profile_data
 from perfpy.views.page import profile_data as sample_rows
 from perfpy.views.page.lanes import LaneCalls, Lanes
-from perfpy.views.page.marks import Mark, Marks, WaitChains, WaitLane
+from perfpy.views.page.marks import Mark, Marks, PagePhase, WaitChains, WaitLane
 from perfpy.views.page.page import HeadlineSentence, PageText, render
 from tests.builders.browser import Browser
 from tests.builders.stacks import At, stacks, timed_stacks
@@ -226,6 +226,49 @@ def test_every_view_is_drawn_by_its_tab_or_number(page: Browser) -> None:
     page.focus("#tab-heat")
     page.press("ArrowRight")
     assert page.run("document.activeElement.id") == "tab-flame"
+
+
+def test_the_tenth_view_has_a_key(page: Browser) -> None:
+    page.run("for (const tab of document.querySelectorAll('[role=tab]')) tab.hidden = false; document.activeElement.blur()")
+    page.press("0")
+    assert page.run("document.querySelector('[role=tab][aria-selected=true]').id") == "tab-heat"
+
+
+def test_phases_are_named_above_the_activity_and_select_their_time(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "phases.html"
+    begin = 10 * MS
+    phases = [PagePhase("load()", begin, begin + 5000 * MS, 1.0), PagePhase("<b>order</b>", begin + 5000 * MS, begin + 9990 * MS, 0.97)]
+    file.write_text(render([timed_stacks(RAN)], PageText("phases"), phases=phases), encoding="utf-8")
+    browser.open(file)
+    assert browser.texts("#phases button") == ["load()", "<b>order</b>"]
+    shaded = """(at => { const c = document.querySelector('#activity'), pen = c.getContext('2d');
+      return pen.getImageData(Math.round(at * c.width), 20, 1, 1).data[3] > 0 })"""
+    left, top, width, _ = browser.box("#phases")
+    second = browser.box("#phases button:nth-child(2)")
+    assert abs(second[0] - left - width / 2) < 2
+    assert top < browser.box("#activity")[1]
+    browser.run("document.querySelector('#phases button:nth-child(2)').click()")
+    assert browser.text("#selected").startswith("499 of 1,000 samples")
+    assert "5.000 s to 9.990 s" in browser.run("document.querySelector('#phases button:nth-child(2)').title")
+    assert browser.run("document.querySelector('#phases button:nth-child(2)').getAttribute('aria-pressed')") == "true"
+    browser.click("#zoom")
+    assert browser.texts("#phases button") == ["<b>order</b>"], "only that phase is in view"
+    browser.click("#whole")
+    browser.run("document.querySelector('#phases button').click(); document.querySelector('#phases button').click()")
+    assert browser.text("#selected").startswith("1,000 of 1,000"), "a second click takes the range back"
+    assert browser.run(f"{shaded}(0.25)"), "the first phase is shaded, above the bars, too"
+    assert not browser.errors
+
+
+def test_without_phases_nothing_is_above_the_activity(page: Browser) -> None:
+    assert is_hidden(page, "#phases-row")
+
+
+def test_the_row_of_a_chosen_function_is_marked_at_once(page: Browser) -> None:
+    page.click("#tab-functions")
+    for row in (2, 1):
+        page.click(f"#functions tbody tr:nth-child({row}) td.name button")
+        assert page.run("[...document.querySelectorAll('#functions tbody tr')].findIndex(row => row.className === 'chosen')") == row - 1
 
 
 def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> None:

@@ -472,9 +472,11 @@ def test_times_have_the_digits_that_matter(ns: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "most", "steps"),
     [
-        (True, 1.0, ["0", "0.5 CPUs", "1 CPU"]),
-        (True, 2.05, ["0", "2 CPUs"]),
-        (True, 7.4, ["0", "5 CPUs", "10 CPUs"]),
+        (True, 0.3, ["0", "0.2 CPUs", "0.4 CPUs"]),
+        (True, 1.0, ["0", "1 CPU"]),
+        (True, 2.05, ["0", "1 CPU", "2 CPUs"]),
+        (True, 7.4, ["0", "4 CPUs", "8 CPUs"]),
+        (True, 16.3, ["0", "8 CPUs", "16 CPUs"]),
         (False, 300, ["0", "200", "400"]),
         (False, 3e9, ["0", "2000 M", "4000 M"]),
     ],

@@ -87,6 +87,7 @@ class Evidence:
     """The numbers of one report.
 
     Attributes:
+        report: the report.
         histogram: of the event that measures CPU use.
         functions: its functions; None if the report has no samples in code.
         waits: those of the report, None without.
@@ -103,7 +104,7 @@ class Evidence:
             data: the recording's samples.
             unfolded: returns a report with the frames of interpreters, if `report` does not have these.
         """
-        self._report, self._data = report, data
+        self.report, self._data = report, data
         histograms = [one for one in report.histograms if one.leader.samples and "frame" in report.folded.dimensions]
         on_cpu = [one for one in histograms if not is_off_cpu(one.leader.event) and not is_dummy(one.leader.event)]
         off_cpu = next((one for one in histograms if is_off_cpu(one.leader.event)), None)
@@ -130,7 +131,7 @@ class Evidence:
         self._statements: Statements | None = None
         self.wait_statements: Statements | None = None
         if self.histogram is not None:
-            self._statements = Statements(self._report, self.histogram.leader.event.index, waits=False if has_joined else None)
+            self._statements = Statements(self.report, self.histogram.leader.event.index, waits=False if has_joined else None)
         if self.waits is not None:
             event = self.histogram if off_cpu is None else off_cpu
             assert event is not None
@@ -320,7 +321,7 @@ class Evidence:
     def _work_intervals(self) -> BusyIntervals | None:
         """When threads had work; None for parts of recordings, those of whole machines, and long ones."""
         waiting = next((event.index for event in self._data.events if is_off_cpu(event)), _NONE - 1)
-        is_part = self._report.options.sample_filter != SampleFilter()
+        is_part = self.report.options.sample_filter != SampleFilter()
         if self.histogram is None or self.seconds is None or self.is_system_wide or is_part or self.has_several:
             return None
         if self._data.sample_counts.total() > _MOST_SAMPLES:
@@ -330,7 +331,7 @@ class Evidence:
     @cached_property
     def phases(self) -> list[Phase]:
         """The functions that have nearly all CPU time one after the other; empty if that is not certain. Pages mark the same."""
-        fold_times = self._report.fold_times
+        fold_times = self.report.fold_times
         if self.seconds is None or fold_times is None or self.is_system_wide or self.elapsed < SHORTEST_OF_PHASES:
             return []
         samples = fold_times(int(self.elapsed / SLICES * NANOSECONDS_A_SECOND))

@@ -17,11 +17,13 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, RecordType
 from perfpy.analysis.latencies import run_queue_waits
 from perfpy.analysis.lock_waits import BEGIN, LockWaits, read_waits, type_of
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.scheduler import SWITCH
 from perfpy.errors import plural
 from perfpy.perfdata.tracepoint_rows import tracepoints_of
 from perfpy.untrusted.page import Base64
 from perfpy.views.readable import at_a_glance
+from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks import Stacks, TimedSamples
+    from perfpy.analysis.verdict.functions import Phase
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.recorded import Recorded
@@ -205,6 +208,25 @@ def _texts(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], words: Pa
     lengths = np.diff(part.offsets)
     names = [at_a_glance(function.name) for function in part.functions]
     return [names[part.frames[part.offsets[chain]]] if lengths[chain] else "" for chain in timed.chain[rows].tolist()]
+
+
+class PagePhase(NamedTuple):
+    """A time in which the program mostly runs one function; begin and end in ns, share of the samples."""
+
+    text: str
+    begin: int
+    end: int
+    share: float
+
+    @classmethod
+    def of(cls, phase: Phase, first: int) -> PagePhase:
+        """Return a phase of the verdict. first: the time of the first sample, ns."""
+        begin, end = (first + round(time * NANOSECONDS_A_SECOND) for time in (phase.begin, phase.end))
+        return cls(function_text(phase.function), begin, end, phase.share)
+
+    def values(self, begin: int, tick: int) -> list[Any]:
+        """Return the values for the page. begin, tick: the time of the first sample and the unit of times, ns."""
+        return [self.text, *(max(time - begin, 0) // tick for time in (self.begin, self.end)), round(self.share, 4)]
 
 
 # Lanes of waits on the time line: how many threads wait for a CPU, and for the locks that each thread holds.

@@ -26,6 +26,7 @@ from perfpy.analysis.report.report import margin, quality_notes
 from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.source_files import FrameLines, line_frames, source_scan, source_shares
 from perfpy.analysis.stacks import plan_stacks
+from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.errors import plural
 from perfpy.symbols.demangling.demangle import without_tier
@@ -35,10 +36,10 @@ from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.page import page_json
 from perfpy.untrusted.text import visible
 from perfpy.unwind.truncated_stacks import note as cut_note
-from perfpy.views.page.marks import make_marks, make_wait_lanes
+from perfpy.views.page.marks import PagePhase, make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
 from perfpy.views.verdict.comparisons import change_verdict
-from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, profile_verdict
+from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
 from perfpy.views.verdict.sentence import function_text
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def render(
     sites: PageSites | None = None,
     lanes: Sequence[WaitLane] = (),
     waits: WaitChains | None = None,
+    phases: Sequence[PagePhase] = (),
 ) -> str:
     """Return the page.
 
@@ -158,8 +160,9 @@ def render(
         sites: the places in code of one recording's samples.
         lanes: waits for CPUs and locks in one recording.
         waits: who waited for whom in one recording.
+        phases: times in which one recording's program mostly runs one function.
     """
-    data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes, waits)
+    data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes, waits, phases)
     data |= {
         "title": text.title,
         "environment": list(text.environment),
@@ -353,17 +356,16 @@ def page_of(
     stacks, annotation, reports, files, sites = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
-    sentences = [
-        HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged"))
-        for one in profile_verdict(reports.report, recording.data, reports.waits)
-    ]
+    evidence = Evidence(reports.report, recording.data, reports.waits)
+    sentences = [HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged")) for one in verdict_of(evidence)]
+    phases = [PagePhase.of(phase, recording.data.sample_times[0]) for phase in evidence.phases]
     text = PageText(recording.title, recording.environment, accuracy, [*map(HeadlineSentence, cause), *sentences])
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
     sources = file_data(files, sites)
-    del parts, annotation, reports, files  # the folded samples take as much memory as packing does
-    return render(stacks, text, code=functions, files=sources, marks=marks, sites=sites, lanes=lanes, waits=waits)
+    del parts, annotation, reports, evidence, files  # the folded samples take as much memory as packing does
+    return render(stacks, text, code=functions, files=sources, marks=marks, sites=sites, lanes=lanes, waits=waits, phases=phases)
 
 
 def changes_page(

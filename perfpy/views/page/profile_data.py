@@ -11,6 +11,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
     waits  who waited for whom (wait_chain_data), or null
+    phases [function, begin, end, in ticks, share of the samples] ...: times in which the program mostly runs one function
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
     tick  ns, the unit of times, which begin at the first sample of each recording
     together whether samples were merged because they were too many
@@ -44,13 +45,13 @@ from perfpy.views.page.marks import mark_data, packed, task_of, wait_chain_data,
 from perfpy.views.readable import at_a_glance, event_name, source_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Locations
     from perfpy.analysis.source_files import FrameLines
-    from perfpy.views.page.marks import Marks, WaitChains, WaitLane
+    from perfpy.views.page.marks import Marks, PagePhase, WaitChains, WaitLane
     from perfpy.views.recorded import Recorded
 
     Int64 = NDArray[np.int64]
@@ -66,7 +67,7 @@ MOST_SINGLE: Final = 8_000_000
 #: about the number of nodes that a page's tree has at most
 MOST_NODES: Final = 500_000
 _NUMBERS: Final = re.compile("[0-9]+")
-_ALIKE: Final = 8  # commands
+_ALIKE: Final = 3  # commands
 _BLOCK: Final = 1 << 16  # samples; most pairs of a block are known from those before
 _MOST_PAYLOADS: Final = 200_000  # samples
 
@@ -83,14 +84,16 @@ def profile_data(
     sites: PageSites | None = None,
     lanes: Sequence[WaitLane] = (),
     waits: WaitChains | None = None,
+    phases: Sequence[PagePhase] = (),
 ) -> dict[str, Any]:
-    """Return the values for one recording's events, or for two recordings' common events. marks, sites, lanes, waits: of one recording."""
+    """Return the values for one recording's events, or for two recordings' common events. marks to phases: of one recording."""
     split_parts = [[one for part in parts for one in _with_waits_apart(part)] for parts in recordings]
     for parts in split_parts:  # all code that a runtime compiled from one function is one
         parts[:] = [replace(part, functions=[one._replace(name=without_tier(one.name)) for one in part.functions]) for part in parts]
     columns = _with_events_of_both(split_parts)
     events = [part.event for part in columns[0]]
-    folded = [[_by_pairs(_with_command_patterns(part)) for part in parts] for parts in columns]
+    merged = _merged_commands(part for parts in columns for part in parts)
+    folded = [[_by_pairs(_with_merged_commands(part, merged)) for part in parts] for parts in columns]
     tree = StackTree.build(*(part for parts in folded for part, _ in parts), weighed=False, most=MOST_NODES)
     rows = _rows_of(columns, folded, tree, sites if sites is not None and sites.count else None)
     last = max((int(one.time.max()) for parts in rows for one in parts if len(one.time)), default=0)
@@ -114,6 +117,7 @@ def profile_data(
         "marks": _marks(marks, begin, tick, tasks),
         "lanes": wait_lane_data(lanes, begin, tick) if begin else [],
         "waits": wait_chain_data(waits, begin, tick) if waits is not None and begin else None,
+        "phases": [phase.values(begin, tick) for phase in phases if begin],
         "cpus": cpus.tolist(),
         "sites": sites.count if sites is not None else 0,
         "tick": tick,
@@ -212,11 +216,21 @@ def _function_row(function: Function, category: int) -> list[Any]:
     return [function.name, source_file(function.name) or function.dso, category, *([short] if short != function.name else [])]
 
 
-def _with_command_patterns(part: Stacks) -> Stacks:
-    """Name commands that differ only in numbers by their pattern (worker-*) if there are many: their stacks are merged."""
-    patterns = [_NUMBERS.sub("*", comm) for comm in part.comms]
-    counts = Counter(patterns)
-    return replace(part, comms=[pattern if counts[pattern] >= _ALIKE else comm for comm, pattern in zip(part.comms, patterns, strict=True)])
+def _merged_commands(parts: Iterable[Stacks]) -> dict[str, str]:
+    """Return the pattern (worker-*) of each command that differs from several others only in numbers, in any recording."""
+    pattern_of = {comm: _NUMBERS.sub("*", comm) for part in parts for comm in part.comms}
+    counts = Counter(pattern_of.values())
+    return {comm: pattern for comm, pattern in pattern_of.items() if counts[pattern] >= _ALIKE}
+
+
+def _with_merged_commands(part: Stacks, merged: Mapping[str, str]) -> Stacks:
+    """Name commands by their patterns, so that their stacks are merged."""
+    if not merged.keys() & set(part.comms):
+        return part
+    number_of: dict[str, int] = {}
+    numbers = np.array([number_of.setdefault(merged.get(comm, comm), len(number_of)) for comm in part.comms], part.comm.dtype)
+    timed = None if part.timed is None else replace(part.timed, comm=numbers[part.timed.comm])
+    return replace(part, comms=list(number_of), comm=numbers[part.comm], timed=timed)
 
 
 def _by_pairs(part: Stacks) -> tuple[Stacks, NDArray[np.int32]]:

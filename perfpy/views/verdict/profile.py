@@ -62,17 +62,15 @@ class HeadlineReports(NamedTuple):
 
 
 def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], Report] | None = None) -> list[Sentence]:
-    """Return one to three sentences on a report, the most important first; none without samples.
+    """Return the sentences on a report: see Evidence, verdict_of()."""
+    return verdict_of(Evidence(report, data, unfolded))
 
-    Args:
-        report: made with RowOptions.by_thread for sentences about threads and waits.
-        data: the recording's samples.
-        unfolded: returns a report with the frames of interpreters, if `report` does not have these.
-    """
-    lost = [*losses(report)]
+
+def verdict_of(evidence: Evidence) -> list[Sentence]:
+    """Return one to three sentences on a report, the most important first; none without samples."""
+    lost = [*losses(evidence.report)]
     if lost and lost[0].numbers.get("lost", 0.0) >= HALF:
         return lost  # the rest represents nothing
-    evidence = Evidence(report, data, unfolded)
     if evidence.functions is None:
         return [*lost, *longest_wait(evidence)]
     main_wait = find_main_wait(evidence)

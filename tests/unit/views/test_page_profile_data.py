@@ -308,3 +308,11 @@ def test_a_page_without_code_has_no_sites(tmp_path: Path) -> None:
         data = profile_data([parts.stacks], sites=parts.sites)
         assert data["sites"] == 0
         assert "site" not in data["events"][0]["samples"][0]
+
+
+def test_commands_that_differ_in_numbers_alone_are_one_in_all_recordings() -> None:
+    before = timed_stacks([At("worker-1;f", 1), At("worker-2;f", 2), At("main;f", 3)])
+    after = timed_stacks([At("worker-1;f", 1), At("worker-3;f", 2), At("main;f", 3)])
+    names = [name[0] for name in profile_data([[before], [after]])["names"]]
+    assert sorted(names) == ["f", "main", "worker-*"]
+    assert "worker-1" in [name[0] for name in profile_data([[before]])["names"]], "two are no group"

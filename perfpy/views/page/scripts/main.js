@@ -7,7 +7,7 @@ import { Detail } from "./model/detail.js";
 import { columnsFor } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { stateOf } from "./model/permalink.js";
-import { collect, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
+import { collect, collectBoth, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { changeOf, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
@@ -18,9 +18,9 @@ import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
-import { connect, keepAddress, readAddress, sayRange } from "./views/controls.js";
+import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/controls.js";
 import { chunkOf, pause } from "./views/elements.js";
-import { copy, nothing, showTop } from "./views/headline.js";
+import { copy, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { sayChanges, saySelected, sayVerdict } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
@@ -86,7 +86,7 @@ class Page {
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
-    this.tracks = new Tracks({ all: $("activity"), axis: $("activity-axis"), list: $("tracks"), legend: $("legend") }, { ...time, dark, pattern,
+    this.tracks = new Tracks({ all: $("activity"), axis: $("activity-axis"), list: $("tracks"), legend: $("legend"), phases: $("phases") }, { ...time, dark, pattern,
       name: (row, level) => this.ofRecording(row, rowName(row, level, profile)),
       command: pid => this.toolbar.command(pid), pick: row => this.change(this.isPicked(row) ? NO_TASKS : { ...NO_TASKS, ...tasksOf(row) }), isPicked: row => this.isPicked(row),
       pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
@@ -153,27 +153,28 @@ class Page {
   /* Whether two ranges are compared. */
   get isCompared() { return !!(this.state.against && this.state.range) && this.profile.recordings === 1; }
 
-  /* Time on the CPU of both ranges, where waits were recorded, too. */
-  collectBoth() {
-    const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event;
-    const [a, b] = [this.state.against, this.state.range].map(range => collect(this.profile, { ...this.choice(range), event }));
-    return { own: [a.own[0], b.own[0]], counts: [a.samples, b.samples], samples: a.samples + b.samples, all: a.all };
+  /* Adds up the samples of the state, unless these are those that were added up last; whether they are others. read: more of them were read. */
+  count(read) {
+    const key = JSON.stringify([this.choice(), this.isCompared && this.state.against]), isOther = read || key !== this.countedOf;
+    if (isOther) {
+      this.counted = this.isCompared ? collectBoth(this.profile, this.choice(), this.state.against) : collect(this.profile, this.choice());
+      Object.assign(this, { countedOf: key, own: this.counted.own, totals: this.counted.own.map(totalOf), ofFunctions: null });
+    }
+    return isOther;
   }
 
-  /* Which samples count has changed; moving: while a range is being dragged only the picture in view follows. */
-  refresh({ lanes = true, moving = false, keep = true } = {}) {
+  /* Show the state; moving: while a range is being dragged only the picture in view follows; read: of the same range more samples were read. */
+  refresh({ lanes = true, moving = false, keep = true, read = false } = {}) {
     this.event = this.toolbar.eventOf(this.state);
     if (moving) this.tracks.draw();
-    this.counted = this.isCompared ? this.collectBoth() : collect(this.profile, this.choice());
-    this.own = this.counted.own;
+    const isOther = this.count(read), formOf = [this.state.form, this.state.recursion, this.state.side].join();
     this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
     this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: this.counted.counts, side: this.state.side } : null;
-    this.totals = this.own.map(totalOf);
-    this.inner = this.ofFunctions = this.ofForm = null;
+    if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: null, ofForm: null });
     this.showView(keep, moving);
     if (!moving) {
       this.toolbar.show(this.state, this.profile.tick);
-      this.details.show(this.functions(), this.state.chosen);
+      if (isOther || this.isBehind || this.described !== this.state.chosen) this.describeChosen();
       this.showForm();
       sayRange(this);
       sayChanges(this);
@@ -181,12 +182,13 @@ class Page {
     }
     if (lanes) this.loadTimes(); else if (!moving) this.tracks.draw();
     saySelected(this);
+    this.isBehind = moving;
     if (!moving) this.refine();
   }
 
   /* Of very many samples, read all of the range that is selected, or else drawn. */
   async refine() {
-    if (this.detail && await this.detail.show(this.state.range || this.state.shown)) this.refresh();
+    if (this.detail && await this.detail.show(this.state.range || this.state.shown)) this.refresh({ read: true });
   }
 
   showForm() {
@@ -290,9 +292,15 @@ class Page {
     this.state.chosen = f;
     keepAddress(this);
     if (f !== null) this.weighCode();
-    this.details.show(this.functions(), f);
-    for (const view of [this.table, this.tree, this.callerTree]) if (view.rows.length && !view.table.contains(document.activeElement)) view.draw();
+    this.describeChosen();
+    const view = { functions: this.table, tree: this.tree, callers: this.callerTree }[this.state.tab];
+    if (view) view.showChosen();
     if (f !== null && showsCode) this.showCode(f);
+  }
+
+  describeChosen() {
+    this.described = this.state.chosen;
+    this.details.show(this.functions(), this.described);
   }
 
   showCode(f) {
@@ -344,6 +352,7 @@ class Page {
     this.tracks.legends && this.tracks.activity && this.tracks.legends();
     this.tracks.draw();
     this.showView();
+    this.describeChosen();
   }
 
   clear() {
@@ -353,19 +362,9 @@ class Page {
   }
 
   start() {
-    const { profile } = this, timed = profile.last > 0, tasks = profile.threads.length > 0;
-    this.hasCpus = profile.cpus.some(cpu => cpu >= 0);
-    $("times").hidden = !timed;
-    $("tab-chart").hidden = $("tab-heat").hidden = !timed;
-    for (const [view, isEmpty] of Object.entries({ marks: !profile.marks, waits: !profile.waits, code: this.code.isEmpty })) $(`tab-${view}`).hidden = isEmpty;
-    for (const one of document.querySelectorAll(".tasks")) one.hidden = !tasks;
-    $("lanes").parentElement.hidden = !this.hasCpus;
+    this.hasCpus = this.profile.cpus.some(cpu => cpu >= 0);
+    showParts(this);
     readAddress(this);
-    if (!profile.events.length) {
-      $("empty").hidden = false;
-      $("empty").querySelector("span").textContent = nothing(profile);
-      $("clear-empty").hidden = true;
-    }
   }
 
   /* The time line adds up all samples again, and so comes after the view. */

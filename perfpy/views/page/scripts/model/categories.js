@@ -26,9 +26,13 @@ const TOKENS = {
 const COMMAND_TOKEN = [215, 10, 72];
 export const FOUND = { light: "hsl(318 80% 70%)", dark: "hsl(318 75% 68%)" };
 
+const MADE = new Map();
 export function token(category, dark, tone = 0) {
+  const key = 16 * category + 2 * tone + (dark ? 1 : 0), made = MADE.get(key);
+  if (made) return made;
   const [hue, saturation, light] = category === COMMAND ? COMMAND_TOKEN : TOKENS[dark ? "dark" : "light"][category];
-  return `hsl(${hue} ${saturation}% ${light + tone}%)`;
+  MADE.set(key, `hsl(${hue} ${saturation}% ${light + tone}%)`);
+  return MADE.get(key);
 }
 
 export function hash(text) {
@@ -46,6 +50,13 @@ export function changeColour(points, dark) {
   return `hsl(${points > 0 ? 8 : 212} ${Math.round(45 + 45 * part)}% ${Math.round(dark ? 76 - 14 * part : 90 - 26 * part)}%)`;
 }
 
+/* A tone for each name, so that neighbours differ; kept for the names of a profile. */
+const TONES = new WeakMap();
+function tonesOf(names) {
+  if (!TONES.has(names)) TONES.set(names, Uint8Array.from(names, ([name, dso]) => hash(name + dso) % 4));
+  return TONES.get(names);
+}
+
 /* tree, i: the node; look: {names, dark, hits: by name or null} */
 export function colour(tree, i, look) {
   const f = tree.name[i];
@@ -55,8 +66,7 @@ export function colour(tree, i, look) {
     return changeColour(isNoise ? 0 : 100 * change, look.dark);
   }
   if (f < 0) return token(COMMAND, look.dark);
-  const [name, dso, category] = look.names[f];
-  return token(category, look.dark, hash(name + dso) % 4);
+  return token(look.names[f][2], look.dark, tonesOf(look.names)[f]);
 }
 
 /* Which part of a node is time off the CPU, 0 to 1. */

@@ -118,6 +118,13 @@ export function collect(profile, choice) {
   return { own, counts, samples: counts.reduce((a, b) => a + b, 0), all };
 }
 
+/* The same of two ranges as columns; of time on and off the CPU the former. */
+export function collectBoth(profile, choice, against) {
+  const event = choice.event === JOINED ? onAndOff(profile)[0] : choice.event;
+  const [a, b] = [against, choice.range].map(range => collect(profile, { ...choice, range, event }));
+  return { own: [a.own[0], b.own[0]], counts: [a.samples, b.samples], samples: a.samples + b.samples, all: a.all };
+}
+
 /* Adds up the samples of a choice by site in code: weights, null if nothing is filtered or samples have no sites; all: of all its samples. */
 export function weightsBySite(profile, choice) {
   const isPart = Object.entries(choice).some(([key, value]) => key !== "event" && value !== null);

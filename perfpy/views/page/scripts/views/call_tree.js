@@ -136,6 +136,9 @@ export class CallTree {
     return line;
   }
 
+  /* Mark the rows of the chosen function. */
+  showChosen() { [...this.table.tBodies[0].rows].forEach((line, i) => line.classList.toggle("chosen", !!this.rows[i] && this.told.chosen() === this.rows[i].name)); }
+
   focus() {
     const line = this.table.tBodies[0].rows[this.cursor];
     if (line) line.focus();

@@ -1,7 +1,7 @@
 /* What buttons, fields and keys do. */
 
 import { fragmentOf, stateOf } from "../model/permalink.js";
-import { copy } from "./headline.js";
+import { copy, nothing } from "./headline.js";
 
 const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
@@ -42,7 +42,7 @@ export function connect(page) {
   document.onkeydown = event => key(page, event);
   window.onhashchange = () => readAddress(page);
   /* on paper the page is light */
-  window.onbeforeprint = () => { document.documentElement.dataset.theme = "light"; page.redraw(); };
+  window.onbeforeprint = () => { document.documentElement.dataset.theme = "light"; page.redraw(); if (page.table.rows.length) page.table.complete(); };
   window.onafterprint = () => { theme(page); page.redraw(); };
   let resized = 0;
   window.onresize = () => { cancelAnimationFrame(resized); resized = requestAnimationFrame(() => { page.loadTimes(); page.redraw(); }); };
@@ -62,9 +62,22 @@ function key(page, event) {
   else if (event.key === "c") page.copyView();
   else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
   else if (event.key === "?") $("dialog").showModal();
-  else if (event.key >= "1" && event.key <= "9") { const tab = [...$("tabs").children].filter(one => !one.hidden)[event.key - 1]; if (tab) tab.click(); }
+  else if (/^\d$/.test(event.key)) { const tab = [...$("tabs").children].filter(one => !one.hidden).at(event.key === "0" ? 9 : event.key - 1); if (tab) tab.click(); }
   else return;
   event.preventDefault();
+}
+
+/* Hide what the profile has nothing for. */
+export function showParts({ profile, code, hasCpus }) {
+  const isTimed = profile.last > 0;
+  $("times").hidden = $("tab-chart").hidden = $("tab-heat").hidden = !isTimed;
+  for (const [view, isEmpty] of Object.entries({ marks: !profile.marks, waits: !profile.waits, code: code.isEmpty })) $(`tab-${view}`).hidden = isEmpty;
+  for (const one of document.querySelectorAll(".tasks")) one.hidden = !profile.threads.length;
+  $("lanes").parentElement.hidden = !hasCpus;
+  if (profile.events.length) return;
+  $("empty").hidden = false;
+  $("empty").querySelector("span").textContent = nothing(profile);
+  $("clear-empty").hidden = true;
 }
 
 /* Escape takes back the last kind of narrowing: an open box, the search, the zoom, the selected function, the range. */

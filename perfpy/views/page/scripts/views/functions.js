@@ -5,7 +5,7 @@ import { percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { button, el, marked } from "./elements.js";
 
-const SHOWN = 300, FEW = 40;
+const SHOWN = 300, ROW = 24, RESTED = 150; /* rows, px, ms */
 /* Of a function's samples: callers of fewer are not named, those of more without their share, as on the terminal. */
 const RARE_CALLER = 0.1, MOST_CALLS = 0.5;
 const callerText = (row, told) => row.callerName ? told.short(row.caller) + (row.callerShare < MOST_CALLS ? ` (${percent(row.callerShare)})` : "") : "";
@@ -62,7 +62,7 @@ export class FunctionTable {
     Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
     this.names = names;
     this.rows = functionRows(tree, names, charged, charges);
-    this.draw(moving ? FEW : SHOWN);
+    this.draw(moving);
   }
 
   /* Sort by a column, or by the first one if the table does not have it. */
@@ -87,11 +87,17 @@ export class FunctionTable {
     return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && isShown(row));
   }
 
-  /* most: rows; fewer while a range is dragged */
-  draw(most = SHOWN) {
-    const columns = this.titled(COLUMNS[this.kind]), wanted = this.wanted();
+  /* The rows that a window holds come at once, those below when the page has rested; moving: while a range is dragged. */
+  draw(moving = false) {
+    const columns = this.titled(COLUMNS[this.kind]), wanted = this.wanted(), few = Math.ceil(window.innerHeight / ROW);
+    clearTimeout(this.pending);
+    this.complete = () => {
+      clearTimeout(this.pending);
+      this.table.tBodies[0].append(...wanted.slice(this.table.tBodies[0].rows.length, SHOWN).map(row => this.row(row, columns)));
+    };
     this.table.tHead.replaceChildren(this.head(columns));
-    this.table.tBodies[0].replaceChildren(...wanted.slice(0, most).map(row => this.row(row, columns)));
+    this.table.tBodies[0].replaceChildren(...wanted.slice(0, few).map(row => this.row(row, columns)));
+    if (!moving && wanted.length > few) this.pending = setTimeout(() => this.complete(), RESTED);
     const rest = wanted.length - SHOWN;
     const none = wanted.length ? "" : "No function has samples here. Remove a filter, or select a longer range.";
     this.more.textContent = rest > 0 ? `${whole(rest)} more functions; search to narrow them down.` : none;
@@ -113,7 +119,8 @@ export class FunctionTable {
 
   row(row, columns) {
     const line = el("tr"), { told } = this;
-    if (told.chosen() === row.f) { line.className = "chosen"; line.setAttribute("aria-selected", "true"); }
+    line.dataset.f = row.f;
+    if (told.chosen() === row.f) line.className = "chosen";
     line.onclick = () => told.choose(row.f);
     for (const [key] of columns) line.append(this.cell(row, key));
     return line;
@@ -146,7 +153,11 @@ export class FunctionTable {
     event.preventDefault();
   }
 
+  /* Mark the row of the chosen function. */
+  showChosen() { for (const line of this.table.tBodies[0].rows) line.className = line.dataset.f === String(this.told.chosen()) ? "chosen" : ""; }
+
   focusChosen() {
+    this.complete();
     const line = this.table.querySelector("tr.chosen button");
     if (line) line.focus();
   }

@@ -1,10 +1,10 @@
 /* The top of the page: verdict, recording, notes behind one badge, help. */
 
-import { counted } from "../model/words.js";
+import { counted, literally } from "../model/words.js";
 import { button, el } from "./elements.js";
 
 const KEYS = [
-  ["/", "search; marks functions, stacks, time line and marks"], ["1 to 9", "views, in the order of the tabs"],
+  ["/", "search; marks functions, stacks, time line and marks"], ["1 to 9, 0", "views, in the order of the tabs"],
   ["m", "my code only, or all again"],
   ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"],
   ["a", "compare the selected range with the next one"], ["s", "callers and callees of the function"],
@@ -15,15 +15,13 @@ const KEYS = [
 
 /* A sentence whose functions are buttons. choose(name, column): shows the function by this column of the table. */
 function sentence({ text, names, column }, choose) {
-  const parts = [];
-  let rest = text;
-  for (const [shown, name] of names) {
-    const place = rest.indexOf(shown);
-    if (place < 0) continue;
-    parts.push(rest.slice(0, place), button(shown, () => choose(name, column), { className: "evidence", title: `Show ${name}` }));
-    rest = rest.slice(place + shown.length);
+  const nameOf = new Map(names), found = [...nameOf.keys()].sort((a, b) => b.length - a.length).map(literally), parts = [];
+  let place = 0;
+  for (const match of found.length ? text.matchAll(new RegExp(`(?<![\\w:.])(?:${found.join("|")})`, "g")) : []) {
+    parts.push(text.slice(place, match.index), button(match[0], () => choose(nameOf.get(match[0]), column), { className: "evidence", title: `Show ${nameOf.get(match[0])}` }));
+    place = match.index + match[0].length;
   }
-  return [...parts, rest];
+  return [...parts, text.slice(place)];
 }
 
 const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",

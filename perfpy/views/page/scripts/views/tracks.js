@@ -10,7 +10,7 @@ import { atRuler, counted, duration, percent, stepOf, whole } from "../model/wor
 import { brush } from "./brush.js";
 import { button, el, inks, marked, prepared, speak } from "./elements.js";
 
-const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 52;
+const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 60;
 /* bins narrower than SMOOTH pixels show with their neighbours */
 const SMOOTH = 4;
 /* the kind of marks of samples that were lost */
@@ -28,7 +28,7 @@ function smoothed(bins) {
 }
 
 export class Tracks {
-  /* parts: {all, axis, list, legend}; told: {shown(), selected(), against(), select(range, moving), command(pid), name(row, level), pick(row), isPicked(row),
+  /* parts: {all, axis, list, legend, phases}; told: {shown(), selected(), against(), select(range, moving), command(pid), name(row, level), pick(row), isPicked(row),
      pickCategory(category), category() -> the picked one, dark(), pattern()} */
   constructor(parts, told) {
     Object.assign(this, parts, { told, by: "thread", turned: new Set(), showsIdle: false, rows: [] });
@@ -144,6 +144,7 @@ export class Tracks {
   draw() {
     if (!this.activity) return;
     const ink = inks(), dark = this.told.dark();
+    this.showPhases();
     this.drawAll(ink, dark);
     for (const row of this.rows) {
       const { track, lane, canvas, kind, lanes } = row, [pen, width] = prepared(canvas, LOW);
@@ -153,6 +154,40 @@ export class Tracks {
       if (this.markRows && kind !== "cpu") this.ticks(pen, width, lanes, ink);
       this.veil(pen, width, LOW, ink);
     }
+  }
+
+  /* The phases in the range that is shown: [name, begin, end: parts of the width, phase]. */
+  phasesInView() {
+    const [from, to] = this.told.shown(), at = tick => Math.max(0, Math.min(1, (tick - from) / (to - from || 1)));
+    return this.profile.phases.map(phase => [phase[0], at(phase[1]), at(phase[2]), phase]).filter(([, begin, end]) => end > begin);
+  }
+
+  /* A button for each phase, above its time, which selects it, or all again. */
+  showPhases() {
+    const { phases, told } = this, views = this.phasesInView(), [from, to] = told.selected() || [], range = told.shown().join();
+    phases.parentElement.hidden = !views.length;
+    if (this.phasesOf !== range) phases.replaceChildren(...views.map(one => this.phase(...one)));
+    this.phasesOf = range;
+    views.forEach(([, , , [, first, last]], i) => phases.children[i].setAttribute("aria-pressed", String(first === from && last === to)));
+  }
+
+  phase(name, begin, end, [, first, last, share]) {
+    const { told } = this, times = [first, last].map(at => duration(at * this.tick)).join(" to ");
+    const about = `${name}: ${Math.round(100 * share)}\u00a0% of the CPU time from ${times}`;
+    const isSelected = () => String(told.selected()) === String([first, last]);
+    const choose = button(name, () => told.select(isSelected() ? null : [first, last], false), { title: about, "aria-label": about });
+    Object.assign(choose.style, { left: `${100 * begin}%`, width: `${100 * (end - begin)}%` });
+    return choose;
+  }
+
+  /* Every other phase is shaded, and each ends with a line. */
+  shadePhases(pen, width, top, height, ink) {
+    this.phasesInView().forEach(([, begin, end], i) => {
+      pen.fillStyle = ink("--phase");
+      if (i % 2 === 0) pen.fillRect(begin * width, top, (end - begin) * width, height);
+      pen.fillStyle = ink("--dim");
+      for (const at of [begin, end]) if (at > 0 && at < 1) pen.fillRect(Math.round(at * width), top, 1, height);
+    });
   }
 
   /* The activity of tenths of the time: what ran, in CPUs or in weight. */
@@ -169,7 +204,8 @@ export class Tracks {
   drawAll(ink, dark) {
     const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
     const [axis] = prepared(this.axis, height, AXIS), most = track => track.most(false) || track.most(true);
-    const { unit, steps } = axisOf(this.activity, Math.max(this.activity.unit, ...tracks.map(most)));
+    const { unit, steps } = axisOf(this.activity, Math.max(...tracks.map(most)));
+    this.shadePhases(pen, width, RULER, height - RULER, ink);
     this.ruler(pen, width, height, ink);
     tracks.forEach((track, place) => {
       const top = RULER + place * TALL;
@@ -276,7 +312,7 @@ export class Tracks {
   }
 
   ruler(pen, width, height, ink) {
-    const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 100))));
+    const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 80))));
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {

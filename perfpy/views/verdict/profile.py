@@ -143,7 +143,7 @@ def verdicts_of_parts(recording: Recorded, sample_filters: Sequence[SampleFilter
 
 def headline_options(sample_filter: SampleFilter) -> ReportOptions:
     """Return the options of a headline's reports."""
-    chains, names = ChainOptions(CallGraph(order="caller")), NameOptions(tiers_as_one=True)
+    chains, names = ChainOptions(CallGraph()), NameOptions(tiers_as_one=True)
     return ReportOptions(sample_filter=sample_filter, chains=chains, rows=RowOptions(by_thread=True), names=names)
 
 

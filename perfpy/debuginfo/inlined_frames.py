@@ -43,15 +43,15 @@ class InlineStyle(NamedTuple):
 
     Attributes:
         returns: callers' addresses are return addresses.
-        names_decide: how many functions an address needs so that the outermost one, too, counts as inlined if its name differs from the
-            symbol's (an alias, a clone). perf 6.12: 1. perf 7.3: 2, and clones named after their function keep the symbol. 0: never.
+        names_decide: the outermost function, too, counts as inlined if its name differs from the symbol's (an alias, a clone), as in
+            perf 6.12. perf 7.3 keeps the symbol.
         as_addr2line: name a function without a linkage name as addr2line does: by the symbol the first time that it is the innermost one,
             and afterwards too if it begins with the symbol.
         in_kernel: expand frames of the kernel and its modules too, if vmlinux and the .ko files have debug information.
     """
 
     returns: bool = True
-    names_decide: int = 0
+    names_decide: bool = False
     as_addr2line: bool = False
     in_kernel: bool = True
 
@@ -61,8 +61,7 @@ def give_inlined(symbolizer: Symbolizer, *, unwound: bool) -> None:
     option = symbolizer.inline
     as_perf_6, is_exact = option is Inline.UNWOUND_AS_PERF, option is Inline.ALL
     if option is not Inline.NONE and (unwound or not as_perf_6):
-        names_decide = 0 if is_exact else 1 if as_perf_6 else 2
-        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(is_exact and not unwound, names_decide, not is_exact, not as_perf_6))
+        symbolizer.inliner = InlinedFrames(symbolizer, InlineStyle(is_exact and not unwound, as_perf_6, not is_exact, not as_perf_6))
 
 
 class InlinedFrames:
@@ -224,8 +223,7 @@ class InlinedFrames:
         own_name = symbols.name(base)
         # A function with the symbol's name gets the symbol, even if it was inlined into a namesake.
         callee_symbols = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
-        least = self._style.names_decide
-        if 0 < least <= len(names) and names[-1] != own_name and not (least > 1 and own_name.startswith(names[-1] + ".")):
+        if self._style.names_decide and names and names[-1] != own_name:
             return [*callee_symbols, symbols.inlined_into(base, names[-1])]
         return [*callee_symbols, base] if callee_symbols else []
 

@@ -65,7 +65,7 @@ class SampleJson:
         self._pid_of_exited = _NO_TASK
         self._has_cpu = recording.data.has(SampleType.CPU)
         tracing = recording.data.tracing
-        self._payloads = None if tracing is None else PayloadTexts(tracing, symbolizer)
+        self._payloads = None if tracing is None else PayloadTexts(tracing, None)  # perf names no functions here
 
     def pieces(self) -> Iterator[str]:
         """Yield the whole text."""

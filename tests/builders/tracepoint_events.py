@@ -42,7 +42,7 @@ _VECTOR: Final = Point(0, (("unsigned int", "vec", "I"),), f'"vec=%u [action=%s]
 _WORK: Final = Point(0, (("void *", "work", "Q"), ("void *", "function", "Q")), '"work struct %p", REC->work')
 _SITE: Final = (("unsigned long", "call_site", "Q"), ("const void *", "ptr", "Q"))
 _SIZES: Final = (("size_t", "bytes_req", "Q"), ("size_t", "bytes_alloc", "Q"), ("unsigned long", "gfp_flags", "Q"))
-_ALLOCATION: Final = Point(0, (*_SITE, *_SIZES, ("int", "node", "i")), f'"call_site=%lx gfp_flags=%s", REC->call_site, {_FLAGS}')
+_ALLOCATION: Final = Point(0, (*_SITE, *_SIZES, ("int", "node", "i")), f'"call_site=%pS gfp_flags=%s", (void *)REC->call_site, {_FLAGS}')
 _PAGE: Final = (("unsigned long", "pfn", "Q"), ("unsigned int", "order", "I"))
 _TASK: Final = (("char[16]", "comm", "16s"), ("pid_t", "pid", "i"), ("int", "prio", "i"))
 POINTS: Final = {
@@ -64,8 +64,8 @@ POINTS: Final = {
     ),
     "kmem:kmalloc": _ALLOCATION._replace(number=510),
     "kmem:kmem_cache_alloc": _ALLOCATION._replace(number=511),
-    "kmem:kfree": Point(512, _SITE, '"call_site=%lx", REC->call_site'),
-    "kmem:kmem_cache_free": Point(513, _SITE, '"call_site=%lx", REC->call_site'),
+    "kmem:kfree": Point(512, _SITE, '"call_site=%pS", (void *)REC->call_site'),
+    "kmem:kmem_cache_free": Point(513, _SITE, '"call_site=%pS", (void *)REC->call_site'),
     "kmem:mm_page_alloc": Point(
         514, (*_PAGE, ("unsigned long", "gfp_flags", "Q"), ("int", "migratetype", "i")), f'"order=%d gfp_flags=%s", REC->order, {_FLAGS}'
     ),

@@ -307,7 +307,7 @@ class Totals:
         """Return the sums of each thread's calls as columns."""
         keys = np.array(list(self._indexes), np.int64)
         tid = keys >> 32
-        order = np.lexsort((-self._total.values, tid))
+        order = np.lexsort((keys, -self._total.values, tid))
         columns = (self._calls, self._errors, self._total, self._least, self._most)
         calls, errors, total, least, most = (column.values[order] for column in columns)
         errnos = _by_index(self._errnos)
@@ -324,8 +324,8 @@ class Totals:
 
 
 def by_time(calls: Iterable[CallTotals]) -> list[CallTotals]:
-    """Sort calls by their time, the longest first."""
-    return sorted(calls, key=lambda call: -call.total)
+    """Sort calls by their time, the longest first, and equal ones by their number."""
+    return sorted(calls, key=lambda call: (-call.total, call.number))
 
 
 def _packed(tid: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -226,12 +226,13 @@ _BYTES_AT_ONCE = 1 << 20
 class PayloadTexts:
     """A formatter of payloads as perf script prints them. A payload without a format has an empty text."""
 
-    def __init__(self, tracing: Tracing, symbolizer: Symbolizer) -> None:
+    def __init__(self, tracing: Tracing, symbolizer: Symbolizer | None) -> None:
+        """Set the source. Without a symbolizer, functions are shown as addresses."""
         from perfpy.views.tracepoints.values import Runtime
 
         def function(address: int) -> tuple[str, int] | None:
             """Return the kernel function at an address, and its start."""
-            function = symbolizer.kernel_symbol(address)
+            function = None if symbolizer is None else symbolizer.kernel_symbol(address)
             return None if function is None else (function[0], address - function[1])
 
         self._tracing = tracing

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from perfpy.cli import run
 from perfpy.recording import Recording
+from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.tools.kmem.pages import is_allocator
 from perfpy.tools.kmem.slab import SlabRow, SlabUse, read_slab, slab_lines, sorted_slab
 from tests.builders.kernel_events import recording_of_allocations
@@ -45,6 +47,14 @@ def test_options_may_stand_on_both_sides_of_the_action(path, capsys):
 def test_the_caller_of_pages_is_shown_by_address_without_symbols(path, capsys):
     assert run(["kmem", "--page", "--caller", "-i", path, "stat"]) == 0
     assert "| 7000\n" in capsys.readouterr().out
+
+
+def test_callers_in_json_are_addresses_even_with_symbols(path, tmp_path, monkeypatch):
+    """As in perf, which resolves no functions there."""
+    monkeypatch.setattr(Symbolizer, "kernel_symbol", lambda *_: ("caller", 0))
+    assert run(["data", "convert", "--to-json", str(tmp_path / "out.json"), "-i", path, "--force"]) == 0
+    samples = json.loads((tmp_path / "out.json").read_text())["samples"]
+    assert {sample["call_site"] for sample in samples if "call_site" in sample} >= {"0x1000", "0x1010"}
 
 
 @pytest.mark.parametrize(

@@ -415,6 +415,15 @@ def test_times_of_a_call_are_added():
     assert (call.calls, call.total, call.least, call.most, call.mean) == (2, 4000, 1000, 3000, 2000)
 
 
+def test_calls_with_equal_times_are_in_the_order_of_their_numbers():
+    totals, pairs = Totals(), Pairing(np.zeros(0, np.int64))
+    for number in (9, 3, 7):  # in batches of their own, which number them in this order
+        totals.add(pairs.pair(CallEventList().enter(1, number).exit(1, number, 0, after=1000).events()))
+
+    assert totals.thread_rows().number.tolist() == [3, 7, 9]
+    assert [call.number for call in totals.by_thread()[1]] == [call.number for call in totals.of_all()] == [3, 7, 9]
+
+
 def test_the_relative_error_is_that_of_the_mean():
     totals = totals_of(durations(1000, 3000))
 

@@ -26,17 +26,24 @@ else:
         def _item(index: int, doc: str) -> property:
             return property(lambda self: self[index], doc=doc)
 
+    _ITEMS: list[Any] = []  # the descriptors of the first field, the second ..., which all classes share
+
     class _NamedTupleMaker(type):
         """The metaclass that turns a class's annotations into fields of a tuple."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-            new_class = super().__new__(mcs, name, bases, {"__slots__": (), **namespace})
             fields = tuple(namespace.get("__annotations__", ()))
-            new_class._fields = new_class.__match_args__ = fields
-            new_class._field_defaults = {field: namespace[field] for field in fields if field in namespace}
-            for index, field in enumerate(fields):
-                setattr(new_class, field, _item(index, ""))
-            return new_class
+            while len(_ITEMS) < len(fields):
+                _ITEMS.append(_item(len(_ITEMS), ""))
+            made = {
+                "__slots__": (),
+                **namespace,
+                "_fields": fields,
+                "__match_args__": fields,
+                "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
+                **dict(zip(fields, _ITEMS)),  # noqa: B905  # there may be more items
+            }
+            return super().__new__(mcs, name, bases, made)
 
     class NamedTuple(tuple, metaclass=_NamedTupleMaker):
         """typing.NamedTuple, for modules with `from __future__ import annotations`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 
 from perfpy.abi.attr import EventAttr
@@ -31,6 +30,7 @@ from perfpy.events.event import RETIREMENT_LATENCY, Event, generic_event, natura
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from select import poll
     from typing import Final
 
     from perfpy.abi.attr import CountedEvent
@@ -175,7 +175,7 @@ class Measurement:
         self._started = 0
         self._elapsed: list[int] = []
         self._values: dict[CountedEvent, list[int]] = {event: [] for event in self._counting.events}
-        self._rusage: WorkloadEnd | None = None
+        self._ended: WorkloadEnd | None = None
 
     def run(self) -> Outcome:
         """Run until the plan is complete, or hooks.stopped. Raises PerfError."""
@@ -243,7 +243,7 @@ class Measurement:
             if ended_here:
                 workload.kill()
             ended = workload.wait()
-            self._rusage = ended
+            self._ended = ended
             outcome.killed_by = ended.signal
             outcome.exit_code = 0 if ended_here else ended.exit_code  # perfpy ended it as requested, which is no failure
             outcome.runs += 1
@@ -268,7 +268,7 @@ class Measurement:
         names = [event.tool for event in self._plan.events if event.tool]
         if not names:
             return {}
-        return times(elapsed, self._rusage) | machine_values(names, on_cpus=not self._plan.target.has_tasks)
+        return times(elapsed, self._ended) | machine_values(names, on_cpus=not self._plan.target.has_tasks)
 
     # -- waiting ---------------------------------------------------------------
 
@@ -280,6 +280,8 @@ class Measurement:
             return
 
         with Watch(workload, plan.target.tids) as watch:
+            import select  # not needed until a command ends
+
             poller = select.poll()
             for fd in (*watch.fds, hooks.stop_fd, self._control.fd if self._control else -1):
                 if fd >= 0:
@@ -307,11 +309,13 @@ class Measurement:
             if plan.interval:
                 self._show_interval(counting)
 
-    def _obey(self, control: Control, ready: int, poller: select.poll, counting: Counting) -> bool:
+    def _obey(self, control: Control, ready: int, poller: poll, counting: Counting) -> bool:
         """Carry out the commands; return True for "stop", which as in perf does not end a command."""
-        if ready and not ready & select.POLLIN:  # all writers have closed
+        from select import POLLIN  # as above
+
+        if ready and not ready & POLLIN:  # all writers have closed
             poller.unregister(control.fd)
-        if not ready & select.POLLIN:
+        if not ready & POLLIN:
             return False
         controlled = _Controlled(counting, self._hooks)
         stop = False
@@ -354,9 +358,8 @@ class Measurement:
             }
             noise = {event: relative_error(standard_error(v), mean(v)) for event, v in self._values.items()}
         times = RunTimes(tuple(elapsed))
-        if plan.repeat <= 1 and plan.target.kind == "command" and self._rusage:
-            usage = self._rusage.rusage
-            times = RunTimes(tuple(elapsed), usage.ru_utime, usage.ru_stime)
+        if plan.repeat <= 1 and plan.target.kind == "command" and self._ended:
+            times = RunTimes(tuple(elapsed), self._ended.user_time, self._ended.system_time)
         return self._tally(rows, wall_ns=mean(elapsed), times=times, noise=noise)
 
     def _tally(
@@ -613,8 +616,8 @@ def times(elapsed: int, ended: WorkloadEnd | None) -> dict[str, int]:
     """Return in ns the elapsed time, and the times of a command that has ended."""
     values = {"duration_time": elapsed}
     if ended:
-        values["user_time"] = round(ended.rusage.ru_utime * 1e6) * 1000
-        values["system_time"] = round(ended.rusage.ru_stime * 1e6) * 1000
+        values["user_time"] = round(ended.user_time * 1e6) * 1000
+        values["system_time"] = round(ended.system_time * 1e6) * 1000
     return values
 
 

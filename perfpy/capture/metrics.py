@@ -192,22 +192,21 @@ class _Chooser:
     def find(self, name: str, modifier: str) -> list[_ChosenMetric]:
         """Return the metrics of a name or group, the last of the table first."""
         chosen: list[_ChosenMetric] = []
-        sought = name.lower()
+        sought, unit, has_own = name.lower(), self._options.unit, bool(self._machine.metrics)
         for definition in self._definitions:
-            if self._options.unit and definition.pmu not in ("", self._options.unit):
+            if unit and definition.pmu not in ("", unit):
                 continue
-            groups = ("No_group",) if definition.groups == (definition.name,) else definition.groups
-            in_group = sought in (group.lower() for group in groups)
-            is_in_all = sought == "all" and not (self._machine.metrics and definition in BUILT_IN)
-            if not in_group and definition.name.lower() != sought and not is_in_all:
+            groups = "No_group" if definition.groups == (definition.name,) else ";".join(definition.groups)
+            names = f"{definition.name};{groups}".lower()
+            is_named = sought in names and sought in names.split(";")  # most have not even the letters
+            if not is_named and (sought != "all" or (has_own and definition in BUILT_IN)):
                 continue
             metric = _ChosenMetric(definition, modifier, grouped=self._is_grouped(definition, sought))
             self._add_names(metric, definition)
             chosen.insert(0, metric)
         if chosen:
             return chosen
-        names = dict.fromkeys(text for definition in self._definitions for text in (definition.name, *definition.groups))
-        near = nearest(name, names)
+        near = nearest(name, dict.fromkeys(text for definition in self._definitions for text in (definition.name, *definition.groups)))
         meant = f"; similar: {', '.join(near)}" if near else ""
         where = f" (or in files of the folder {EVENT_FILES_VARIABLE})" if not self._machine.metrics else ""
         raise UnknownMetricError(f"Cannot find metric or group `{name}'{meant}; perfpy list metric shows those of this CPU{where}")

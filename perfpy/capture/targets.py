@@ -9,10 +9,10 @@ import time
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.errors import UsageError, WorkloadFailedError
+from perfpy.kernel.syscalls import wait_for_child
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    import resource
     from collections.abc import Iterable, Mapping, Sequence
 
     from perfpy.kernel.procfs import ProcFs
@@ -258,10 +258,11 @@ _ERRNO_BYTES = 4
 
 
 class WorkloadEnd(NamedTuple):
-    """The end of a program: its status as of wait(2), and rusage, the kernel's account of it and its children."""
+    """The end of a program: its status as of wait(2), and the CPU time of it and its children, in seconds."""
 
     status: int
-    rusage: resource.struct_rusage
+    user_time: float
+    system_time: float
 
     @property
     def signal(self) -> int:
@@ -333,9 +334,9 @@ class Workload:
             os.kill(self.pid, signum)
 
     def _collect(self, options: int) -> None:
-        pid, status, rusage = os.wait4(self.pid, options)
+        pid, status, user_time, system_time = wait_for_child(self.pid, options)
         if pid:
-            self.ended = WorkloadEnd(status, rusage)
+            self.ended = WorkloadEnd(status, user_time, system_time)
 
     def _close_go(self) -> None:
         if self._go >= 0:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, PerfCommand, Value, fail, option, word
+from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, PerfCommand, StdioOptions, Value, fail, option, word
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import (
     HardwareTraceOptions,
     InputOptions,
     QuietOptions,
-    StdioOptions,
     SymbolFileOptions,
     VerboseOptions,
     parse_names,

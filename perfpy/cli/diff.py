@@ -15,12 +15,24 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
 from perfpy.cli.line.input_recording import open_recording, prepare_numpy
-from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, Listed, PerfCommand, Value, fail, option, percent, words
+from perfpy.cli.line.option_parsing import (
+    Attached,
+    Choice,
+    CommandOptions,
+    Flag,
+    Listed,
+    PerfCommand,
+    StdioOptions,
+    Value,
+    fail,
+    option,
+    percent,
+    words,
+)
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import (
     JobOptions,
     QuietOptions,
-    StdioOptions,
     SymbolFileOptions,
     VerboseOptions,
     parse_names,

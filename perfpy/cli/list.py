@@ -6,8 +6,7 @@ import io
 import os
 import sys
 
-from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, option, words
-from perfpy.cli.line.shared_options import StdioOptions
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, StdioOptions, Value, option, words
 from perfpy.errors import PerfError, plural
 
 TYPE_CHECKING = False  # see perfpy.cli

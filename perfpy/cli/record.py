@@ -48,16 +48,19 @@ from perfpy.cli.line.option_parsing import (
     Flag,
     Listed,
     PerfCommand,
+    TaskOptions,
     Value,
+    events_with_filters,
     fail,
     option,
     parse_unsigned,
     program_to_run,
+    split_names,
 )
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.line.shared_options import TaskOptions, events_with_filters, names_probe, split_names
 from perfpy.cli.output.terminal import notes_are_read, print_notes
 from perfpy.errors import PerfError, RefusedOptionsError, UsageError
+from perfpy.events.grammar import names_probe
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from perfpy.cli.line.option_parsing import (
     option,
     parse_unsigned,
     program_to_run,
+    split_names,
 )
 from perfpy.cli.line.shared_options import (
     HardwareTraceOptions,
@@ -30,7 +31,6 @@ from perfpy.cli.line.shared_options import (
     VerboseOptions,
     inline_of,
     parse_names,
-    split_names,
     symbol_options_of,
 )
 from perfpy.errors import PerfError, UsageError

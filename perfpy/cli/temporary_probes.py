@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.line.shared_options import names_probe
 from perfpy.cli.output.terminal import print_notes
 from perfpy.errors import KernelRefusedError
+from perfpy.events.grammar import names_probe
 from perfpy.kernel.probe_events import ProbeEvents
 from perfpy.kernel.sysfs import Tracefs, mount_as_root
 from perfpy.probing.definitions import LONGEST, parse_shown

@@ -5,8 +5,6 @@ Live counting and recorded counts share this module. It produces numbers, not te
 
 from __future__ import annotations
 
-import math
-
 from perfpy.abi.attr import COUNTED
 from perfpy.abi.flags import CacheId, CacheOp, CacheResult, HardwareId, PerfType, SoftwareId
 from perfpy.abi.light_types import Enum, NamedTuple
@@ -349,6 +347,7 @@ _SHARES: Final = {
 }
 _MISS: Final = CacheOp.READ << 8 | CacheResult.MISS << 16
 _NS_PER_S: Final = 1e9
+_NAN: Final = float("nan")  # importing math takes as long as a module of ours
 _CORE_TYPE_SHIFT: Final = 32  # a generic event's config on hybrid machines: PERF_PMU_TYPE_SHIFT
 _GENERIC: Final = (1 << _CORE_TYPE_SHIFT) - 1
 _EXCLUDES: Final = ("exclude_kernel", "exclude_user", "exclude_hv", "exclude_host", "exclude_idle")
@@ -412,8 +411,8 @@ class Neighbours:
         """Return an event's count for formulas: unscaled, tool events in seconds, NaN if there is none."""
         for _, row in self._rows:
             if row.event is event:
-                return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.was_counted else math.nan
-        return math.nan
+                return (row.value / _NS_PER_S if row.event.tool else float(row.value)) if row.was_counted else _NAN
+        return _NAN
 
     def find(self, event: CountedEvent, kind: str) -> float:
         """Return the amount of the first event of a kind that may be compared with `event`; 0.0 if there is none.
@@ -487,12 +486,12 @@ def deviation(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
     middle = mean(values)
-    return math.sqrt(sum((value - middle) ** 2 for value in values) / (len(values) - 1))
+    return float((sum((value - middle) ** 2 for value in values) / (len(values) - 1)) ** 0.5)
 
 
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean, which perf stat -r prints after +-."""
-    return deviation(values) / math.sqrt(len(values)) if values else 0.0
+    return deviation(values) / len(values) ** 0.5 if values else 0.0
 
 
 def relative_error(error: float, of: float) -> float:
@@ -510,7 +509,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
     if not ordered:
         raise ValueError("no values")
     position = part * (len(ordered) - 1)
-    low = math.floor(position)
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 

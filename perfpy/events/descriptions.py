@@ -38,7 +38,8 @@ class Descriptions:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._words = _Meanings()
-        with open(_FILE, encoding="ascii") as file:
+        self._subjects: dict[str, str] = {}
+        with open(_FILE, encoding="utf-8") as file:
             for line in file:
                 key, _, text = line.rstrip("\n").partition("\t")
                 if key[0] == "*":
@@ -53,10 +54,12 @@ class Descriptions:
         if text is not None:
             return text
         subject, dot, rest = lower.partition(".")
-        text = self._phrase(subject)
+        text = self._subjects.get(subject, "")
+        if not text:
+            text = self._subjects[subject] = _capitalized(self._phrase(subject))
         if dot:
             text += f": {self._phrase(rest.replace('.', '_'))}"
-        return _capitalized(text) + (_limits(terms) if "cmask" in terms or "edge" in terms else "")
+        return text + (_limits(terms) if "cmask" in terms or "edge" in terms else "")
 
     def metric(self, name: str, unit: str = "") -> str:
         """Return the description of a metric. `unit` is its scale and unit."""

@@ -87,6 +87,15 @@ def _is_number(word: str) -> bool:
     return bool(word) and _DIGITS.issuperset(word)
 
 
+def names_probe(text: str) -> bool:
+    """Whether an -e text is a probe to add for the measurement: uprobe:./app:parse or ./app:parse%return."""
+    prefix, colon, rest = text.partition(":")
+    if colon and prefix in ("uprobe", "probe"):
+        path, colon, point = rest.partition(":")
+        return bool(path and point) and (prefix == "uprobe" or "/" in path)
+    return bool(rest) and prefix.startswith(("./", "../", "/")) and not rest.startswith("/")
+
+
 class _EventParser:
     """A position in a text. Every method reads on from it, and fails with its column."""
 

@@ -321,7 +321,7 @@ def metrics(machine: Machine, *, described: bool = True) -> list[MetricDefinitio
 
 
 def _described(metric: MetricDefinition, text: str) -> MetricDefinition:
-    return metric._replace(description=text, long_description=text)
+    return type(metric)._make((*metric[:3], text, text, *metric[5:]))  # hundreds of them: _replace takes three times as long
 
 
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:

@@ -110,6 +110,8 @@ class Machine:
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics by name, the user's before the vendor's. A name may have one formula for each kind of core."""
+        if len(self.named_events) == 1 and not self.event_files:
+            return self.named_events[0].metrics  # a vendor's table is sorted
         by_name: dict[str, list[MetricDefinition]] = {}
         for source in self.named_events:
             known = {(name, metric.pmu) for name, metrics in by_name.items() for metric in metrics}
@@ -244,15 +246,15 @@ def _can_open(event_type: int, config: int) -> bool:
     from perfpy.errors import KernelRefusedError
     from perfpy.kernel import this_kernel as kernel
 
-    attr = EventAttr(type=event_type, config=config, disabled=1)
-    for attempt in (attr, attr.copy(exclude_kernel=1, exclude_hv=1)):
+    attr, opener = EventAttr(type=event_type, config=config, disabled=1), kernel()
+    while True:
         try:
-            kernel().close(kernel().perf_event_open(attempt, 0, -1))
+            opener.close(opener.perf_event_open(attr, 0, -1))
             return True
         except KernelRefusedError as refusal:
-            if refusal.errno not in (EACCES, EPERM):  # leaving the kernel out helps users without access to it only
+            if refusal.errno not in (EACCES, EPERM) or attr.exclude_kernel:  # leaving the kernel out helps users without access to it only
                 return False
-    return False
+            attr = attr.copy(exclude_kernel=1, exclude_hv=1)
 
 
 # Find near matches of an unknown name, at most three, nearest first. Only errors and searches load this module.

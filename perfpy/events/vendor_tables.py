@@ -20,12 +20,9 @@ description by the vendor, for which perf's list has `pmu/name/`.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 
 from perfpy.abi.light_types import NamedTuple, cached_property
-from perfpy.counts.formulas import compile_formula, formula_text
 from perfpy.kernel.sysfs import Alias, split_number
-from perfpy.untrusted.files import read_regular, trusted_file_owners
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -74,22 +71,34 @@ class MetricDefinition(NamedTuple):
     @property
     def program(self) -> str:
         """The compiled formula. Raises EventSyntaxError."""
-        return self.source if self.is_compiled else compile_formula(self.source)
+        return self.source if self.is_compiled else _compiled(self.source)
 
     @property
     def expression(self) -> str:
         """The formula in perf's notation."""
-        return formula_text(self.source) if self.is_compiled else self.source
+        return _text_of(self.source) if self.is_compiled else self.source
 
     @property
     def threshold(self) -> str:
         """The condition of a remarkable value, in perf's notation; "" for none."""
-        return formula_text(self.condition) if self.is_compiled and self.condition else self.condition
+        return _text_of(self.condition) if self.is_compiled and self.condition else self.condition
 
     @property
     def threshold_program(self) -> str:
         """The compiled condition, "" for none. Raises EventSyntaxError."""
-        return compile_formula(self.condition) if self.condition and not self.is_compiled else self.condition
+        return _compiled(self.condition) if self.condition and not self.is_compiled else self.condition
+
+
+def _compiled(formula: str) -> str:
+    from perfpy.counts.formulas import compile_formula  # the package's formulas are compiled
+
+    return compile_formula(formula)
+
+
+def _text_of(program: str) -> str:
+    from perfpy.counts.formulas import formula_text  # only --details and JSON print formulas
+
+    return formula_text(program)
 
 
 class VendorTable:
@@ -160,7 +169,13 @@ class VendorTable:
     def _rows_from(self, start: str) -> Iterator[str]:
         """Yield the rows with this beginning."""
         rows = self._rows
-        index = bisect_left(rows, start)
+        index, end = 0, len(rows)
+        while index < end:  # bisect is a library of its own, which takes longer to load than one search
+            middle = (index + end) // 2
+            if rows[middle] < start:
+                index = middle + 1
+            else:
+                end = middle
         while index < len(rows) and rows[index].startswith(start):
             yield rows[index]
             index += 1
@@ -172,7 +187,7 @@ def _split(row: str, count: int) -> list[str]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(";")))
+    return tuple(filter(None, text.split(";"))) if text else ()
 
 
 def _alias(row: str) -> Alias:
@@ -224,6 +239,8 @@ def table_of(identity: str, core: str = "") -> VendorTable | None:
         return None
     path = os.path.join(own_folder(), file_name(identity))
     if os.path.lexists(path):
+        from perfpy.untrusted.files import read_regular, trusted_file_owners  # few users have a table of their own
+
         try:
             return VendorTable(read_regular(path, owners=trusted_file_owners(), limit=_LARGEST).decode(), path, core)
         except (OSError, ValueError):  # damaged, or another user's
@@ -245,7 +262,7 @@ def _table_named(folder: str, identity: str) -> str:
 
     A pattern is the beginning of the identity, or that and one or several [characters].
     """
-    with open(os.path.join(folder, "index.tsv"), encoding="ascii") as index:
+    with open(os.path.join(folder, "index.tsv"), encoding="utf-8") as index:
         for line in index:
             pattern, _, name = line.rstrip("\n").partition("\t")
             if _begins(identity, pattern):

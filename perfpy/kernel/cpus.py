@@ -6,7 +6,6 @@ version; riscv: vendor, architecture and implementation; s390x: manufacturer, ty
 
 from __future__ import annotations
 
-import math
 import os
 
 from perfpy.abi.cpu_list import parse_cpu_list
@@ -52,7 +51,7 @@ def nominal_frequency(proc: str = "/proc") -> float:
     import re  # only formulas with this frequency need it
 
     match = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
-    return float(match[1]) * 1e9 if match else math.nan
+    return float(match[1]) * 1e9 if match else float("nan")
 
 
 def _x86(fields: dict[str, str]) -> str:

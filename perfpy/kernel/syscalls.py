@@ -68,6 +68,9 @@ _PAUSE_OUTPUT: Final = _request(_IOC_WRITE, 9, 4)
 _MODIFY_ATTRIBUTES: Final = _request(_IOC_WRITE, 11, _POINTER)
 
 _FLAG_GROUP: Final = 1
+_WORD: Final = 8  # bytes
+_RUSAGE_SIZE: Final = 18 * _WORD  # struct rusage of getrusage(2)
+_INT: Final = (1 << 32) - 1
 
 _PR_TASK_PERF_EVENTS_DISABLE: Final = 31
 _PR_TASK_PERF_EVENTS_ENABLE: Final = 32
@@ -259,6 +262,24 @@ def system_call(number: int, *arguments: int | bytearray) -> int:
     if result == -1:
         raise OSError(get_errno(), "system call failed")
     return result
+
+
+def wait_for_child(pid: int, options: int) -> tuple[int, int, float, float]:
+    """Wait for a child as os.wait4 does, without the library that it loads. Return the child's pid, or 0 if it runs, its status, and
+    its user and system time in seconds.
+    """
+    if _POINTER < _WORD:  # other layouts of the account
+        pid, status, usage = os.wait4(pid, options)
+        return pid, status, usage.ru_utime, usage.ru_stime
+    status_bytes, account = bytearray(_WORD), bytearray(_RUSAGE_SIZE)
+    wait4: Any = _Function(dlsym(dlopen(None, 0), "wait4"))  # type: ignore[arg-type]  # None is this process
+    pointers = [(_Byte * len(buffer)).from_buffer(buffer) for buffer in (status_bytes, account)]
+    while (ended := wait4(_Word(pid), pointers[0], _Word(options), pointers[1]) & _INT) == _INT:  # a C int: -1
+        if get_errno() != EINTR:
+            raise OSError(get_errno(), os.strerror(get_errno()))
+    seconds, microseconds, system_seconds, system_microseconds = struct.unpack_from("=4q", account)
+    times = seconds + microseconds / 1e6, system_seconds + system_microseconds / 1e6
+    return ended, struct.unpack_from("=i", status_bytes)[0], *times
 
 
 # The kernel of a closed counter, and a check whether a descriptor is a perf event.

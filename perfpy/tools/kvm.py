@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import CommandOptions, Flag, Value, fail, option, parse_unsigned
-from perfpy.cli.line.shared_options import InputOptions, StdioOptions, VerboseOptions
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, StdioOptions, Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import InputOptions, VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.record import RecordCommandOptions
 from perfpy.cli.record import run as run_recorder

@@ -141,21 +141,23 @@ class TextList:
                 groups.setdefault(group, []).append(metric)
         if groups:
             self._file.write("\nMetrics:\n\n" if show == METRICS else "\nMetric Groups:\n" + ("\n" if show == GROUPS else ""))
+        texts: dict[int, str] = {}  # most metrics are in several groups
         for group in sorted(groups):
             if show != METRICS:
                 text = self._group_text(group) if self._descriptions else ""
                 heading = group if show == GROUPS else f"\n{group}:"
                 self._file.write(f"{heading} [{text}]\n" if text else f"{heading}\n")
             for metric in groups[group] if show != GROUPS else ():
-                self._metric(metric)
+                text = texts.get(id(metric)) or texts.setdefault(id(metric), self._metric(metric))
+                self._file.write(text)
 
-    def _metric(self, metric: MetricDefinition) -> None:
+    def _metric(self, metric: MetricDefinition) -> str:
         lines = [f"  {metric.name}"]
         if metric.description and (self._descriptions or self._long):
             lines.append(self._bracket(metric.long_description if self._long else metric.description))
         if self._encodings:
             lines.append(self._bracket(metric.expression))
-        self._file.write("\n".join(lines) + "\n")
+        return "\n".join(lines) + "\n"
 
     def close(self) -> None:
         """No-op: nothing follows the last line."""

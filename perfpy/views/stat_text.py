@@ -5,9 +5,6 @@ Column widths and number formats are those of perf 6.12.
 
 from __future__ import annotations
 
-import math
-from itertools import chain
-
 from perfpy.abi.flags import PerfType
 from perfpy.counts.aggregation import (
     AGGREGATE_COLUMNS,
@@ -147,7 +144,7 @@ class TextView:
         if not line.row.was_counted:
             count = NOT_COUNTED if line.row.state.supported else NOT_SUPPORTED
         else:
-            count = self._number(line.row.amount, 0 if math.floor(event.scale) == event.scale else 2)
+            count = self._number(line.row.amount, 0 if event.scale % 1 == 0 else 2)
         return one_line(f"{count:>18} {event.unit:<{unit_width}} {line.name:<32}")
 
     def _number(self, value: float, decimals: int) -> str:
@@ -196,7 +193,7 @@ class TextView:
             refusal = tally.rows[event][0].state.why_not
             if isinstance(refusal, GroupIsFullError):
                 yield one_line(f"{event.name} is not counted: {refusal.cause}; {refusal.remedy}") + "\n"
-        if self._has_watchdog and not self._metric_only and any(map(_is_crowded_out, chain.from_iterable(tally.rows.values()))):
+        if self._has_watchdog and not self._metric_only and any(_is_crowded_out(row) for rows in tally.rows.values() for row in rows):
             yield _WATCHDOG
 
 
@@ -272,7 +269,11 @@ def _metric_value(ratio: Ratio) -> str:
 
 def _precision(number: float) -> int:
     """Return the number of decimals up to the first significant digit."""
-    return 0 if number > 1 or number <= 0 else math.ceil(-math.log10(number))
+    if number > 1 or number <= 0:
+        return 0
+    from math import ceil, log10  # only repetitions need it
+
+    return ceil(-log10(number))
 
 
 def _table(seconds: Sequence[float], mean: float, digits: int) -> Iterator[str]:

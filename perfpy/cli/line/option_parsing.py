@@ -266,6 +266,11 @@ def parse_unsigned(text: str) -> int:
     return int(text)
 
 
+def split_names(text: str) -> tuple[str, ...]:
+    """Convert a list of names."""
+    return tuple(filter(None, text.split(",")))
+
+
 _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 
 
@@ -645,6 +650,20 @@ class CommandOptions:
 _HELP_STATUS: Final = {"usage": 129, "show_help": 0}  # perf's -h exits with 129.
 
 
+def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
+    """Return the -e texts, and each --filter with the number of -e options before it."""
+    events: list[str] = []
+    filters: list[tuple[int, str]] = []
+    for occurrence in options.in_order("event", "filter"):
+        if occurrence.name == "event":
+            events.append(occurrence.value)
+        elif not events:
+            raise UsageError(f"--filter {occurrence.value}: no event before it; put -e with a tracepoint first")
+        else:
+            filters.append((len(events), occurrence.value))
+    return events, filters
+
+
 class _Help(Flag[bool]):
     """A request for help, which ignores the rest of the line."""
 
@@ -654,6 +673,24 @@ class _Help(Flag[bool]):
 class _HelpOptions(CommandOptions):
     usage: bool = option("-h", _Help(), "show this text; -h <word>: only the options about it", negatable=False)
     show_help: bool = option("--help", _Help(), "show this text", negatable=False)
+
+
+# Groups of options that quick commands share; perfpy.cli.line.shared_options has those of commands that read recordings.
+
+
+class StdioOptions(CommandOptions):
+    """Whether to print perf's text on a terminal; see `perfpy.cli.output.terminal`."""
+
+    stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
+
+
+class TaskOptions(CommandOptions):
+    """The tasks and CPUs to measure, for `perfpy.capture.targets`."""
+
+    pid: str = option("-p,--pid", Value(default=""), "only these processes (comma-separated)", metavar="<pid>")
+    tid: str = option("-t,--tid", Value(default=""), "only these threads (comma-separated)", metavar="<tid>")
+    user: str = option("-u,--uid", Value(default=""), "only the threads of this user", metavar="<user>")
+    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs, such as 0-2,5", metavar="<cpu>")
 
 
 class PerfCommand(Generic[_O]):

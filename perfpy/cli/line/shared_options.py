@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Value, option, parse_unsigned
+from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Value, option, parse_unsigned, split_names
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import one_line
 
@@ -114,44 +114,10 @@ class JobOptions(CommandOptions):
     )
 
 
-class StdioOptions(CommandOptions):
-    """Whether to print perf's text on a terminal; see `perfpy.cli.output.terminal`."""
-
-    stdio: bool = option("--stdio", Flag(), "print perf's plain text, also on a terminal")
-
-
-def names_probe(text: str) -> bool:
-    """Whether an -e text is a probe to add for the measurement: uprobe:./app:parse or ./app:parse%return."""
-    prefix, colon, rest = text.partition(":")
-    if colon and prefix in ("uprobe", "probe"):
-        path, colon, point = rest.partition(":")
-        return bool(path and point) and (prefix == "uprobe" or "/" in path)
-    return bool(rest) and prefix.startswith(("./", "../", "/")) and not rest.startswith("/")
-
-
-def events_with_filters(options: CommandOptions) -> tuple[list[str], list[tuple[int, str]]]:
-    """Return the -e texts, and each --filter with the number of -e options before it."""
-    events: list[str] = []
-    filters: list[tuple[int, str]] = []
-    for occurrence in options.in_order("event", "filter"):
-        if occurrence.name == "event":
-            events.append(occurrence.value)
-        elif not events:
-            raise UsageError(f"--filter {occurrence.value}: no event before it; put -e with a tracepoint first")
-        else:
-            filters.append((len(events), occurrence.value))
-    return events, filters
-
-
 _FILE: Final = "file://"  # prefix of a path in lists of names
 _LARGEST_LIST: Final = 64 << 20  # bytes of names
 _WIDEST: Final = 10_000  # columns of a terminal
 _UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    """Convert a list of names."""
-    return tuple(filter(None, text.split(",")))
 
 
 def parse_names(text: str) -> tuple[str, ...] | None:
@@ -219,15 +185,6 @@ def convert(option: str, text: str, parse: Callable[[str], _T]) -> _T:
         return parse(text)
     except ValueError as error:
         raise UsageError(f"option {option} expects {error}, not '{text}'") from None
-
-
-class TaskOptions(CommandOptions):
-    """The tasks and CPUs to measure, for `perfpy.capture.targets`."""
-
-    pid: str = option("-p,--pid", Value(default=""), "only these processes (comma-separated)", metavar="<pid>")
-    tid: str = option("-t,--tid", Value(default=""), "only these threads (comma-separated)", metavar="<tid>")
-    user: str = option("-u,--uid", Value(default=""), "only the threads of this user", metavar="<user>")
-    cpu: str = option("-C,--cpu", Value(default=""), "only these CPUs, such as 0-2,5", metavar="<cpu>")
 
 
 class SampleFilterOptions(CommandOptions):

@@ -11,9 +11,9 @@ import sys
 from perfpy.abi.light_types import signal
 from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.line.option_parsing import PerfCommand
-from perfpy.cli.line.shared_options import names_probe
 from perfpy.cli.stat.options import Progress, Signals, StatCommandOptions, StatOutput, check, form_of, plan_of
 from perfpy.errors import KernelRefusedError
+from perfpy.events.grammar import names_probe
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -7,8 +7,19 @@ import sys
 import time
 
 from perfpy.abi.light_types import NamedTuple, signal
-from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Listed, Value, fail, option, percent, program_to_run
-from perfpy.cli.line.shared_options import events_with_filters
+from perfpy.cli.line.option_parsing import (
+    Attached,
+    CommandOptions,
+    Counted,
+    Flag,
+    Listed,
+    Value,
+    events_with_filters,
+    fail,
+    option,
+    percent,
+    program_to_run,
+)
 from perfpy.errors import NothingCountedError, OutputFailedError, PerfError, RefusedOptionsError, UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli

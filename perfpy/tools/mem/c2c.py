@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from perfpy.abi.flags import SampleType
 from perfpy.cli.forwarded_actions import ForwardingAction
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import Counted, Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.option_parsing import Counted, Flag, StdioOptions, Value, fail, option, parse_unsigned
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.line.shared_options import InputOptions, QuietOptions, StdioOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
+from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import PerfError

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.cli.line.input_recording import prepare_numpy
-from perfpy.cli.line.option_parsing import PerfCommand, fail
+from perfpy.cli.line.option_parsing import PerfCommand, events_with_filters, fail
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.line.shared_options import events_with_filters
 from perfpy.cli.output.terminal import print_lines, wants_plain
 from perfpy.live.priority import HigherPriority
 from perfpy.tools.top.options import TopCommandOptions

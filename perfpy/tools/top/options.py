@@ -19,8 +19,20 @@ from perfpy.capture.record_options import (
     parse_pages,
 )
 from perfpy.capture.targets import TargetOptions, online_cpus
-from perfpy.cli.line.option_parsing import Choice, CommandOptions, Counted, Flag, Listed, Value, fail, option, parse_unsigned
-from perfpy.cli.line.shared_options import TaskOptions, parse_names, parse_widths, split_names
+from perfpy.cli.line.option_parsing import (
+    Choice,
+    CommandOptions,
+    Counted,
+    Flag,
+    Listed,
+    TaskOptions,
+    Value,
+    fail,
+    option,
+    parse_unsigned,
+    split_names,
+)
+from perfpy.cli.line.shared_options import parse_names, parse_widths
 from perfpy.cli.record import frequency, sample_period
 from perfpy.errors import plural
 from perfpy.kernel.procfs import ProcFs

@@ -17,8 +17,8 @@ from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import TargetOptions, Workload
 from perfpy.cli.line.input_recording import prepare_numpy
 from perfpy.cli.line.option_parsing import PerfCommand, fail
-from perfpy.cli.line.shared_options import names_probe
 from perfpy.errors import KernelRefusedError
+from perfpy.events.grammar import names_probe
 from perfpy.kernel.syscalls import may_measure_kernel, paranoid_level
 from perfpy.live.priority import HigherPriority
 from perfpy.live.rings import LiveRings

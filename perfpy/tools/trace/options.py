@@ -17,14 +17,16 @@ from perfpy.cli.line.option_parsing import (
     Counted,
     Flag,
     Listed,
+    TaskOptions,
     Value,
     fail,
     option,
     parse_unsigned,
     program_to_run,
 )
-from perfpy.cli.line.shared_options import InputOptions, TaskOptions, names_probe
+from perfpy.cli.line.shared_options import InputOptions
 from perfpy.errors import OutputFailedError
+from perfpy.events.grammar import names_probe
 from perfpy.untrusted.destinations import opener
 from perfpy.untrusted.text import lines as one_line_each
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ from perfpy.errors import UsageError, WorkloadFailedError
 from perfpy.events.event import Event
 from perfpy.kernel.cpus import Topology
 from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.syscalls import wait_for_child
 from tests.builders.options import record_options
 
 if TYPE_CHECKING:
@@ -331,3 +333,32 @@ def test_one_file_for_input_and_output_is_refused(others):
     RecordOptions(buffers=BufferOptions(threads="cpu")).check()
     with pytest.raises(UsageError, match="excludes"):
         record_options(threads="cpu", **others).check()
+
+
+def test_a_workload_has_the_kernels_account_of_its_time() -> None:
+    """User and system time are those of os.wait4, and a signal that arrives meanwhile is handled."""
+    handled: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _frame: handled.append(number))
+    spent = "import time\nwhile time.process_time() < 0.2: pass\nraise SystemExit(7)"
+    try:
+        with Workload([sys.executable, "-c", spent]) as workload:
+            workload.start()
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            ended = workload.wait()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert handled == [signal.SIGALRM]
+    assert ended.exit_code == 7
+    assert 0.2 <= ended.user_time + ended.system_time < 2
+
+
+def test_a_child_that_runs_has_no_end_and_one_that_was_collected_is_missing() -> None:
+    """The results of wait4(2)."""
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    assert wait_for_child(pid, os.WNOHANG) == (0, 0, 0.0, 0.0)
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for_child(pid, 0)[:2] == (pid, signal.SIGKILL)
+    with pytest.raises(ChildProcessError):
+        wait_for_child(pid, 0)

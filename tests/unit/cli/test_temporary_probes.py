@@ -15,9 +15,10 @@ import pytest
 from perfpy.cli import temporary_probes
 from perfpy.cli import temporary_probes as ending_signals
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.shared_options import events_with_filters, names_probe
+from perfpy.cli.line.option_parsing import events_with_filters
 from perfpy.cli.temporary_probes import EndingSignals, TemporaryProbes, remove_orphans
 from perfpy.errors import KernelRefusedError
+from perfpy.events.grammar import names_probe
 from perfpy.probing.definitions import Definition, Planned
 
 if TYPE_CHECKING:

@@ -421,6 +421,25 @@ def test_waits_for_cpus_and_locks_have_lanes_above_the_threads(browser: Browser,
     assert [browser.run(f"{pixel}(0.25)"), browser.run(f"{pixel}(0.75)")] == [[0, 0], [255, 255]]
 
 
+def test_a_group_of_many_equal_threads_says_the_truth_and_opens_to_the_first(browser: Browser, tmp_path: Path) -> None:
+    """200 threads run on ten CPUs in turn: each has 5 % of its time, all together 1000 % of one CPU's."""
+    samples = [At(f"worker-{at % 200};f", (1 + at // 10) * 10 * MS, 10 * MS, 7, 10 + at % 200) for at in range(2000)]
+    file = tmp_path / "threads.html"
+    file.write_text(render([timed_stacks(samples)], PageText("threads")), encoding="utf-8")
+    browser.open(file)
+    labels = "[...document.querySelectorAll('#tracks .track-name')].map(one => one.getAttribute('aria-label'))"
+    assert browser.run(labels)[0].endswith("(200 threads): 10.00 CPUs in use")
+    while browser.run("document.querySelectorAll('#tracks .track-name').length") < 3:
+        browser.run("document.querySelector('#tracks .opener[aria-expanded=false]').click()")
+    of_one = browser.run(labels)[1:]
+    assert len(of_one) == 12
+    shares = [re.search(r": (\d+\.\d\d)% of the time on the CPU$", label) for label in of_one]
+    assert all(found and 4.5 < float(found[1]) < 5.1 for found in shares), of_one  # the first turn of some ends with the first sample
+    assert browser.texts("#tracks .fold")[0].startswith("188 threads")
+    browser.click("#tab-sandwich")
+    assert browser.text("#sandwich-about").startswith("f · app (the hottest function")
+
+
 def test_idle_threads_are_folded(browser: Browser, tmp_path: Path) -> None:
     samples = [At("app;f", at * 10 * MS, 10 * MS, 7, 7) for at in range(1, 101)]
     samples += [At("app;f", 1000 * MS + at, 1000, 7, 100 + at) for at in range(1, 31)]
@@ -998,7 +1017,7 @@ def test_every_picture_is_a_table_for_screen_readers(page: Browser) -> None:
     for tab, name, row in (
         ("flame", "graph", ["1", "app: 50.00%, 5.000 s"]),
         ("chart", "chart", ["0", "app: 0.0 \u00b5s to 4.995 s"]),
-        ("heat", "heat", ["20.000 ms", "2"]),
+        ("heat", "heat", ["8.000 ms", "1"]),
     ):
         page.click(f"#tab-{tab}")
         rows = f"[...document.querySelectorAll('#spoken-{name} tbody tr')].map(one => [...one.cells].map(cell => cell.textContent))"

@@ -148,6 +148,12 @@ def test_the_caller_of_a_function_is_the_one_with_most() -> None:
     assert result == {"f": "", "g": "f", "h": "", "a": ""}
 
 
+def test_a_sample_counts_once_for_a_callee_however_often_it_is_on_the_stack() -> None:
+    data = profile_data([[stacks("a;f;g;f;g;f;h 5\na;f;g 2\na;f;h;f;g 3")]])
+    called = f"neighbours({TREE}, profile.names.findIndex(name => name[0] === 'f')).callees"
+    assert node(f"{called}.map(([f, weight]) => [profile.names[f][0], weight])", data) == [["g", 10], ["h", 8]]
+
+
 def test_neighbours_are_the_callers_and_callees_of_a_function() -> None:
     data = profile_data([[stacks("a;f;g 5\na;h;g 7\na;h;g;k 4")]])
     names = "pairs => pairs.map(([name, weight]) => [profile.names[name][0], weight])"

@@ -531,7 +531,8 @@ def _instructions(
 
 
 def _where(position: tuple[str, int]) -> str:
-    return f"{position[0].rpartition('/')[2]}:{position[1]}" if position[0] else ""
+    """Return the place as text, "" without a line: debug information has 0 for instructions that belong to none."""
+    return f"{position[0].rpartition('/')[2]}:{position[1]}" if position[0] and position[1] else ""
 
 
 def _sources(rows: list[CodeRow], positions: list[tuple[str, int]], texts: _SourceTexts) -> list[dict[str, Any]]:

@@ -4,13 +4,13 @@ import { KERNEL } from "./model/categories.js";
 import { inWorker, loaded } from "./model/loading.js";
 import { merged } from "./model/forms.js";
 import { Detail } from "./model/detail.js";
-import { columnsFor } from "./model/heat_cells.js";
+import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { stateOf } from "./model/permalink.js";
 import { collect, collectBoth, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { changeOf, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
+import { changeOf, hottest, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { counted, describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
@@ -216,7 +216,7 @@ class Page {
   }
 
   showHeat() {
-    const { columns } = this, column = columns.includes(this.state.column) ? this.state.column : columns.includes(1) ? 1 : columns[0];
+    const { columns } = this, column = columns.includes(this.state.column) ? this.state.column : usualColumn(columns, this.profile);
     $("column").value = String(column);
     if (this.profile.last) this.heat.load(this.profile, this.choice(null), column);
   }
@@ -232,11 +232,10 @@ class Page {
   }
 
   showSandwich() {
-    const f = this.state.chosen;
-    $("sandwich-about").textContent = f === null ? "Select a function in any view; its callers and callees are shown here."
-      : this.profile.names[f].slice(0, 2).filter(Boolean).join("  ");
-    for (const id of ["above-box", "below-box"]) $(id).hidden = f === null;
-    if (f === null) return;
+    const f = this.state.chosen ?? hottest(...this.functions()), about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
+    $("sandwich-about").textContent = about.join(" \u00b7 ") + (this.state.chosen === null && f >= 0 ? " (the hottest function: select another one in any view)" : "");
+    for (const id of ["above-box", "below-box"]) $(id).hidden = f < 0;
+    if (f < 0) return;
     this.above.show(callers(this.weighed, f));
     this.below.show(callees(this.weighed, f));
     $("about").textContent = this.describe(this.below.tree, 0);
@@ -332,7 +331,7 @@ class Page {
   /* Draw the view anew with the same samples: what is searched has changed. */
   drawView() {
     const { graph, above, below, tree, callerTree, table, chart } = this;
-    const views = { flame: [graph], tree: [tree], callers: [callerTree], functions: [table], sandwich: this.state.chosen === null ? [] : [above, below], chart: [chart] };
+    const views = { flame: [graph], tree: [tree], callers: [callerTree], functions: [table], sandwich: above.tree ? [above, below] : [], chart: [chart] };
     for (const view of views[this.state.tab] || []) view.draw();
     if (this.state.tab === "marks") this.showMarks();
   }

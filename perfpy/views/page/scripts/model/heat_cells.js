@@ -8,6 +8,10 @@ export function columnsFor(seconds) {
   return fits.length ? fits : [seconds < 1 ? 0.1 : 60];
 }
 
+/* The length that makes most of a picture, with about MANY columns at most. */
+const MANY = 200;
+export const usualColumn = (lengths, { last, tick }) => lengths.find(length => last * tick / 1e9 / length <= MANY) || lengths.at(-1);
+
 /* The heat map: cells[column * rows + row] samples, row by row later within the column; of time on and off the CPU the former. */
 export function heatOf(profile, choice, length, rows) {
   const ticks = length * 1e9 / profile.tick, columns = Math.max(1, Math.floor(profile.last / ticks) + 1);

@@ -46,13 +46,13 @@ export function taskTree(lanes, threads, commandOf) {
   return sorted(grouped(rows, "commands")).map(row => place(row, ""));
 }
 
-/* The rows to show: [{row, level, isOpen}], and how many threads are folded.
+/* The rows to show: [{row, level, isOpen}], and how many threads are folded. Where each row has little time, the first ones are shown.
    isOpen(row, place, level): whether its rows below are shown; isFound(row): whether its own name is searched; showsIdle: rows with little time, too. */
 export function shownRows(tree, { isOpen, isFound, showsIdle, least, few, most }) {
   const shown = [];
   let folded = 0;
   const walk = (rows, level) => {
-    const busy = new Set(busyOf(rows, least)), found = rows.filter(row => holds(row, isFound)), room = showsIdle ? most : few;
+    const over = busyOf(rows, least), busy = new Set(over.length ? over : rows), found = rows.filter(row => holds(row, isFound)), room = showsIdle ? most : few;
     let place = 0;
     const isFirst = new Set(found);
     for (const row of [...found, ...rows.filter(one => !isFirst.has(one))]) {

@@ -253,5 +253,16 @@ export function chargedWeights(profile, own) {
   });
 }
 
+/* The function with most charged weight, of time on and off the CPU the former, else with most of its own; -1 for none. */
+export function hottest(tree, names, charged) {
+  const used = tree.kind === "parts" && tree.totals[0] ? 1 : tree.totals.length;
+  const most = columns => columns[0].reduce((best, _, f) => {
+    const sum = columns.slice(0, used).reduce((total, column) => total + column[f], 0);
+    return sum > best[1] ? [f, sum] : best;
+  }, [-1, 0])[0];
+  const f = most(charged);
+  return f < 0 ? most(byFunction(tree, names.length).self) : f;
+}
+
 /* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights, kinds of charges. */
 export const ofFunctions = (profile, own, form, kind, compared) => [weighed(form, own, kind, compared), profile.names, chargedWeights(profile, own), profile.charges];

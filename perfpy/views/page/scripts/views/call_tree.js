@@ -126,7 +126,8 @@ export class CallTree {
     opener.onclick = event => { event.stopPropagation(); this.toggle(i); this.focus(); };
     sign.style.background = token(Math.min(COMMAND, this.names[row.name][2]), told.dark());
     const label = el("span.label", { title: this.names[row.name].slice(0, 2).join("  ") }, ...marked(told.short(row.name), told.pattern()));
-    const name = el("td.name", { role: "gridcell" }, opener, sign, label, el("span.module", { textContent: this.names[row.name][1] }));
+    const depth = row.level > DEEPEST ? [el("span.depth", { textContent: row.level, title: "depth" })] : [];
+    const name = el("td.name", { role: "gridcell" }, opener, ...depth, sign, label, el("span.module", { textContent: this.names[row.name][1] }));
     name.style.paddingInlineStart = `${8 + INDENT * Math.min(row.level, DEEPEST)}px`;
     const numbers = this.numbers(row).map(text => el("td.number", { role: "gridcell", textContent: text }));
     numbers[0].style.setProperty("--part", `${100 * Math.min(1, this.tree.kind === "parts" ? this.parts(row, row.sum)[0] : row.size)}%`);

@@ -8,12 +8,18 @@ import { button, el } from "./elements.js";
 
 const MOST = 6;
 
-/* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. */
+/* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. Each sample counts once for a neighbour,
+   however often the one calls the other on its stack. */
 export function neighbours(tree, name, columns = tree.sum) {
-  const callers = new Map(), callees = new Map();
+  const callers = new Map(), callees = new Map(), until = new Map();
   const add = (to, key, node) => to.set(key, (to.get(key) || 0) + columns.reduce((sum, column) => sum + column[node], 0));
   for (const i of outermost(tree, name)) if (tree.parent[i] > 0) add(callers, tree.name[tree.parent[i]], i);
-  for (let i = 1; i < tree.n; i++) if (tree.width[i] && tree.name[i] !== name && tree.name[tree.parent[i]] === name) add(callees, tree.name[i], i);
+  for (let i = 1; i < tree.n; i++) {
+    const callee = tree.name[i];
+    if (tree.name[tree.parent[i]] !== name || callee === name || !tree.width[i] || i < (until.get(callee) || 0)) continue;
+    until.set(callee, tree.end[i]);
+    add(callees, callee, i);
+  }
   const most = found => [...found].filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]);
   return { callers: most(callers), callees: most(callees) };
 }

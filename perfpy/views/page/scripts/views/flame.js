@@ -4,8 +4,8 @@ import { INK, OWN, colour, waitingPart } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
 import { calm, fitted, inks, roomOf, speak, windowed } from "./elements.js";
 
-/* rows are as high as fills the room, from LOW to HIGH pixels; MATTERS: the share of the width that a row fills to count for that */
-const LOW = 18, HIGH = 28, MATTERS = 0.01, SMALLEST = 0.4, SPOKEN = 60, ZOOM = 160; /* ms */
+/* rows are as high as fills the room, from LOW to HIGH pixels, or HIGHEST in graphs of WIDE pixels; MATTERS: the share of the width that a row fills to count for that */
+const LOW = 18, HIGH = 28, WIDE = 2000, HIGHEST = 44, MATTERS = 0.01, SMALLEST = 0.4, SPOKEN = 60, ZOOM = 160; /* ms */
 
 export class FlameView {
   /* told: {describe(tree, node), label(tree, node), say(text), focused(view), choose(name)}; look: () => see model/categories.js */
@@ -43,24 +43,30 @@ export class FlameView {
 
   viewOf(tree, i) { return [tree.left[i], tree.width[i] || 1]; }
 
-  /* Calls visit(node, x, width, row) for every frame in view; a callers' frame of the zoomed one is as wide as the view. */
-  shown(width, visit) {
-    const t = this.tree, [first, part] = this.view, scale = width / part;
+  /* Every frame in view: [node, x, width, row]; a callers' frame of the zoomed one is as wide as the view. */
+  shown(width) {
+    const t = this.tree, [first, part] = this.view, scale = width / part, found = [];
     for (let i = 0; i < t.n;) {
       const w = t.width[i] * scale, x = (t.left[i] - first) * scale;
       if (w < SMALLEST || x >= width || x + w <= 0) { i = t.end[i]; continue; }
-      visit(i, Math.max(0, x), Math.min(width, x + w) - Math.max(0, x), t.depth[i]);
+      found.push([i, Math.max(0, x), Math.min(width, x + w) - Math.max(0, x), t.depth[i]]);
       i++;
     }
+    return found;
   }
 
-  /* Counts the rows, and makes those that matter as high as fills the room. */
-  measure(width) {
-    const filled = [];
-    this.shown(width, (i, x, w, row) => { filled[row] = (filled[row] || 0) + w; });
+  /* The frames for the picture, kept while it only scrolls; counts the rows, and makes those that matter as high as fills the room. */
+  placed(width) {
+    const [first, part] = this.view, last = this.last || {};
+    if (last.tree !== this.tree || last.width !== width || last.first !== first || last.part !== part) {
+      const frames = this.shown(width), filled = [];
+      for (const [, , w, row] of frames) filled[row] = (filled[row] || 0) + w;
+      this.last = { tree: this.tree, width, first, part, frames, filled };
+    }
+    const { frames, filled } = this.last, matter = filled.reduce((count, w) => count + (w >= MATTERS * width ? 1 : 0), 0);
     this.rows = Math.max(3, filled.length);
-    const matter = filled.reduce((count, w) => count + (w >= MATTERS * width ? 1 : 0), 0);
-    this.row = Math.max(LOW, Math.min(HIGH, Math.floor(roomOf(this.box) / Math.max(1, matter + 1))));
+    this.row = Math.max(LOW, Math.min(width < WIDE ? HIGH : HIGHEST, Math.floor(roomOf(this.box) / Math.max(1, matter + 1))));
+    return frames;
   }
 
   /* Where a row is in the whole graph, in pixels from its top. */
@@ -68,28 +74,27 @@ export class FlameView {
 
   draw() {
     if (!this.tree || !this.canvas.clientWidth) return;
-    const width = this.canvas.clientWidth, look = this.look();
-    this.measure(width);
-    const { pen, height, top } = windowed(this.canvas, this.box, this.rows * this.row + 2), size = Math.max(12, Math.min(width < 2000 ? 14 : 16, Math.round(this.row * 0.58)));
+    const width = this.canvas.clientWidth, look = this.look(), frames = this.placed(width);
+    const { pen, height, top } = windowed(this.canvas, this.box, this.rows * this.row + 2);
+    const size = Math.max(12, Math.min(width < WIDE ? 14 : 20, Math.round(this.row * 0.58)));
     const font = `${size}px ui-monospace, monospace`;
     pen.font = font;
     pen.textBaseline = "middle";
     const letter = pen.measureText("m").width, ink = inks(), style = { look, letter, font, edge: ink("--fg"), wait: ink("--wait-line") };
     this.boxes = [];
-    this.shown(width, (i, x, w, row) => {
+    for (const [i, x, w, row] of frames) {
       const y = this.topOf(row) - top;
-      if (y > height || y + this.row < 0) return;
+      if (y > height || y + this.row < 0) continue;
       this.boxes.push([i, x, y, w]);
       this.frame(pen, i, x, y, w, style);
-    });
+    }
     speak(this.canvas, () => `${this.canvas.getAttribute("aria-label").split(".")[0]}: the widest frames`, ["Depth", "Frame"], () => this.widest());
   }
 
   /* The widest frames in view in words, with their depth. */
   widest() {
-    const found = [];
-    this.shown(1000, (i, x, w, row) => { if (w >= 10) found.push([i, w, row]); });
-    return found.sort((a, b) => b[1] - a[1]).slice(0, SPOKEN).sort((a, b) => a[0] - b[0]).map(([i, , row]) => [String(row), this.told.describe(this.tree, i)]);
+    const found = this.shown(1000).filter(([, , w]) => w >= 10).sort((a, b) => b[2] - a[2]).slice(0, SPOKEN);
+    return found.sort((a, b) => a[0] - b[0]).map(([i, , , row]) => [String(row), this.told.describe(this.tree, i)]);
   }
 
   frame(pen, i, x, y, w, { look, letter, font, edge, wait }) {

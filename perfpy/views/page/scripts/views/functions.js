@@ -110,7 +110,7 @@ export class FunctionTable {
     const head = el("tr"), { told } = this;
     for (const [key, title] of columns) {
       const cell = el("th", { scope: "col", title: ABOUT[key] || "", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
-      cell.className = TEXTS.includes(key) ? key : "number";
+      cell.className = TEXTS.includes(key) ? key : `number ${key}`;
       cell.append(button(title, () => { this.by = key; this.draw(); told.sorted(key); }));
       head.append(cell);
     }
@@ -136,7 +136,7 @@ export class FunctionTable {
     }
     if (key === "callerName") return el("td.callerName", { textContent: callerText(row, told), title: row.callerName });
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
-    const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td.number");
+    const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
     cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
     if (mark) cell.title = mark;
     if (key === "change" && row.isNoise && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }

@@ -17,9 +17,12 @@ const KEYS = [
 function sentence({ text, names, column }, choose) {
   const nameOf = new Map(names), found = [...nameOf.keys()].sort((a, b) => b.length - a.length).map(literally), parts = [];
   let place = 0;
-  for (const match of found.length ? text.matchAll(new RegExp(`(?<![\\w:.])(?:${found.join("|")})`, "g")) : []) {
-    parts.push(text.slice(place, match.index), button(match[0], () => choose(nameOf.get(match[0]), column), { className: "evidence", title: `Show ${nameOf.get(match[0])}` }));
-    place = match.index + match[0].length;
+  /* a full stop stays on the line of the function before it */
+  for (const match of found.length ? text.matchAll(new RegExp(`(?<![\\w:.])(${found.join("|")})([.,;:)]*)`, "g")) : []) {
+    const [whole, shown, end] = match, name = nameOf.get(shown);
+    const link = button(shown, () => choose(name, column), { className: "evidence", title: `Show ${name}` });
+    parts.push(text.slice(place, match.index), el("span.held", {}, link, end));
+    place = match.index + whole.length;
   }
   return [...parts, text.slice(place)];
 }

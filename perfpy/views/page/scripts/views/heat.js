@@ -4,14 +4,15 @@
 import { heatOf } from "../model/heat_cells.js";
 import { ordered } from "./brush.js";
 import { duration, whole } from "../model/words.js";
-import { inks, prepared, speak } from "./elements.js";
+import { inks, prepared, roomOf, speak } from "./elements.js";
 
-const ROWS = 50, CELL = 7, NARROWEST = 4, WIDEST = 24, HEADER = 18, LABEL = 56;
+const ROWS = 50, LOW = 7, HIGH = 28, NARROWEST = 4, WIDEST = 96, HEADER = 18, LABEL = 56;
 
 export class HeatMap {
   /* told: {selected() -> range or null, select(range or null, moving), say(text)} */
   constructor(canvas, told) {
     Object.assign(this, { canvas, told, heat: null, cursor: null, begin: null });
+    new ResizeObserver(() => this.draw()).observe(canvas.closest(".box"));
     canvas.onpointerdown = event => {
       this.begin = this.cellAt(event);
       canvas.setPointerCapture(event.pointerId);
@@ -44,10 +45,13 @@ export class HeatMap {
     return Math.max(NARROWEST, Math.min(WIDEST, (this.canvas.parentElement.clientWidth || 800) / this.heat.columns));
   }
 
+  /* Cells are as high as fills the room. */
+  get cell() { return Math.max(LOW, Math.min(HIGH, Math.floor((roomOf(this.canvas.closest(".box")) - HEADER) / ROWS))); }
+
   /* The cell's number: its column times the rows, and its row. */
   cellAt(event) {
     const r = this.canvas.getBoundingClientRect(), { columns, rows } = this.heat;
-    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top - HEADER) / CELL);
+    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top - HEADER) / this.cell);
     return Math.max(0, Math.min(columns - 1, column)) * rows + Math.max(0, Math.min(rows - 1, row));
   }
 
@@ -65,7 +69,7 @@ export class HeatMap {
 
   draw() {
     if (!this.heat || !this.canvas.parentElement.clientWidth) return;
-    const { canvas, heat } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * CELL, ink = inks();
+    const { canvas, heat, cell: high } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * high, ink = inks();
     canvas.style.width = width + "px";
     const [pen] = prepared(canvas, height, width);
     this.ruler(wide, ink("--dim"));
@@ -74,7 +78,7 @@ export class HeatMap {
     for (let cell = 0; cell < heat.cells.length; cell++) {
       if (!heat.cells[cell]) continue;
       pen.fillStyle = `rgb(${heatInk} / ${0.12 + 0.88 * heat.cells[cell] / heat.most})`;
-      pen.fillRect(Math.floor(cell / heat.rows) * wide, cell % heat.rows * CELL, wide - (wide > 6 ? 1 : 0), CELL);
+      pen.fillRect(Math.floor(cell / heat.rows) * wide, cell % heat.rows * high, wide - (wide > 6 ? 1 : 0), high);
     }
     const selected = this.told.selected();
     if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--mark"));
@@ -94,18 +98,19 @@ export class HeatMap {
     pen.fillStyle = ink;
     for (let column = 0; column < heat.columns; column += step) {
       pen.fillRect(column * wide, 0, 1, HEADER);
-      pen.fillText(`${+(column * heat.ticks * this.tick / 1e9).toFixed(1)} s`, column * wide + 3, 3);
+      const text = `${+(column * heat.ticks * this.tick / 1e9).toFixed(2)} s`;
+      if (column * wide + 3 + pen.measureText(text).width <= this.canvas.clientWidth) pen.fillText(text, column * wide + 3, 3);
     }
   }
 
   /* A range of cells: the parts of the columns that it covers. */
   outline([from, to], wide, colour) {
-    const { heat } = this, pen = this.canvas.getContext("2d");
+    const { heat, cell: high } = this, pen = this.canvas.getContext("2d");
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     for (let column = Math.floor(from / heat.rows); column * heat.rows < to; column++) {
       const first = Math.max(from - column * heat.rows, 0), last = Math.min(to - column * heat.rows, heat.rows);
-      if (last > first) pen.strokeRect(column * wide + 1, first * CELL + 1, wide - 2, (last - first) * CELL - 2);
+      if (last > first) pen.strokeRect(column * wide + 1, first * high + 1, wide - 2, (last - first) * high - 2);
     }
   }
 

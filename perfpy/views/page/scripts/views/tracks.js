@@ -100,7 +100,7 @@ export class Tracks {
 
   row(row) {
     if (row.kind === "lane") return this.laneRow(row);
-    const { told } = this, name = told.name(row, row.level), about = `${name}: ${this.loadOf(row.track)}`;
+    const { told } = this, name = told.name(row, row.level), about = `${name}: ${this.loadOf(row.track, row.lanes.length === 1)}`;
     const label = button("", () => told.pick(row.row), { className: "track-name", title: about });
     label.append(...marked(name, told.pattern()));
     label.setAttribute("aria-label", about);
@@ -115,13 +115,14 @@ export class Tracks {
     return el("div.track", { role: "listitem" }, names, row.canvas);
   }
 
-  /* The track in words. */
-  loadOf(track) {
+  /* The track in words: of one thread shares of its time, of several CPUs and waits at once. */
+  loadOf(track, isOne) {
     const { seconds, unit } = this.activity;
     if (!seconds) return `${whole(track.weight)} periods`;
     const sum = category => track.bins[category] ? track.bins[category].reduce((a, b) => a + b, 0) : 0;
     const all = unit * this.bins, waits = sum(WAITING) / all, runs = STACKED.reduce((total, category) => total + (category === WAITING ? 0 : sum(category)), 0) / all;
-    const parts = [...(runs ? [`${percent(runs)} of the time on the CPU`] : []), ...(waits ? [`${percent(waits)} waiting`] : [])];
+    const text = (share, ofOne, ofAll) => share ? [isOne ? `${percent(Math.min(1, share))} ${ofOne}` : `${share.toFixed(2)} ${ofAll}`] : [];
+    const parts = [...text(runs, "of the time on the CPU", "CPUs in use"), ...text(waits, "waiting", "threads waiting at a time")];
     return parts.join(", ") || "nothing in this range";
   }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import struct
-import tempfile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfpy.abi import records
@@ -283,7 +282,9 @@ def new_folder(cache: str) -> str:
     folder = paths.below(cache, "jit")
     destinations.require_own(cache)
     destinations.require_own(folder)
-    return tempfile.mkdtemp(dir=os.path.abspath(folder), prefix="perfpy-")
+    path = paths.below(os.path.abspath(folder), f"perfpy-{os.urandom(6).hex()}")
+    os.mkdir(path, 0o700)
+    return path
 
 
 # Write source lines and inlined calls of JIT-compiled code as DWARF sections: .debug_line, .debug_info and .debug_abbrev of one unit.

@@ -19,6 +19,7 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.layouts import slots
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files import elf
+from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
 from perfpy.symbols.interpreters import is_c_library, is_runtime
 from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.frame_entries import FrameSection
@@ -242,6 +243,7 @@ _WRITABLE: Final = 2  # PF_W
 _RUNNABLE: Final = 1  # PF_X
 _PROGRAM: Final = 2  # ET_EXEC
 _MOST_DATA: Final = 64 << 20  # bytes of a file's data that are searched
+_LARGE_DATA: Final = 64 << 10  # bytes of data from which on a file's names are cached
 _MOST_ENTRIES: Final = 1 << 14  # methods, types or specs of a segment
 _WORD: Final = 8
 _ENTRY: Final = 4  # words of a PyMethodDef
@@ -269,10 +271,15 @@ NO_CALL: Final = ""  #: instead of a name: a function that frees or visits objec
 class MethodTables:
     """The C functions of one file that the interpreter knows by name. Raises BadElfError and the like for damaged files.
 
-    names: by the address of the function in the file; NO_CALL for functions that are not called by a name.
+    Args:
+        file: the file.
+        cache: keeps the names of large files between runs, whose tables take as long to read as the program's samples to unwind.
+
+    Attributes:
+        names: by the address of the function in the file; NO_CALL for functions that are not called by a name.
     """
 
-    def __init__(self, file: ElfFile) -> None:
+    def __init__(self, file: ElfFile, cache: ColumnFiles | None = None) -> None:
         self.names: dict[int, str] = {}
         self._jumps: dict[tuple[int, str], str | None] = {}
         self._call_frames = CallFrames(file)
@@ -281,6 +288,24 @@ class MethodTables:
             return
         self._file = file
         self._code = [_span(one) for one in file.segments if int(one["flags"]) & _RUNNABLE]
+        is_large = sum(size for _, size in map(_span, file.segments[file.segments["flags"] & _WRITABLE != 0])) > _LARGE_DATA
+        key = key_of("methods", file) if cache and is_large else ""
+        columns = cache.columns(key) if cache and key else None
+        if columns and columns.keys() == {"function", "stub", "target", "names"}:
+            names = bytes(columns["names"]).decode("ascii", "replace").split("\n")
+            self.names = dict(zip(columns["function"].tolist(), names, strict=False))
+            self._linked = dict(zip(columns["stub"].tolist(), columns["target"].tolist(), strict=False))
+            return
+        self._read_tables()
+        self._linked = self._read_linked()
+        if cache and key:
+            text = "\n".join(self.names.values()).encode("ascii", "replace")
+            linked = {name: np.array(list(some), np.int64) for name, some in (("stub", self._linked), ("target", self._linked.values()))}
+            cache.keep(key, {"function": np.array(list(self.names), np.int64), **linked, "names": np.frombuffer(text, np.uint8)})
+
+    def _read_tables(self) -> None:
+        """Name the functions in all tables."""
+        file = self._file
         self._loaded = [_span(one) for one in file.segments]
         self._offsets = list(zip(self._loaded, file.segments["offset"].tolist(), strict=True))
         self._data = list(self._read_data())
@@ -291,6 +316,7 @@ class MethodTables:
         owners = self._owners_of_tables()
         for begin, words in self._data:
             self._add_methods(begin, words, owners)
+        self._data.clear()
 
     def start_of(self, offset: np.uint64) -> int:
         """Return where the function at an offset in the file begins, 0 if that is not known."""
@@ -318,9 +344,8 @@ class MethodTables:
         targets.update(jump_targets(code, function).tolist())
         return targets | {self._linked[target] for target in targets if target in self._linked}
 
-    @cached_property
-    def _linked(self) -> dict[int, int]:
-        """The functions of this file that the stubs of its procedure linkage table jump to."""
+    def _read_linked(self) -> dict[int, int]:
+        """Return the functions of this file that the stubs of its procedure linkage table jump to."""
         file = self._file
         section, symbols = file.section(".rela.plt", elf.SHT_RELA), file.section(".dynsym", elf.SHT_DYNSYM)
         if section is None or symbols is None:
@@ -556,6 +581,7 @@ _CALL: Final = ".__call__"
 #: where a frame's function is
 _IN_OTHER_FILE, _IN_INTERPRETER, _IN_EXTENSION = range(3)
 _MOST_FILES: Final = 1 << 8
+_MOST_CACHED: Final = 16 << 20  # bytes of the names of methods of all files
 _MOST_MACHINERY: Final = 4  # frames of the interpreter between the loop and a function of an extension: more of them do other work
 
 
@@ -573,6 +599,7 @@ class CalledFunctions:
 
     def __init__(self) -> None:
         self._by_file: dict[tuple[str, tuple[int, int]], MethodTables | None] = {}
+        self._cache = ColumnFiles(folder("methods"), ".methods", _MOST_CACHED)
         self._symbolizer: Symbolizer | None = None  # whose numbers these are:
         self._tables: dict[int, MethodTables | None] = {}
         self._frames: dict[int, _NativeFrame] = {}
@@ -649,7 +676,7 @@ class CalledFunctions:
             if len(self._by_file) >= _MOST_FILES:
                 self._by_file.clear()
             try:
-                self._by_file[key] = MethodTables(file)
+                self._by_file[key] = MethodTables(file, self._cache)
             except elf.DAMAGE:
                 self._by_file[key] = None
         return self._by_file[key]

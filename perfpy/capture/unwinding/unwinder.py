@@ -143,8 +143,7 @@ class PieceUnwinder:
             self._python = PythonFrames(events[0], *python)
         self._states: ObservedStates | None = None
         self._executed: list[int] = []  # processes that have executed a program, until they are looked at
-        self._held: _Held | None = None
-        self._held_count = 1  # pieces that were joined to it
+        self._held: list[_Held] = []  # pieces that wait for the next one, which are unwound together
         self._held_since = 0.0
         self._joins = joins and self._java is None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
@@ -164,33 +163,35 @@ class PieceUnwinder:
 
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """Take the next piece; return the records of the previous one, None for the first."""
-        held, self._held = self._held, self._see(chunk)
+        newest = self._see(chunk)
         if self._python:
             self._python.receive()
         # Read runtimes' data about samples at once: the processes may end before the samples are unwound.
         for number in self._unwound_events if self._java else ():
-            indexes = np.flatnonzero(self._held.events == number)
+            indexes = np.flatnonzero(newest.events == number)
             if self._java and len(indexes):
-                columns = self._table.layouts[number].decode(
-                    self._held.chunk.data, self._held.samples.starts[indexes], self._java.fields, late=True
-                )
+                columns = self._table.layouts[number].decode(newest.chunk.data, newest.samples.starts[indexes], self._java.fields, late=True)
                 self._java.look(columns, self._attrs[number])
-        self._get_ready(0 if held is None or not len(held.keys) else int(held.keys.min()))
+        held = self._held
+        self._get_ready(min((int(one.keys.min()) for one in held if len(one.keys)), default=0))
         now = time.monotonic()
-        is_small = held is not None and len(held.chunk.data) + len(chunk.data) <= _MOST_JOINED
-        if held is not None and self._joins and is_small and now - self._held_since < _LONGEST_JOINING:
-            self._held, self._held_count = _joined(held, self._held), self._held_count + 1
+        is_small = sum(len(one.chunk.data) for one in (*held, newest)) <= _MOST_JOINED
+        if held and self._joins and is_small and now - self._held_since < _LONGEST_JOINING:
+            held.append(newest)
             return None
-        piece = None if held is None else self._unwound(held)._replace(pieces=self._held_count)
-        self._held_count, self._held_since = 1, now
-        if self._python and held is not None:
-            self._python.finish(int(held.times[held.rows].max(initial=0)), [*_ends(held), *_ends(self._held)])
+        self._held, self._held_since = [newest], now
+        if not held:
+            return None
+        joined = _joined(held)
+        piece = self._unwound(joined)._replace(pieces=len(held))
+        if self._python:
+            self._python.finish(int(joined.times[joined.rows].max(initial=0)), [*_ends(joined), *_ends(newest)])
         return piece
 
     def rest(self) -> UnwoundPiece | None:
         """Return the records of the last piece."""
-        held, self._held = self._held, None
-        piece = None if held is None else self._unwound(held)._replace(pieces=self._held_count)
+        held, self._held = self._held, []
+        piece = self._unwound(_joined(held))._replace(pieces=len(held)) if held else None
         if self._waits is None or not (waits := self._waits.rest()):
             return piece
         self._scan(memoryview(waits))
@@ -401,24 +402,24 @@ def _with_leaves(chains: Ragged, ip: NDArray[np.uint64], is_user: NDArray[np.boo
     return Ragged(values, offsets)
 
 
-def _joined(first: _Held, second: _Held) -> _Held:
-    """Return two consecutive pieces as one."""
+def _joined(pieces: list[_Held]) -> _Held:
+    """Return consecutive pieces as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    chunks = [piece.chunk for piece in pieces]
+    begins = np.cumsum([0, *(len(chunk.data) for chunk in chunks[:-1])]).tolist()
+    counts = np.cumsum([0, *(len(chunk) for chunk in chunks[:-1])]).tolist()
     chunk = Chunk(
-        np.concatenate([first.chunk.data, second.chunk.data]),
-        np.concatenate([first.chunk.starts, second.chunk.starts + len(first.chunk.data)]),
+        np.concatenate([one.data for one in chunks]),
+        np.concatenate([one.starts + begin for one, begin in zip(chunks, begins, strict=True)]),
         NATIVE_ENDIAN,
         0,
     )
-    rows = np.concatenate([first.rows, second.rows + len(first.chunk)])
-    return _Held(
-        chunk,
-        rows,
-        chunk.rows(rows),
-        np.concatenate([first.events, second.events]),
-        np.concatenate([first.keys, second.keys]),
-        np.concatenate([first.times, second.times]),
-        np.concatenate([first.other_events, second.other_events]),
+    rows = np.concatenate([piece.rows + count for piece, count in zip(pieces, counts, strict=True)])
+    events, keys, times, other_events = (
+        np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("events", "keys", "times", "other_events")
     )
+    return _Held(chunk, rows, chunk.rows(rows), events, keys, times, other_events)
 
 
 def _ends(held: _Held) -> list[tuple[int, int]]:

@@ -96,17 +96,18 @@ class FrameWalker:
         frames: list[PythonFrame] = []
         has_data_stack = self._layout.has_data_stack
         shift, entry_shift = 8 * (layout.owner & 7), 8 * (layout.is_entry & 7)
+        shims, has_entries, untagged = layout.shims, layout.is_entry != NONE, ~self._layout.tag_mask
+        find, offset_of, new = self._codes.find, self._offset_of, PythonFrame._make
         for address, code_address, instruction, owner in words:
-            if has_data_stack and owner >> shift & 0xFF >= layout.shims:
+            if has_data_stack and owner >> shift & 0xFF >= shims:
                 if frames:
                     frames[-1] = PythonFrame(*frames[-1][:3], True)
                 continue
-            code = self._codes.find(code_address & ~self._layout.tag_mask)
-            offset = 0 if code is None else self._offset_of(code, instruction)
+            code = find(code_address & untagged)
+            offset = 0 if code is None else offset_of(code, instruction)
             if code is None or not -2 <= offset < code.end - code.begin:
                 return ThreadFrames(frames, False, False, [])
-            is_entry = not has_data_stack or (layout.is_entry != NONE and bool(owner >> entry_shift & 0xFF))
-            frames.append(PythonFrame(address, code, offset, is_entry))
+            frames.append(new((address, code, offset, not has_data_stack or (has_entries and bool(owner >> entry_shift & 0xFF)))))
         if frames and is_whole:
             frames[-1] = PythonFrame(*frames[-1][:3], True)
         return ThreadFrames(frames, is_whole, False, [])

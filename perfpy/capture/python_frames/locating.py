@@ -300,8 +300,8 @@ class MethodTables:
         self._linked = self._read_linked()
         if cache and key:
             text = "\n".join(self.names.values()).encode("ascii", "replace")
-            linked = {name: np.array(list(some), np.int64) for name, some in (("stub", self._linked), ("target", self._linked.values()))}
-            cache.keep(key, {"function": np.array(list(self.names), np.int64), **linked, "names": np.frombuffer(text, np.uint8)})
+            linked = {name: np.array(list(some), np.uint64) for name, some in (("stub", self._linked), ("target", self._linked.values()))}
+            cache.keep(key, {"function": np.array(list(self.names), np.uint64), **linked, "names": np.frombuffer(text, np.uint8)})
 
     def _read_tables(self) -> None:
         """Name the functions in all tables."""

@@ -60,6 +60,8 @@ _FIRST_PAUSE: Final = 0.05  # seconds until a process without CPython is checked
 _STARTING_PAUSE: Final = 0.004  # of a process whose interpreter is about to start
 _LONGEST_PAUSE: Final = 60.0
 _FOREVER: Final = 1e6
+_NEW: Final = 1.0  # seconds for which a process often runs code that this process has not read
+_BETWEEN_WAKEUPS: Final = 50_000_000  # ns, of threads of other processes
 _MOST_UNSENT: Final = 64 << 20  # bytes; further answers are dropped
 _MOST_AT_ONCE: Final = 256  # threads to read for one request
 _PROCESSES: Final = 512  # with open memory
@@ -109,7 +111,7 @@ class _KnownProcess:
         sent_calls: the instructions (code, offset) whose calls were sent.
         inner_tids: tid -> the thread's number in its own pid namespace.
         names: of its threads.
-        prompt_tids: threads whose samples are read at once.
+        paces: threads whose samples wake this process at another pace than at first, ns.
     """
 
     def __init__(self, pid: int, memory: InterpreterMemory, python: PythonProcess, procfs: ProcFs) -> None:
@@ -120,7 +122,8 @@ class _KnownProcess:
         self.sent_calls: set[tuple[int, int]] = set()
         self.inner_tids: dict[int, int] = {}
         self.names = ReadNames(pid, procfs)
-        self.prompt_tids: set[int] = set()
+        self.paces: dict[int, int] = {}
+        self.is_new_until = time.monotonic_ns() + int(_NEW * 1e9)
 
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
@@ -210,7 +213,7 @@ class FrameReader:
                 self._sampled.forget_thread(tid)
             if process := self._processes.get(pid):
                 process.names.forget(tid)
-                process.prompt_tids.discard(tid)
+                process.paces.pop(tid, None)
         elif kind in (RecordType.MMAP, RecordType.MMAP2) and pid not in self._processes and b"python" in bytes(body[24:512]):
             self._retries.pop(pid, None)
             if self._sampled:
@@ -243,19 +246,21 @@ class FrameReader:
                     process = self._processes.get(pid)
                     is_exact = copied.words is not None
                     began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
-                    if began and process and process.python.awaiting_tasks.is_known:
-                        self._be_prompt(process, tid)
+                    if process and began and process.python.awaiting_tasks.is_known:
+                        self._pace(process, tid, 0)  # its tasks are soon gone
+                    elif process and copied.time > process.is_new_until and tid not in process.paces:
+                        self._pace(process, tid, _BETWEEN_WAKEUPS)
                     self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
             except _DAMAGE as error:
                 self._refuse(pid, error)
 
-    def _be_prompt(self, process: _KnownProcess, tid: int) -> None:
-        """Let each sample of a thread with an event loop wake this process: its tasks are soon gone."""
+    def _pace(self, process: _KnownProcess, tid: int, between: int) -> None:
+        """Let samples of a thread wake this process again after another time (ns)."""
         assert self._sampled is not None
-        entry = entry_of(process.python, process.inner_tid(tid)) if tid not in process.prompt_tids else None
+        entry = entry_of(process.python, process.inner_tid(tid)) if process.paces.get(tid) != between else None
         if entry is not None:
-            process.prompt_tids.add(tid)
-            self._sampled.know(process.pid, tid, entry._replace(between_wakeups=0))
+            process.paces[tid] = between
+            self._sampled.know(process.pid, tid, entry._replace(between_wakeups=between))
 
     def _refuse(self, pid: int, error: Exception) -> None:
         """Read no more of a process whose memory misleads even the checks: other processes keep their frames."""

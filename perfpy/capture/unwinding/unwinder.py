@@ -170,7 +170,9 @@ class PieceUnwinder:
         for number in self._unwound_events if self._java else ():
             indexes = np.flatnonzero(newest.events == number)
             if self._java and len(indexes):
-                columns = self._table.layouts[number].decode(newest.chunk.data, newest.samples.starts[indexes], self._java.fields, late=True)
+                columns = self._table.layouts[number].decode(
+                    newest.chunk.data, newest.samples.starts[indexes], self._java.fields, late=True
+                )
                 self._java.look(columns, self._attrs[number])
         held = self._held
         self._get_ready(min((int(one.keys.min()) for one in held if len(one.keys)), default=0))

@@ -13,6 +13,7 @@ import pytest
 from perfpy.capture.python_frames import locating
 from perfpy.capture.python_frames.locating import NO_CALL, CalledFunctions, MethodTables
 from perfpy.symbols.files import elf
+from perfpy.symbols.files.debug_files import ColumnFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,29 @@ def test_tables_name_functions_of_stripped_files(built: tuple[Path, dict[str, in
     starts = {name: tables.start_of(offset_of(file, addresses[name] + 2)) for name in EXPECTED}
     assert starts == {name: addresses[name] for name in EXPECTED}
     assert {name: tables.names.get(start) for name, start in starts.items()} == EXPECTED
+
+
+def test_names_of_large_files_are_kept_between_runs(built: tuple[Path, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, addresses = built
+    monkeypatch.setattr(locating, "_LARGE_DATA", 0)
+    first = MethodTables(elf.ElfFile(str(path)), ColumnFiles(str(tmp_path / "cache"), ".methods"))
+    monkeypatch.setattr(MethodTables, "_read_tables", None)  # is not called again
+    cached = MethodTables(elf.ElfFile(str(path)), ColumnFiles(str(tmp_path / "cache"), ".methods"))
+    assert cached.names == first.names
+    assert cached.names[addresses["hidden_one"]] == EXPECTED["hidden_one"]
+    assert cached.that_continues_in(addresses["continued"], "joins") == "pack.fastmod.joins"
+
+
+def test_damaged_kept_names_are_read_again(built: tuple[Path, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, addresses = built
+    monkeypatch.setattr(locating, "_LARGE_DATA", 0)
+    MethodTables(elf.ElfFile(str(path)), ColumnFiles(str(tmp_path / "cache"), ".methods"))
+    (kept,) = (tmp_path / "cache").iterdir()
+    data = bytearray(kept.read_bytes())
+    data[-16] ^= 1
+    kept.write_bytes(data)
+    tables = MethodTables(elf.ElfFile(str(path)), ColumnFiles(str(tmp_path / "cache"), ".methods"))
+    assert tables.names[addresses["hidden_one"]] == EXPECTED["hidden_one"]
 
 
 def test_a_last_call_that_is_a_jump_leaves_the_name_of_its_function(built: tuple[Path, dict[str, int]]):

@@ -146,6 +146,6 @@ def write_recording(folder: Path, shape: Shape, samples: int) -> Path:
             block = drawn.block(first, min(_BLOCK, samples - first))
             out.write(block)
             size += len(block)
-        out.seek(8 + 8 + 8 + 8 + 16 + 8)  # the size of the data section in the header
+        out.seek(8 + 8 + 8 + 16 + 8)  # the size of the data section in the header
         out.write(struct.pack("<Q", size))
     return path

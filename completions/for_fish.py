@@ -5,9 +5,10 @@ What enters: the commands' declarations. What leaves: a row of `complete` lines.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from values import DYNAMIC, actions, quoted, short_help, shown, values
+from values import DYNAMIC, actions, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.top_level import TOPICS
@@ -43,12 +44,17 @@ complete -c perfpy -n __fish_use_subcommand -f -s h -l help -d 'show help'
 """
 
 
+def _quoted(text: str) -> str:
+    """Text inside single quotes, where a backslash stands before another one and before a quote."""
+    return re.sub(r"['\\]", r"\\\g<0>", text)
+
+
 def fish() -> str:
     """The completion for fish."""
     lines = []
     for name, entry in COMMANDS.items():
         command = load_command(name)
-        lines.append(f"\ncomplete -c perfpy -n __fish_use_subcommand -f -a {name} -d '{quoted(entry.help)}'")
+        lines.append(f"\ncomplete -c perfpy -n __fish_use_subcommand -f -a {name} -d '{_quoted(entry.help)}'")
         seen = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c perfpy {seen} {_fish_option(option)}" for option in shown(command)]
         if name == "help":
@@ -81,7 +87,7 @@ def _fish_option(option: Option) -> str:
     parts = [f"-s {letter}" for letter in option.letters] + [f"-l {word}" for word in option.words]
     if option.kind.bare is None or values(option).words:
         parts.append(_fish_action(option))
-    return " ".join([*parts, f"-d '{quoted(short_help(option))}'"])
+    return " ".join([*parts, f"-d '{_quoted(short_help(option))}'"])
 
 
 def _fish_action(option: Option) -> str:

@@ -5,9 +5,10 @@ What enters: the commands' declarations. What leaves: a function for compsys (#c
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from values import DYNAMIC, actions, only_attached, quoted, short_help, shown, values
+from values import DYNAMIC, actions, only_attached, short_help, shown, values
 
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.top_level import TOPICS
@@ -63,9 +64,19 @@ _perfpy "$@"
 
 def zsh() -> str:
     """The completion for zsh."""
-    summaries = "\n".join(f"        '{name}:{quoted(entry.help)}'" for name, entry in COMMANDS.items())
+    summaries = "\n".join(f"        '{name}:{_quoted(entry.help)}'" for name, entry in COMMANDS.items())
     cases = "\n".join(_zsh_case(name, load_command(name)) for name in COMMANDS)
     return ZSH.format(summaries=summaries, cases=cases)
+
+
+def _quoted(text: str) -> str:
+    """Text inside single quotes."""
+    return text.replace("'", "'\\''")
+
+
+def _explanation(option: Option) -> str:
+    """An option's help inside the brackets of _arguments."""
+    return _quoted(re.sub(r"[\\\[\]:]", r"\\\g<0>", short_help(option)))
 
 
 _ZSH_WORDS = {
@@ -94,7 +105,7 @@ def _zsh_option(option: Option) -> Iterator[str]:
     short, long = ("", "") if not kind else ("-", "=-") if attached else ("+", "=")
     names = [f"-{letter}{short}" for letter in option.letters] + [f"--{word}{long}" for word in option.words]
     for name in names:
-        yield f"'*{name}[{quoted(short_help(option))}]{action}'"
+        yield f"'*{name}[{_explanation(option)}]{action}'"
 
 
 _ZSH_ACTIONS = {

@@ -34,18 +34,18 @@ _perfpy() {
         'diff:compare recordings and mark changes beyond noise'
         'script:read perf.data and print every sample'
         'sched:show scheduling delays and context switches of threads'
-        'lock:show waits for the kernels locks'
+        'lock:show waits for the kernel'\''s locks'
         'kwork:show interrupts and work queues of the kernel, and their delays'
         'kmem:show the memory that the kernel allocates'
         'timechart:draw what CPUs and tasks did over time'
         'why:explain why a program is slow, and which thread waits for which'
-        'mem:show memory accesses  latency, data, and what served them'
+        'mem:show memory accesses: latency, data, and what served them'
         'c2c:show cache lines that CPUs take from each other'
         'kvm:show why virtual CPUs exit to the host, and for how long'
-        'ftrace:trace the kernels functions with its function tracers'
+        'ftrace:trace the kernel'\''s functions with its function tracers'
         'list:list the events of this machine'
         'evlist:list the events in a perf.data'
-        'buildid-list:list the build-ids of a perf.datas files'
+        'buildid-list:list the build-ids of a perf.data'\''s files'
         'buildid-cache:manage the build-id cache'
         'probe:probe functions and lines of programs and the kernel'
         'latency:show how long the calls of a function take'
@@ -53,7 +53,7 @@ _perfpy() {
         'archive:pack the files that a recording needs'
         'data:convert a perf.data into JSON'
         'export:write recordings as Parquet tables'
-        'config:show or change perfs configuration files'
+        'config:show or change perf'\''s configuration files'
         'check:check whether a perf feature is available'
         'version:show the version and the available features'
         'help:show the help of a command or a topic'
@@ -92,8 +92,8 @@ _perfpy() {
                 '*--detailed[add cache events]' \
                 '*-S[sync file systems before each run]' \
                 '*--sync[sync file systems before each run]' \
-                '*-B[use the locales thousands separators]' \
-                '*--big-num[use the locales thousands separators]' \
+                '*-B[use the locale'\''s thousands separators]' \
+                '*--big-num[use the locale'\''s thousands separators]' \
                 '*-C+[count on these CPUs, such as 0-2,5]:value: ' \
                 '*--cpu=[count on these CPUs, such as 0-2,5]:value: ' \
                 '*-A[print one line for each CPU]' \
@@ -124,6 +124,7 @@ _perfpy() {
                 '*--per-core[print one line for each core]' \
                 '*--per-thread[print one line for each thread]' \
                 '*--per-node[print one line for each NUMA node]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*-D+[start counting after n ms]:value: ' \
                 '*--delay=[start counting after n ms]:value: ' \
                 '*-M+[compute these metrics or metric groups]:metrics: _sequence _perfpy_ask metrics -' \
@@ -141,15 +142,15 @@ _perfpy() {
                 '*--hybrid-merge[add the counts of all kinds of cores]' \
                 '*--all-kernel[count only kernel code]' \
                 '*--all-user[count only code in user space]' \
-                '*--summary[with -I  print the totals at the end]' \
-                '*--no-csv-summary[omit the word summary from --summarys lines with -x]' \
+                '*--summary[with -I\: print the totals at the end]' \
+                '*--no-csv-summary[omit the word '\''summary'\'' from --summary'\''s lines with -x]' \
                 '*--quiet[print nothing]' \
                 '*--control=[read enable and disable commands from here, answer ack]:value: ' \
                 '*--compare=[compare with this command, run in turns]:program: _command_names -e' \
-                '*--warmup=[with --compare  run each command n times first, uncounted]:value: ' \
-                '*--min-change=[with --compare  ignore differences below this]:value: ' \
-                '*--fail-if-slower=[with --compare  exit with 90 if a command is slower by more]:value: ' \
-                '*--ignore-failure[with --compare  also compare failing runs]' \
+                '*--warmup=[with --compare\: run each command n times first, uncounted]:value: ' \
+                '*--min-change=[with --compare\: ignore differences below this]:value: ' \
+                '*--fail-if-slower=[with --compare\: exit with 90 if a command is slower by more]:value: ' \
+                '*--ignore-failure[with --compare\: also compare failing runs]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '(-)1:program: _command_names -e' \
@@ -172,17 +173,17 @@ _perfpy() {
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
                 '*-i[do not record child tasks]' \
                 '*--no-inherit[do not record child tasks]' \
-                '*--descendants[with -p  also its running children]' \
+                '*--descendants[with -p\: also its running children]' \
                 '*-D+[start after n ms]:value: ' \
                 '*--delay=[start after n ms]:value: ' \
-                '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
+                '*--control=[read commands\: enable, disable, evlist, stop, ping]:value: ' \
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter the tracepoints or addresses of the last -e]:value: ' \
-                '*-S-[record a tracers last data on SIGUSR2]::value: ' \
-                '*--snapshot=-[record a tracers last data on SIGUSR2]::value: ' \
-                '*--aux-sample=-[add a tracers last data to samples of its group]::value: ' \
+                '*-S-[record a tracer'\''s last data on SIGUSR2]::value: ' \
+                '*--snapshot=-[record a tracer'\''s last data on SIGUSR2]::value: ' \
+                '*--aux-sample=-[add a tracer'\''s last data to samples of its group]::value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
@@ -195,14 +196,14 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[wake up at every sample]' \
                 '*-g[record callchains by frame pointers]' \
-                '*--call-graph=[record callchains  fp(,frames)(,defer), dwarf(,bytes) or lbr]:value:(dwarf fp lbr)' \
+                '*--call-graph=[record callchains\: fp\[,frames\]\[,defer\], dwarf\[,bytes\] or lbr]:value:(dwarf fp lbr)' \
                 '*--unwind[unwind DWARF stacks while recording]' \
-                '*--keep-stacks[with --unwind  also write the stacks to <output>.stacks]' \
+                '*--keep-stacks[with --unwind\: also write the stacks to <output>.stacks]' \
                 '*--kernel-callchains[record only the kernel part of callchains]' \
                 '*--user-callchains[record only the user part of callchains]' \
                 '*--off-cpu[also record waits with their stacks]' \
-                '*--off-cpu-thresh=[with --off-cpu  sum up shorter waits]:value: ' \
-                '*--off-cpu-limit=[with --off-cpu  stacks per second]:value: ' \
+                '*--off-cpu-thresh=[with --off-cpu\: sum up shorter waits]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu\: stacks per second]:value: ' \
                 '*--latency[record context switches, for perfpy report --latency]' \
                 '*--jit[record the names of JIT-compiled and interpreted functions]' \
                 '*--python[record Python functions and lines, also of running programs]' \
@@ -234,26 +235,26 @@ _perfpy() {
                 '*-I-[record registers at the interrupt]::value: ' \
                 '*--intr-regs=-[record registers at the interrupt]::value: ' \
                 '*--user-regs=-[record user registers]::value: ' \
-                '*--running-time[record how long  S groups were enabled and running]' \
-                '*-k+[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
-                '*--clockid=[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--running-time[record how long \:S groups were enabled and running]' \
+                '*-k+[use this clock\: monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--clockid=[use this clock\: monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
                 '*--switch-events[record context switches]' \
                 '*--namespaces[record namespaces of tasks]' \
                 '*--all-cgroups[record cgroups of tasks]' \
                 '*--no-bpf-event[do not record BPF programs]' \
                 '*--buildid-mmap[record build-ids in mappings instead of a table]' \
-                '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
+                '*--synth=[existing state to synthesize\: no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
                 '*--tail-synthesize[synthesize existing state at the end]' \
-                '*--num-thread-synthesize=[ignored  one thread is enough]:value: ' \
-                '*--proc-map-timeout=[ignored  reading maps never takes that long]:value: ' \
+                '*--num-thread-synthesize=[ignored\: one thread is enough]:value: ' \
+                '*--proc-map-timeout=[ignored\: reading maps never takes that long]:value: ' \
                 '*-o+[output file]:file:_files' \
                 '*--output=[output file]:file:_files' \
-                '*-m+[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
-                '*--mmap-pages=[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
+                '*-m+[size of ring buffers\[,AUX areas\] in pages, or bytes\: 64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers\[,AUX areas\] in pages, or bytes\: 64K, 2M]:value: ' \
                 '*--mmap-flush=[write at least this many bytes at once]:value: ' \
                 '*--affinity=[read ring buffers on any CPU]:value:(sys node cpu)' \
                 '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
-                '*--aio=-[ignored  the kernel writes to the disk later anyway]::value: ' \
+                '*--aio=-[ignored\: the kernel writes to the disk later anyway]::value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
                 '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
@@ -272,8 +273,8 @@ _perfpy() {
                 '*--buildid-all[record build-ids of all files, sampled or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
-                '*--debuginfod=-[ignored  set DEBUGINFOD_URLS for report]::value: ' \
-                '*--vmlinux=[ignored  only perfs BPF programs need it]:file:_files' \
+                '*--debuginfod=-[ignored\: set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[ignored\: only perf'\''s BPF programs need it]:file:_files' \
                 '*--dry-run[parse the options, then exit]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
@@ -301,8 +302,8 @@ _perfpy() {
                 '*--cgroup=[watch only the tasks of these cgroups]:value: ' \
                 '*-i[do not watch child tasks]' \
                 '*--no-inherit[do not watch child tasks]' \
-                '*--descendants[with -p  also its running children]' \
-                '*--show-self[also show perfpy tops own samples]' \
+                '*--descendants[with -p\: also its running children]' \
+                '*--show-self[also show perfpy top'\''s own samples]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter the tracepoints of the last -e]:value: ' \
@@ -310,8 +311,8 @@ _perfpy() {
                 '*--freq=[samples per second]:value:(max 99 997)' \
                 '*-c+[take one sample every n events]:value: ' \
                 '*--count=[take one sample every n events]:value: ' \
-                '*-m+[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
-                '*--mmap-pages=[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
+                '*-m+[size of ring buffers in pages, or bytes\: 64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers in pages, or bytes\: 64K, 2M]:value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
@@ -319,8 +320,8 @@ _perfpy() {
                 '*--all-cgroups[follow cgroups of tasks, for --sort cgroup]' \
                 '*--no-bpf-event[do not follow BPF programs]' \
                 '*-g[record and show callchains by frame pointers]' \
-                '*--call-graph=[show callchains  fp or dwarf(,bytes), print_type, order]:value: ' \
-                '*--children[add callers overhead]' \
+                '*--call-graph=[show callchains\: fp or dwarf\[,bytes\], print_type, order]:value: ' \
+                '*--children[add callers'\'' overhead]' \
                 '*-b[sample taken branches]' \
                 '*--branch-any[sample taken branches]' \
                 '*-j+[sample taken branches of these kinds]:value: _sequence compadd - u k hv any any_call any_ret ind_call abort_tx in_tx no_tx cond ind_jmp call no_flags no_cycles save_type stack hw_index priv counter' \
@@ -329,8 +330,8 @@ _perfpy() {
                 '*--off-cpu[show what threads wait for now]' \
                 '*--python[show Python functions]' \
                 '*--jit[request names of JIT-compiled code from JVMs]' \
-                '*-s+[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
-                '*--sort=[sort by these keys  comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*-s+[sort by these keys\: comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys\: comm, pid, cpu]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*--by=[show a row for each process, thread, cgroup or container]:value:(process thread cgroup container)' \
                 '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*-H[print a tree of rows, one level per sort key]' \
@@ -364,8 +365,8 @@ _perfpy() {
                 '*--sym-annotate=[show the code of this function instead of rows]:value: ' \
                 '*--source[include source lines in code]' \
                 '*--asm-raw[show the bytes of instructions]' \
-                '*-M+[syntax of code  intel, att]:value: ' \
-                '*--disassembler-style=[syntax of code  intel, att]:value: ' \
+                '*-M+[syntax of code\: intel, att]:value: ' \
+                '*--disassembler-style=[syntax of code\: intel, att]:value: ' \
                 '*--objdump=[disassemble with this objdump]:value: ' \
                 '*--prefix=[prepend this to paths of source files]:value: ' \
                 '*--prefix-strip=[remove n folders from source paths first]:value: ' \
@@ -373,7 +374,7 @@ _perfpy() {
                 '*--delay=[seconds between two updates]:value: ' \
                 '*--updates=[exit after n updates]:value: ' \
                 '*--keep=[time that the key w writes as perf.data]:value: ' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--json[print one JSON object per update, on one line]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
@@ -401,8 +402,8 @@ _perfpy() {
                 '*--cgroup=[trace only the tasks of this cgroup]:value: ' \
                 '*--no-inherit[do not trace child tasks]' \
                 '*--filter-pids=[skip these processes]:pids: _sequence _perfpy_ask pids -' \
-                '*-m+[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
-                '*--mmap-pages=[size of ring buffers in pages, or bytes  64K, 2M]:value: ' \
+                '*-m+[size of ring buffers in pages, or bytes\: 64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers in pages, or bytes\: 64K, 2M]:value: ' \
                 '*-e+[calls]:value: ' \
                 '*--event=[calls]:value: ' \
                 '*--expr=[calls]:value: ' \
@@ -418,11 +419,11 @@ _perfpy() {
                 '*--switch-off=[print only what happens before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--calls=-[show the calls of these functions]::value: ' \
-                '*--when=[end --calls with such a call  handle > 10ms]:value: ' \
-                '*--last=[show the --calls of this time before the end  10ms]:value: ' \
+                '*--when=[end --calls with such a call\: '\''handle > 10ms'\'']:value: ' \
+                '*--last=[show the --calls of this time before the end\: 10ms]:value: ' \
                 '*--max-events=[stop after n lines]:value: ' \
-                '*--call-graph=[print callchains  fp or dwarf(,bytes)]:value: ' \
-                '*--kernel-syscall-graph[print the kernels frames of system calls, too]' \
+                '*--call-graph=[print callchains\: fp or dwarf\[,bytes\]]:value: ' \
+                '*--kernel-syscall-graph[print the kernel'\''s frames of system calls, too]' \
                 '*--max-stack=[print at most n frames of a callchain]:value: ' \
                 '*--min-stack=[print only calls with at least n frames]:value: ' \
                 '*-T[print times of the clock, not since the first event]' \
@@ -438,7 +439,7 @@ _perfpy() {
                 '*--summary-mode=[a table for each thread, or one for all]:value:(thread total)' \
                 '*--max-summary=[print at most n rows of a table]:value: ' \
                 '*--percentiles[print a table with percentiles and shares of the time]' \
-                '*--histogram[print the table and a histogram of each calls times]' \
+                '*--histogram[print the table and a histogram of each call'\''s times]' \
                 '*--html=[write a page with a lane of calls for each thread]:file:_files' \
                 '*--chrome-trace=[write --calls for Perfetto]:file:_files' \
                 '*--by=[print a table by file or by peer address]:value:(path peer)' \
@@ -471,7 +472,7 @@ _perfpy() {
                 '*-d+[seconds to watch a process]:value: ' \
                 '*--duration=[seconds to watch a process]:value: ' \
                 '*--small-objects[include objects of up to 512 bytes]' \
-                '*--html=[write a page with flame graphs of a commands memory]:file:_files' \
+                '*--html=[write a page with flame graphs of a command'\''s memory]:file:_files' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
@@ -484,8 +485,8 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
-                '*-s+[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
-                '*--sort=[sort by these keys  comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*-s+[sort by these keys\: comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys\: comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*-F+[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*-n[show a column with the number of samples]' \
@@ -497,7 +498,7 @@ _perfpy() {
                 '*--threads[show counts per thread]' \
                 '*-g+[choose how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
                 '*--call-graph=[choose how to show callchains]::value: _sequence compadd - none graph flat fractal folded caller callee function address srcline branch percent period count' \
-                '*--children[add callers overhead]' \
+                '*--children[add callers'\'' overhead]' \
                 '*--latency[sort by share of wall-clock time]' \
                 '*-G[show call graphs from callers to callees]' \
                 '*--inverted[show call graphs from callers to callees]' \
@@ -523,7 +524,7 @@ _perfpy() {
                 '*--socket-filter=[only the CPUs of this socket]:value: ' \
                 '*--parallelism=[only samples at this parallelism]:value: ' \
                 '*--event=[only samples of this event]:events: _sequence _perfpy_ask events -' \
-                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--time=[only this time\: start,stop, 10%-20%, 10%/2]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[include the events of --switch-on and --switch-off]' \
@@ -547,22 +548,22 @@ _perfpy() {
                 '*--raw-trace[show raw fields of tracepoints]' \
                 '*--full-source-path[show full paths of source files]' \
                 '*--skip-empty[hide events without samples]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--verdict[print only the sentences that screens begin with]' \
                 '*--tui[browse the report]' \
-                '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
+                '*--stdio-color=[colour plain text\: always, never or auto]::value:(always never auto)' \
                 '*--full-names[show full function names on screens]' \
                 '*--json=[write the report as JSON]::file:_files' \
-                '*--flamegraph=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
-                '*--html=[write one HTML page  flame graph, time line, tables, code]::file:_files' \
+                '*--flamegraph=[write one HTML page\: flame graph, time line, tables, code]::file:_files' \
+                '*--html=[write one HTML page\: flame graph, time line, tables, code]::file:_files' \
                 '*--source[include the code of hot functions in a page]' \
                 '*--folded=[write folded stacks, as for flamegraph.pl]::file:_files' \
                 '*--speedscope=[write stacks for speedscope]::file:_files' \
                 '*--firefox=[write samples for the Firefox Profiler]::file:_files' \
                 '*--pprof=[write stacks for pprof]::file:_files' \
                 '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
-                '*--header[show the files header, too]' \
-                '*--header-only[show only the files header]' \
+                '*--header[show the file'\''s header, too]' \
+                '*--header-only[show only the file'\''s header]' \
                 '*-I[show the extended header]' \
                 '*--show-info[show the extended header]' \
                 '*--stats[show the number of records by type]' \
@@ -576,9 +577,9 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*-m[ignored  symbols of modules are always loaded]' \
-                '*--modules[ignored  symbols of modules are always loaded]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
+                '*-m[ignored\: symbols of modules are always loaded]' \
+                '*--modules[ignored\: symbols of modules are always loaded]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*--jobs=[read large files with at most n processes]:value: ' \
                 '*--weights=[weigh recordings by time]:value:(time samples equal)' \
@@ -608,7 +609,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*-h[show this text]' \
@@ -646,21 +647,21 @@ _perfpy() {
                 '*--show-nr-samples[show numbers of samples instead of shares]' \
                 '*--show-total-period[show sums of periods instead of shares]' \
                 '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
-                '*--stdio-color=[colour plain text  always, never or auto]::value:(always never auto)' \
+                '*--stdio-color=[colour plain text\: always, never or auto]::value:(always never auto)' \
                 '*--by-line[show source files by line, inlined calls included]' \
                 '*-D[print every record as bytes and text]' \
                 '*--dump-raw-trace[print every record as bytes and text]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
                 '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*-k+[read kernel symbols from this ELF file]:file:_files' \
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
-                '*-m[ignored  symbols of modules are always loaded]' \
-                '*--modules[ignored  symbols of modules are always loaded]' \
+                '*-m[ignored\: symbols of modules are always loaded]' \
+                '*--modules[ignored\: symbols of modules are always loaded]' \
                 '*--ignore-vmlinux[do not look for a vmlinux]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
@@ -682,8 +683,8 @@ _perfpy() {
                 '*--period[show periods]' \
                 '*-F[show the formula of each result]' \
                 '*--formula[show the formula of each result]' \
-                '*-o+[sort by this files change]:value: ' \
-                '*--order=[sort by this files change]:value: ' \
+                '*-o+[sort by this file'\''s change]:value: ' \
+                '*--order=[sort by this file'\''s change]:value: ' \
                 '*-d+[only these shared objects]:value: ' \
                 '*--dsos=[only these shared objects]:value: ' \
                 '*-C+[only these commands]:value: ' \
@@ -693,27 +694,27 @@ _perfpy() {
                 '*--pid=[only these processes]:value: ' \
                 '*--tid=[only these threads]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
-                '*--time=[only this time  10%-20%, or start,stop start,stop]:value: ' \
+                '*--time=[only this time\: 10%-20%, or start,stop\:start,stop]:value: ' \
                 '*--percentage=[percentages of the filtered or of all samples]:value:(relative absolute)' \
                 '*-t+[separate columns with this string]:value: ' \
                 '*--field-separator=[separate columns with this string]:value: ' \
                 '*--with-off-cpu[merge on-CPU and off-CPU time]' \
                 '*--fail-above=[exit with 90 if a row rises by more than noise and this]:value: ' \
                 '*--noise[mark changes beyond sampling noise]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--json=-[write the comparison as JSON]::file:_files' \
                 '*--flamegraph=[write the changes as one HTML page]:file:_files' \
                 '*--html=[write the changes as one HTML page]:file:_files' \
-                '*--all[on a terminal  show rows within sampling noise, too]' \
+                '*--all[on a terminal\: show rows within sampling noise, too]' \
                 '*--ignore-comm[ignore command names]' \
                 '*--full-names[show full function names on screens and in flame graphs]' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
                 '*--jobs=[read large files with at most n processes]:value: ' \
-                '*--before=[first group of recordings  file, pattern, folder]:file:_files' \
+                '*--before=[first group of recordings\: file, pattern, folder]:file:_files' \
                 '*--after=[second group of recordings]:file:_files' \
-                '*--unit=[groups  observe hosts]:value:(host recording)' \
-                '*--weights=[groups  weigh hosts by time]:value:(time samples equal)' \
+                '*--unit=[groups\: observe hosts]:value:(host recording)' \
+                '*--weights=[groups\: weigh hosts by time]:value:(time samples equal)' \
                 '*--cluster=[read the groups with this Dask cluster]:value: ' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
                 '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
@@ -721,9 +722,9 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
-                '*-m[ignored  symbols of modules are always loaded]' \
-                '*--modules[ignored  symbols of modules are always loaded]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
+                '*-m[ignored\: symbols of modules are always loaded]' \
+                '*--modules[ignored\: symbols of modules are always loaded]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
@@ -745,7 +746,7 @@ _perfpy() {
                 '*-D[print every record as bytes and text]' \
                 '*--dump-raw-trace[print every record as bytes and text]' \
                 '*--dump-unsorted-raw-trace[print every record in file order]' \
-                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--time=[only this time\: start,stop, 10%-20%, 10%/2]:value: ' \
                 '*-L[shorten names of commands and CPUs]' \
                 '*--Latency[shorten names of commands and CPUs]' \
                 '*-d[print no samples, count those out of order]' \
@@ -756,10 +757,10 @@ _perfpy() {
                 '*-G[hide callchains, show only the sampled address]' \
                 '*--hide-call-graph[hide callchains, show only the sampled address]' \
                 '*--max-stack=[print at most n frames of a callchain]:value: ' \
-                '*--max-blocks=[with brstackinsn  print at most n blocks]:value: ' \
+                '*--max-blocks=[with brstackinsn\: print at most n blocks]:value: ' \
                 '*--stop-bt=[end callchains at these functions]:value: ' \
                 '*--full-source-path[show full paths of source files]' \
-                '*--show-kernel-path[show the path of the kernels symbol file]' \
+                '*--show-kernel-path[show the path of the kernel'\''s symbol file]' \
                 '*--call-trace=-[show calls of hardware traces]::value: ' \
                 '*--call-ret-trace=-[show calls and returns of hardware traces]::value: ' \
                 '*--insn-trace=-[show instructions of hardware traces]::value: ' \
@@ -778,16 +779,16 @@ _perfpy() {
                 '*--tid=[only these threads]:value: ' \
                 '*-C+[only these CPUs]:value: ' \
                 '*--cpu=[only these CPUs]:value: ' \
-                '*--per-event-dump[write each events lines to INPUT.EVENT.dump]' \
+                '*--per-event-dump[write each event'\''s lines to INPUT.EVENT.dump]' \
                 '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
-                '*--addr-range=[with -S 0xADDRESS  also the n bytes after it]:value: ' \
+                '*--addr-range=[with -S 0xADDRESS\: also the n bytes after it]:value: ' \
                 '*--dsos=[only samples in these files]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
-                '*--header[show the files header, too]' \
-                '*--header-only[show only the files header]' \
+                '*--header[show the file'\''s header, too]' \
+                '*--header-only[show only the file'\''s header]' \
                 '*-I[show the extended header]' \
                 '*--show-info[show the extended header]' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
@@ -796,7 +797,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
@@ -804,12 +805,12 @@ _perfpy() {
                 '*-s+[call the functions of a Python program for each sample]:value: ' \
                 '*--script=[call the functions of a Python program for each sample]:value: ' \
                 '*--py=[call on_sample(batch) of a Python program, on columns]:file:_files' \
-                '*-g+[write a starter program  python, or FILE.py]:value: ' \
-                '*--gen-script=[write a starter program  python, or FILE.py]:value: ' \
+                '*-g+[write a starter program\: python, or FILE.py]:value: ' \
+                '*--gen-script=[write a starter program\: python, or FILE.py]:value: ' \
                 '*-l[list the scripts of an installed perf]' \
                 '*--list[list the scripts of an installed perf]' \
-                '*-a[with script record NAME  record all CPUs]' \
-                '*--all-cpus[with script record NAME  record all CPUs]' \
+                '*-a[with script record NAME\: record all CPUs]' \
+                '*--all-cpus[with script record NAME\: record all CPUs]' \
                 '*--inline[show inlined calls]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
@@ -828,8 +829,8 @@ _perfpy() {
                 '*--dump-raw-trace[print every record as bytes and text first]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '*-s+[sort by  runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
-                '*--sort=[sort by  runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
+                '*-s+[sort by\: runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
+                '*--sort=[sort by\: runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
                 '*-C+[count migrations as on this CPU]:value: ' \
                 '*--CPU=[count migrations as on this CPU]:value: ' \
                 '*-p[one row per task instead of per name]' \
@@ -854,7 +855,7 @@ _perfpy() {
                 '*--cpu-visual[show a column for each CPU]' \
                 '*-I[show idle times only]' \
                 '*--idle-hist[show idle times only]' \
-                '*--time=[only this time  start,stop]:value: ' \
+                '*--time=[only this time\: start,stop]:value: ' \
                 '*--state[show the state in which threads leave a CPU]' \
                 '*--pid=[only these processes]:value: ' \
                 '*-t+[only these threads]:value: ' \
@@ -915,8 +916,8 @@ _perfpy() {
                 '*--stack-skip=[skip n functions for the caller]:value: ' \
                 '*-Y+[only these types of locks]:value: ' \
                 '*--type-filter=[only these types of locks]:value: ' \
-                '*-L+[only these locks  addresses or symbols]:value: ' \
-                '*--lock-filter=[only these locks  addresses or symbols]:value: ' \
+                '*-L+[only these locks\: addresses or symbols]:value: ' \
+                '*--lock-filter=[only these locks\: addresses or symbols]:value: ' \
                 '*-S+[only waits in these functions]:value: ' \
                 '*--callstack-filter=[only waits in these functions]:value: ' \
                 '*-x+[print values with this separator]:value: ' \
@@ -926,8 +927,8 @@ _perfpy() {
             ;;
         kwork)
             _arguments -s -S \
-                '*-k+[only this work  irq, softirq, workqueue, sched]:value: ' \
-                '*--kwork=[only this work  irq, softirq, workqueue, sched]:value: ' \
+                '*-k+[only this work\: irq, softirq, workqueue, sched]:value: ' \
+                '*--kwork=[only this work\: irq, softirq, workqueue, sched]:value: ' \
                 '*-i+[input file]:recording:_perfpy_recordings' \
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
@@ -942,12 +943,12 @@ _perfpy() {
                 '*--cpu=[only these CPUs]:value: ' \
                 '*-n+[only work of this name]:value: ' \
                 '*--name=[only work of this name]:value: ' \
-                '*--time=[only this time  start,stop]:value: ' \
+                '*--time=[only this time\: start,stop]:value: ' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '*-s+[sort by  runtime, max, count]:value: _sequence compadd - runtime max count' \
-                '*--sort=[sort by  runtime, max, count]:value: _sequence compadd - runtime max count' \
+                '*-s+[sort by\: runtime, max, count]:value: _sequence compadd - runtime max count' \
+                '*--sort=[sort by\: runtime, max, count]:value: _sequence compadd - runtime max count' \
                 '*-S[show the summary of all work]' \
                 '*--with-summary[show the summary of all work]' \
                 '*-g[show callchains, if recorded]' \
@@ -970,13 +971,13 @@ _perfpy() {
                 '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*--alloc[one row per object or page]' \
                 '*--caller[one row per call site]' \
-                '*-s+[sort by  frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - frag hit bytes pingpong ptr callsite' \
-                '*--sort=[sort by  frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - frag hit bytes pingpong ptr callsite' \
+                '*-s+[sort by\: frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - frag hit bytes pingpong ptr callsite' \
+                '*--sort=[sort by\: frag, hit, bytes, pingpong, ptr, callsite]:value: _sequence compadd - frag hit bytes pingpong ptr callsite' \
                 '*-l+[show n rows of the last table named before]:value: ' \
                 '*--line=[show n rows of the last table named before]:value: ' \
                 '*--raw-ip[show addresses instead of functions]' \
                 '*--live[only pages that were not freed]' \
-                '*--time=[only this time  start,stop]:value: ' \
+                '*--time=[only this time\: start,stop]:value: ' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '1:action:(record stat)' \
@@ -1001,8 +1002,8 @@ _perfpy() {
                 '*--width=[width in pixels]:value: ' \
                 '*-n+[show at least n tasks, the busiest]:value: ' \
                 '*--proc-num=[show at least n tasks, the busiest]:value: ' \
-                '*-p+[only this process  a number or a name]:value: ' \
-                '*--process=[only this process  a number or a name]:value: ' \
+                '*-p+[only this process\: a number or a name]:value: ' \
+                '*--process=[only this process\: a number or a name]:value: ' \
                 '*-t[sort CPUs by core and socket]' \
                 '*--topology[sort CPUs by core and socket]' \
                 '*--highlight=[highlight runs by task name or least length]:value: ' \
@@ -1034,7 +1035,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*-p+[explain these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[explain these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*-d+[seconds to record a process]:value: ' \
@@ -1055,8 +1056,8 @@ _perfpy() {
             _arguments -s -S \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
-                '*-t+[kinds of accesses  load, store]:value: ' \
-                '*--type=[kinds of accesses  load, store]:value: ' \
+                '*-t+[kinds of accesses\: load, store]:value: ' \
+                '*--type=[kinds of accesses\: load, store]:value: ' \
                 '*-p[include physical addresses of data]' \
                 '*--phys-data[include physical addresses of data]' \
                 '*--data-page-size[include page sizes of data]' \
@@ -1077,8 +1078,8 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-D[print every access on a line]' \
                 '*--dump-raw-samples[print every access on a line]' \
-                '*-s+[sort by these keys  mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
-                '*--sort=[sort by these keys  mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*-s+[sort by these keys\: mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--sort=[sort by these keys\: mem, sym, symbol_daddr, dcacheline]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
                 '*--hide-unresolved[hide entries without a symbol]' \
                 '*-x+[separate columns with this string]:value: ' \
                 '*--field-separator=[separate columns with this string]:value: ' \
@@ -1103,13 +1104,13 @@ _perfpy() {
                 '*--input=[input file]:recording:_perfpy_recordings' \
                 '*-f[skip the file ownership check]' \
                 '*--force[skip the file ownership check]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
                 '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*-N[show shares of nodes]' \
@@ -1118,8 +1119,8 @@ _perfpy() {
                 '*--stats[show only the statistics]' \
                 '*--full-symbols[do not shorten names of functions]' \
                 '*--no-source[show no source lines]' \
-                '*-d+[sort lines by these loads  tot, lcl, rmt, peer]:value: ' \
-                '*--display=[sort lines by these loads  tot, lcl, rmt, peer]:value: ' \
+                '*-d+[sort lines by these loads\: tot, lcl, rmt, peer]:value: ' \
+                '*--display=[sort lines by these loads\: tot, lcl, rmt, peer]:value: ' \
                 '*-c+[one row for each of pid, tid, iaddr, dso]:value: ' \
                 '*--coalesce=[one row for each of pid, tid, iaddr, dso]:value: ' \
                 '*--double-cl[group pairs of cache lines, which some CPUs fetch together]' \
@@ -1136,11 +1137,11 @@ _perfpy() {
                 '*--verbose[print more details]' \
                 '*--host[sample the host]' \
                 '*--guest[sample virtual machines]' \
-                '*--guest-code[ignored  only perf kvm report reads it]' \
+                '*--guest-code[ignored\: only perf kvm report reads it]' \
                 '*--guestmount=[this folder has a folder PID/proc for each guest]:directory: _files -/' \
-                '*--guestkallsyms=[the guests /proc/kallsyms]:file:_files' \
-                '*--guestmodules=[the guests /proc/modules]:file:_files' \
-                '*--guestvmlinux=[ignored  only perf kvm report reads it]:file:_files' \
+                '*--guestkallsyms=[the guest'\''s /proc/kallsyms]:file:_files' \
+                '*--guestmodules=[the guest'\''s /proc/modules]:file:_files' \
+                '*--guestvmlinux=[ignored\: only perf kvm report reads it]:file:_files' \
                 '*-o+[write the recording to this file]:file:_files' \
                 '*--output=[write the recording to this file]:file:_files' \
                 '*-h[show this text]' \
@@ -1159,17 +1160,17 @@ _perfpy() {
                 '*--cgroup=[record only the tasks of these cgroups]:value: ' \
                 '*--per-thread[use one ring buffer for each thread instead of each CPU]' \
                 '*--no-inherit[do not record child tasks]' \
-                '*--descendants[with -p  also its running children]' \
+                '*--descendants[with -p\: also its running children]' \
                 '*-D+[start after n ms]:value: ' \
                 '*--delay=[start after n ms]:value: ' \
-                '*--control=[read commands  enable, disable, evlist, stop, ping]:value: ' \
+                '*--control=[read commands\: enable, disable, evlist, stop, ping]:value: ' \
                 '*--exclude-perf[drop tracepoint hits of perfpy itself]' \
                 '*-e+[select events]:events: _sequence _perfpy_ask events -' \
                 '*--event=[select events]:events: _sequence _perfpy_ask events -' \
                 '*--filter=[filter the tracepoints or addresses of the last -e]:value: ' \
-                '*-S-[record a tracers last data on SIGUSR2]::value: ' \
-                '*--snapshot=-[record a tracers last data on SIGUSR2]::value: ' \
-                '*--aux-sample=-[add a tracers last data to samples of its group]::value: ' \
+                '*-S-[record a tracer'\''s last data on SIGUSR2]::value: ' \
+                '*--snapshot=-[record a tracer'\''s last data on SIGUSR2]::value: ' \
+                '*--aux-sample=-[add a tracer'\''s last data to samples of its group]::value: ' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
                 '*-F+[samples per second]:value:(max 99 997)' \
                 '*--freq=[samples per second]:value:(max 99 997)' \
@@ -1182,14 +1183,14 @@ _perfpy() {
                 '*--no-samples[take no samples]' \
                 '*--no-buffering[wake up at every sample]' \
                 '*-g[record callchains by frame pointers]' \
-                '*--call-graph=[record callchains  fp(,frames)(,defer), dwarf(,bytes) or lbr]:value:(dwarf fp lbr)' \
+                '*--call-graph=[record callchains\: fp\[,frames\]\[,defer\], dwarf\[,bytes\] or lbr]:value:(dwarf fp lbr)' \
                 '*--unwind[unwind DWARF stacks while recording]' \
-                '*--keep-stacks[with --unwind  also write the stacks to <output>.stacks]' \
+                '*--keep-stacks[with --unwind\: also write the stacks to <output>.stacks]' \
                 '*--kernel-callchains[record only the kernel part of callchains]' \
                 '*--user-callchains[record only the user part of callchains]' \
                 '*--off-cpu[also record waits with their stacks]' \
-                '*--off-cpu-thresh=[with --off-cpu  sum up shorter waits]:value: ' \
-                '*--off-cpu-limit=[with --off-cpu  stacks per second]:value: ' \
+                '*--off-cpu-thresh=[with --off-cpu\: sum up shorter waits]:value: ' \
+                '*--off-cpu-limit=[with --off-cpu\: stacks per second]:value: ' \
                 '*--latency[record context switches, for perfpy report --latency]' \
                 '*--jit[record the names of JIT-compiled and interpreted functions]' \
                 '*--python[record Python functions and lines, also of running programs]' \
@@ -1221,24 +1222,24 @@ _perfpy() {
                 '*-I-[record registers at the interrupt]::value: ' \
                 '*--intr-regs=-[record registers at the interrupt]::value: ' \
                 '*--user-regs=-[record user registers]::value: ' \
-                '*--running-time[record how long  S groups were enabled and running]' \
-                '*-k+[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
-                '*--clockid=[use this clock  monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--running-time[record how long \:S groups were enabled and running]' \
+                '*-k+[use this clock\: monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
+                '*--clockid=[use this clock\: monotonic, boottime ... or a number]:value:(monotonic monotonic_raw realtime boottime tai mono raw real boot)' \
                 '*--switch-events[record context switches]' \
                 '*--namespaces[record namespaces of tasks]' \
                 '*--all-cgroups[record cgroups of tasks]' \
                 '*--no-bpf-event[do not record BPF programs]' \
                 '*--buildid-mmap[record build-ids in mappings instead of a table]' \
-                '*--synth=[existing state to synthesize  no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
+                '*--synth=[existing state to synthesize\: no, all, task, mmap, cgroup]:value: _sequence compadd - no all task mmap cgroup' \
                 '*--tail-synthesize[synthesize existing state at the end]' \
-                '*--num-thread-synthesize=[ignored  one thread is enough]:value: ' \
-                '*--proc-map-timeout=[ignored  reading maps never takes that long]:value: ' \
-                '*-m+[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
-                '*--mmap-pages=[size of ring buffers(,AUX areas) in pages, or bytes  64K, 2M]:value: ' \
+                '*--num-thread-synthesize=[ignored\: one thread is enough]:value: ' \
+                '*--proc-map-timeout=[ignored\: reading maps never takes that long]:value: ' \
+                '*-m+[size of ring buffers\[,AUX areas\] in pages, or bytes\: 64K, 2M]:value: ' \
+                '*--mmap-pages=[size of ring buffers\[,AUX areas\] in pages, or bytes\: 64K, 2M]:value: ' \
                 '*--mmap-flush=[write at least this many bytes at once]:value: ' \
                 '*--affinity=[read ring buffers on any CPU]:value:(sys node cpu)' \
                 '*--threads=-[read ring buffers with several threads, into a folder]::value: ' \
-                '*--aio=-[ignored  the kernel writes to the disk later anyway]::value: ' \
+                '*--aio=-[ignored\: the kernel writes to the disk later anyway]::value: ' \
                 '*--overwrite[overwrite the oldest samples if the ring buffer is full]' \
                 '*--switch-output=-[start a new file on SIGUSR2, or by size]::value: ' \
                 '*--switch-output-event=[start a new file on each of these events]:events: _sequence _perfpy_ask events -' \
@@ -1257,13 +1258,13 @@ _perfpy() {
                 '*--buildid-all[record build-ids of all files, sampled or not]' \
                 '*-r+[run with this SCHED_FIFO priority]:value: ' \
                 '*--realtime=[run with this SCHED_FIFO priority]:value: ' \
-                '*--debuginfod=-[ignored  set DEBUGINFOD_URLS for report]::value: ' \
-                '*--vmlinux=[ignored  only perfs BPF programs need it]:file:_files' \
+                '*--debuginfod=-[ignored\: set DEBUGINFOD_URLS for report]::value: ' \
+                '*--vmlinux=[ignored\: only perf'\''s BPF programs need it]:file:_files' \
                 '*--dry-run[parse the options, then exit]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--brief[print warnings only, no status lines]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*--vcpu=[only this virtual CPU]:value: ' \
                 '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
                 '1:action:(record stat)' \
@@ -1288,8 +1289,8 @@ _perfpy() {
                 '*--graph-funcs=[these functions and what they call]:value: ' \
                 '*-g+[skip what these functions call]:value: ' \
                 '*--nograph-funcs=[skip what these functions call]:value: ' \
-                '*-m+[size of the buffer of each CPU  512K, 4M]:value: ' \
-                '*--buffer-size=[size of the buffer of each CPU  512K, 4M]:value: ' \
+                '*-m+[size of the buffer of each CPU\: 512K, 4M]:value: ' \
+                '*--buffer-size=[size of the buffer of each CPU\: 512K, 4M]:value: ' \
                 '*-t+[function_graph]:value:(function_graph function)' \
                 '*--tracer=[function_graph]:value:(function_graph function)' \
                 '*-F+[list the functions that can be traced]::value: ' \
@@ -1297,7 +1298,7 @@ _perfpy() {
                 '*-D+[milliseconds to wait before tracing starts]:value: ' \
                 '*--delay=[milliseconds to wait before tracing starts]:value: ' \
                 '*--inherit[trace child processes]' \
-                '*--func-opts=[options of the tracer function  call-graph, irq-info]:value: ' \
+                '*--func-opts=[options of the tracer function\: call-graph, irq-info]:value: ' \
                 '*--graph-opts=[nosleep-time, noirqs, verbose, thresh=<n>, depth=<n>, tail]:value: ' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
@@ -1324,9 +1325,9 @@ _perfpy() {
                 '*--cputype=[only events of this kind of CPU]:pmus: _perfpy_ask pmus' \
                 '*--check[try to open each event, print the reason for failures]' \
                 '*--event-files=[also take named events from these JSON files]:directory: _files -/' \
-                '*--update-events=[install this CPUs events from its vendors files]:directory: _files -/' \
+                '*--update-events=[install this CPU'\''s events from its vendor'\''s files]:directory: _files -/' \
                 '*--debug[show where perfpy looked for events]' \
-                '*--stdio[print perfs plain text, also on a terminal]' \
+                '*--stdio[print perf'\''s plain text, also on a terminal]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:event:{ compadd hw sw cache tracepoint pmu sdt metric metricgroup; _perfpy_ask events }'
@@ -1356,8 +1357,8 @@ _perfpy() {
                 '*--force[skip the file ownership check]' \
                 '*-H[only files with samples]' \
                 '*--with-hits[only files with samples]' \
-                '*-k[print the running kernels build-id]' \
-                '*--kernel[print the running kernels build-id]' \
+                '*-k[print the running kernel'\''s build-id]' \
+                '*--kernel[print the running kernel'\''s build-id]' \
                 '*-m[print build-ids and addresses of the running kernel]' \
                 '*--kernel-maps[print build-ids and addresses of the running kernel]' \
                 '*-v[print more details]' \
@@ -1396,8 +1397,8 @@ _perfpy() {
                 '*--add=[add a probe]:value: ' \
                 '*-d+[delete probes]:value: ' \
                 '*--del=[delete probes]:value: ' \
-                '*-D+[print a probes definition]:value: ' \
-                '*--definition=[print a probes definition]:value: ' \
+                '*-D+[print a probe'\''s definition]:value: ' \
+                '*--definition=[print a probe'\''s definition]:value: ' \
                 '*-l+[list the probes]::value: ' \
                 '*--list=[list the probes]::value: ' \
                 '*-L+[show source lines that can be probed]:value: ' \
@@ -1410,12 +1411,12 @@ _perfpy() {
                 '*--exec=[the program or library to probe]:value: ' \
                 '*-m+[the kernel module to probe]:value: ' \
                 '*--module=[the kernel module to probe]:value: ' \
-                '*-k+[the kernels ELF file with debug information]:file:_files' \
-                '*--vmlinux=[the kernels ELF file with debug information]:file:_files' \
+                '*-k+[the kernel'\''s ELF file with debug information]:file:_files' \
+                '*--vmlinux=[the kernel'\''s ELF file with debug information]:file:_files' \
                 '*-s+[the folder of the sources]:directory: _files -/' \
                 '*--source=[the folder of the sources]:directory: _files -/' \
                 '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
-                '*--target-ns=[find the program in this processs container]:pids: _sequence _perfpy_ask pids -' \
+                '*--target-ns=[find the program in this process'\''s container]:pids: _sequence _perfpy_ask pids -' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*-v[print more details]' \
@@ -1479,7 +1480,7 @@ _perfpy() {
                 '*-B[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildids[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
-                '*--known-build-ids=[trust these build-ids  path id,..., or @FILE]:value: ' \
+                '*--known-build-ids=[trust these build-ids\: '\''path id,...'\'', or @FILE]:value: ' \
                 '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*--convert-callchain[unwind copies of stacks into callchains, drop the copies]' \
                 '*--symfs=[look for the recorded files below this directory]:directory: _files -/' \
@@ -1507,7 +1508,7 @@ _perfpy() {
                 '*--to-json=[write JSON to this file]:file:_files' \
                 '*-f[overwrite the output, skip the file ownership check]' \
                 '*--force[overwrite the output, skip the file ownership check]' \
-                '*--time=[only this time  start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--time=[only this time\: start,stop, 10%-20%, 10%/2]:value: ' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'
@@ -1520,7 +1521,7 @@ _perfpy() {
                 '*--vmlinux=[read kernel symbols from this ELF file]:file:_files' \
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
-                '*--fold-interpreters[give an interpreters time to the functions it runs]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*-o+[add the recordings to the tables in this folder]:directory: _files -/' \
@@ -1540,8 +1541,8 @@ _perfpy() {
             _arguments -s -S \
                 '*-l[show all settings]' \
                 '*--list[show all settings]' \
-                '*--system[use the systems file, /etc/perfconfig]' \
-                '*--user[use the users file, ~/.perfconfig]' \
+                '*--system[use the system'\''s file, /etc/perfconfig]' \
+                '*--user[use the user'\''s file, ~/.perfconfig]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
                 '*:file:_files'

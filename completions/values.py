@@ -54,11 +54,6 @@ def short_help(option: Option) -> str:
     return option.help.split(";")[0].split(" (")[0]
 
 
-def quoted(text: str) -> str:
-    """Text inside zsh's and fish's single quotes, where a [, ] or : has no meaning."""
-    return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " ")
-
-
 def values(option: Option) -> Values:
     """What may follow an option."""
     if not option.kind.wants_value:

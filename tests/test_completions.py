@@ -185,3 +185,18 @@ def test_completions_of_unreadable_sources_are_empty() -> None:
 def test_no_help_shows_the_command_of_the_shells() -> None:
     output = subprocess.run([sys.executable, "-m", "perfpy", "--help"], capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout
     assert "complete" not in output
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_descriptions_keep_their_quotes_and_colons(shell: str, folder: Path):
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    terminal = Terminal(shell, folder)
+    try:
+        terminal.say("stty columns 200; perfpy wide\n")
+        terminal.until("{wide}{end}")
+        terminal.say("perfpy stat --s\t\t")
+        terminal.until("print perf's plain text, also on a terminal")
+        terminal.until("with -I: print the totals")
+    finally:
+        terminal.close()

@@ -370,6 +370,19 @@ def test_a_terminal_gets_a_table_that_fits(no_color: str) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.parametrize("options", [["--stdio"], ["-x,"]])
+def test_a_terminal_gets_the_text_of_a_pipe_by_option(options: list[str]) -> None:
+    ours, terminal = os.openpty()
+    command = [*PERFPY, *options, "-e", "page-faults:D", "--", "true"]
+    subprocess.run(command, stderr=terminal, env={**os.environ, "TERM": "xterm"}, check=True, timeout=30)
+    os.close(terminal)
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        on_terminal = b"".join(pieces(screen)).decode().replace("\r\n", "\n")
+    in_a_pipe = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stderr
+    assert re.sub(r"\d", "", on_terminal).split() == re.sub(r"\d", "", in_a_pipe).split()
+
+
+@pytest.mark.live
 @pytest.mark.system_wide
 def test_threads_that_end_while_all_are_opened_are_omitted() -> None:
     """Beside a loop of short processes; most of these runs met one that had ended."""

@@ -13,6 +13,7 @@ from perfpy.cli.line.option_parsing import (
     Counted,
     Flag,
     Listed,
+    StdioOptions,
     Value,
     events_with_filters,
     fail,
@@ -122,7 +123,7 @@ class RunOptions(CommandOptions):
     timeout: int = option("--timeout", Value(int, default=0), "stop after n ms (at least 10)")
 
 
-class StatCommandOptions(RunOptions, PartOptions, lacks=_LACKING):
+class StatCommandOptions(RunOptions, PartOptions, StdioOptions, lacks=_LACKING):
     """Options of `perfpy stat`, in the order of the help."""
 
     delay: int = option("-D,--delay", Value(int, default=0), "start counting after n ms; -1: wait for enable on --control")
@@ -412,6 +413,7 @@ class OutputForm(NamedTuple):
     mark_summary: bool = True
     repeat_table: bool = False
     interval_clear: bool = False
+    stdio: bool = False
 
 
 def form_of(options: StatCommandOptions) -> OutputForm:
@@ -428,6 +430,7 @@ def form_of(options: StatCommandOptions) -> OutputForm:
         mark_summary=not _leaves_mark_out(options),
         repeat_table=options.table,
         interval_clear=options.interval_clear,
+        stdio=options.stdio,
     )
 
 
@@ -484,7 +487,7 @@ class StatOutput:
     @property
     def _for_a_person(self) -> bool:
         """Whether the counts are text on a terminal."""
-        as_text = not self.form.json and self.form.separator is None
+        as_text = not (self.form.json or self.form.stdio) and self.form.separator is None
         if not as_text or not self.stream.isatty():
             return False  # the usual case, which saves the import
         from perfpy.cli.output.terminal import is_screen

@@ -20,7 +20,7 @@ from perfpy.abi.perf_records import (
     ThreadMap,
 )
 from perfpy.cli.line.input_recording import default_input
-from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option
+from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, StdioOptions, Value, fail, option
 from perfpy.cli.stat.options import OutputForm, PartOptions, StatCommandOptions, StatOutput
 from perfpy.counts.aggregation import Aggregation, CounterCell, Grouping, aggregate, count_members, part_numbers
 from perfpy.counts.comparison import Runs, compare_runs
@@ -51,7 +51,7 @@ class _FormOptions(CommandOptions):
     compare: str = option("--compare", Value(default=""), "compare with the counts of this file", metavar="<file>")
 
 
-class StatReportOptions(_FormOptions, PartOptions):
+class StatReportOptions(_FormOptions, PartOptions, StdioOptions):
     """Options of `perfpy stat report`."""
 
     no_aggr: bool = option("-A,--no-aggr", Flag(), "print one line for each CPU")
@@ -70,6 +70,7 @@ class StatReportOptions(_FormOptions, PartOptions):
             big_num=self.big_num,
             metric_only=self.metric_only,
             mark_summary=not self.no_csv_summary,
+            stdio=self.stdio,
         )
 
 

@@ -77,6 +77,7 @@ class ChargedFunction(NamedTuple):
         called: share of the samples with a known caller.
         callees: library and kernel functions with the samples charged to it, by share.
         kernel_work: system calls and page faults with these samples, by share.
+        entries: for Python, the functions that it calls itself, with all that they call in turn, by share.
     """
 
     number: int
@@ -90,6 +91,7 @@ class ChargedFunction(NamedTuple):
     callees: tuple[Share, ...] = ()
     kernel_work: tuple[Share, ...] = ()
     called: float = 0.0
+    entries: tuple[Share, ...] = ()
 
 
 class FunctionFrames(NamedTuple):
@@ -485,8 +487,50 @@ class SampledFunctions:
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),
-            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called,
+            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called, tuple(self._entries(number, rows)),
         )  # fmt: skip
+
+    def _entries(self, number: int, rows: Int64) -> list[Share]:
+        """Return the functions that a Python function calls itself, with all that they call; an import counts for the module it runs."""
+        if not self.name(number).startswith(PYTHON_MARK):
+            return []
+        is_import, is_module = self._imports
+        last, entries = np.full(len(self.leaf), _NONE, np.int64), np.full(len(self.leaf), _NONE, np.int64)
+        is_outside = np.zeros(len(self.leaf), np.bool_)
+        for reached, functions in self.outwards(rows):
+            hits = ~is_outside[reached] & (functions == number)
+            entries[reached[hits]] = last[reached[hits]]
+            is_outside[reached[hits]] = True
+            last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
+        called = rows[entries[rows] >= 0]
+        totals = sum_by(entries[called], self.rows.period[called], len(self.category_of))
+        return [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
+
+    @cached_property
+    def _imports(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether each function is one by which Python imports modules, and whether it is the top level of a module; -1 is neither."""
+        is_import, is_module = (np.zeros(len(self.category_of) + 1, np.bool_) for _ in range(2))
+        for number in self.present.tolist():
+            is_import[number] = _IMPORTS.fullmatch(self.name(number)) is not None
+            is_module[number] = self._is_top_level(number)
+        return is_import, is_module
+
+    def in_imports(self) -> tuple[float, list[Share]]:
+        """Return the share of samples in imports of Python, and those of the modules that they run: own ones by the innermost module,
+        those of libraries by the outermost that own code needs.
+        """
+        is_import, is_module = self._imports
+        last, module = np.full(len(self.leaf), _NONE, np.int64), np.full(len(self.leaf), _NONE, np.int64)
+        is_settled = np.zeros(len(self.leaf), np.bool_)
+        for reached, functions in self.outwards(np.arange(len(self.leaf)) if is_import.any() else np.zeros(0, np.int64)):
+            runs = ~is_settled[reached] & is_import[functions] & is_module[last[reached]]
+            module[reached[runs]] = last[reached[runs]]
+            is_settled[reached] |= (module[reached] >= 0) & (self.category_of[np.where(runs, module[reached], functions)] == OWN)
+            last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
+        rows = np.flatnonzero(module >= 0)
+        totals = sum_by(module[rows], self.rows.period[rows], len(self.category_of))
+        shares = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals, kind="stable")[:4].tolist()]
+        return self.share(int(totals.sum())), [one for one in shares if one.share]
 
     def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool]:
         """Return the own function that calls a function in most of these rows, the share of rows with a known caller, and whether the
@@ -752,6 +796,10 @@ _LAMBDA: Final = re.compile(r"\{lambda|(?:^|::)operator\(\)|\{\{closure\}\}|<lam
 _TEMPLATE: Final = re.compile(r"(?<!^)(?<!operator)(?<!operator<)<[^<>]*>")
 _PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
 _BEGINS_PROCESS: Final = re.compile(PYTHON_MARK + r"(?:BaseProcess\.)?_bootstrap:.*/multiprocessing/process\.py", re.DOTALL)
+#: functions by which Python imports a module, around the code that they run
+_IMPORTS: Final = re.compile(
+    PYTHON_MARK + r"(?:.*:(?:<frozen importlib\..*>|.*/importlib/__init__\.py)|(?:exec|__import__):<built-in.*>)", re.DOTALL
+)
 _MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")

@@ -62,7 +62,7 @@ _SYS: Final = r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_"
 #: reason, when the rule holds, the functions. The first rule that holds decides.
 _RULES: Final = (
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
-    (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|lock_wait_(?:suspend|timeout)_thread"),
+    (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|sqlite3InvokeBusyHandler|lock_wait_(?:suspend|timeout)_thread"),
     (LOCK, ALWAYS, r"LWLockAcquire(?:OrWait)?|ObjectMonitor::[Ee]nter.*|ObjectSynchronizer::enter.*|.*ReentrantLock\.lock\(.*"),
     # Threads of runtimes and pools that wait for work, or for room in a queue: of Python, C libraries, Go, the JVM, Node, Rust.
     (FULL_QUEUE, ALWAYS, rf"{_PY}put:.*/queues?\.py|.*Blocking(?:Queue|Deque)\.(?:put|offer)\(.*|<?std::sync::mpm?sc::.*Sync\w+<.*send"),

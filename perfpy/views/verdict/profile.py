@@ -24,10 +24,13 @@ from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
     GO_WORDS,
+    UNCERTAIN,
     WAIT_WORDS,
     Sentence,
     beginning,
+    entry_text,
     function_text,
+    imports,
     is_part,
     join_names,
     name_in_sentence,
@@ -78,7 +81,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     phases = [*phases_of_program(evidence)]
-    hot = [one for one in hot if one.rule not in WITHOUT_CAUSE] if phases else hot
+    hot = [*imports(evidence), *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
     started = [*started_processes(evidence)]
@@ -171,7 +174,6 @@ IN_PART: Final = 0.9  # of a function's samples including callees: with fewer it
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
-UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
 IN_COLLECTOR: Final = 0.1  # the least share of garbage collection that is named
@@ -448,7 +450,7 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
     for number, one in enumerate(further):
         first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
         callers.append(_called_from(one, one.charged, first.numbers, first.names, f"caller {number}"))
-        parts.append((_about(one.charged, functions), f"in {_of_c_function(one)}{function_text(one.name)}{_source(evidence, one)}"))
+        parts.append((_about(one.charged, functions), f"in {_python_function(evidence, one)}"))
     common = callers[0]
     is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
     if is_common and len({*callers}) == 1:
@@ -486,7 +488,7 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
     share = hot.charged if _is_python(hot) else hot.own
-    text = f"{_start(share, functions)} of {measure} in {_of_c_function(hot)}{function_text(hot.name)}{_source(evidence, hot)}"
+    text = f"{_start(share, functions)} of {measure} in {_python_function(evidence, hot)}"
     called = _called_from(hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
@@ -494,12 +496,16 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
     return _Beginning(text, "hot function", numbers, names)
 
 
-def _of_c_function(hot: ChargedFunction) -> str:
-    """Return the C function that a Python function called in nearly all of its samples, before the latter's name; "" without one."""
+def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:
+    """Return a function with its line, after what it calls in nearly all of its samples: a C function, or one of a library."""
+    function, line = function_text(hot.name), _source(evidence, hot)
     callee = _largest(hot.callees)
-    if callee is None or callee.share < MOSTLY * hot.charged or not is_called_c_function(callee.name):
-        return ""
-    return f"{function_text(callee.name)} of "
+    if callee is not None and callee.share >= MOSTLY * hot.charged and is_called_c_function(callee.name):
+        return f"{function_text(callee.name)} of {function}{line}"
+    if not (called := entry_text(hot.entries, MOSTLY * hot.charged)):
+        return f"{function}{line}"
+    is_top_level = hot.name.startswith(f"{PYTHON_MARK}<module>:")
+    return f"{called}{'' if is_top_level and line else f' of {function}'}{line}"
 
 
 def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:
@@ -675,10 +681,10 @@ OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL
 #: waits for work, which are no cause if other threads of the program run or wait
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
-    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER),
+    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE),
 )
 #: waits that are no cause if the program's other processes use CPUs meanwhile
-FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT, reasons.FULL_QUEUE)
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT)
 
 #: waits of a server for its clients
 OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)

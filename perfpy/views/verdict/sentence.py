@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.perfpy_encodings import BUILT_IN_BY_CALL, PYTHON_MARK
+from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict import waits as goroutines
+from perfpy.analysis.verdict.functions import Share, interval
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
@@ -23,6 +25,10 @@ FEW_SAMPLES: Final = "few samples"
 _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven twelve".split()
 _LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
 _COMPUTING: Final = 0.8  # of the time of a pool's workers
+UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
+_MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
+_SURELY_IN_IMPORTS: Final = 0.33
+_OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
 _SMALLEST: Final = 0.005  # share that is told
 _SURELY: Final = 0.995  # larger shares would be rounded to 100 %
 
@@ -268,6 +274,71 @@ WAIT_WORDS: Final = {
     reasons.FUTEX: "for another thread",
     reasons.OTHER: "for unknown reasons",
 }
+
+
+_PACKAGE: Final = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.py)?(?:/.*)?", re.DOTALL)
+_IN_LIBRARY: Final = re.compile(r".*/python\d[\d.]*t?/(?!site-packages/)(.+?)(?:/__init__)?\.py", re.DOTALL)
+_FROZEN: Final = re.compile(r"<frozen (.+)>", re.DOTALL)
+
+
+def module_of_code(path: str) -> str:
+    """Return the name by which a program imports the code of a file: the package, or the module of Python's library; "" for others.
+
+    >>> module_of_code("/usr/lib/python3/dist-packages/pandas/core/frame.py"), module_of_code("/usr/lib/python3.11/email/mime/text.py")
+    ('pandas', 'email.mime.text')
+    >>> module_of_code("/usr/lib/python3.11/json/__init__.py"), module_of_code("<frozen posixpath>"), module_of_code("/srv/app.py")
+    ('json', 'posixpath', '')
+    """
+    if found := _PACKAGE.fullmatch(path) or _FROZEN.fullmatch(path):
+        return found[1]
+    found = _IN_LIBRARY.fullmatch(path)
+    return found[1].replace("/", ".") if found else ""
+
+
+def entry_text(entries: Sequence[Share], least: float) -> str:
+    """Return the function of a library that has at least this share, as a program calls it, or the import of modules; "" for others.
+
+    >>> entry_text([Share("py::Logger.info:/usr/lib/python3.11/logging/__init__.py", 0.9)], 0.8)
+    'logging.Logger.info()'
+    >>> entry_text([Share(f"py::<module>:/usr/lib/python3.11/{name}.py", 0.4) for name in ("ssl", "email/mime/text", "re")], 0.8)
+    'the import of ssl and email.mime.text'
+    >>> entry_text([Share("py::sorted:<built-in>", 0.9)], 0.8), entry_text([Share("py::f:/srv/app.py", 0.9)], 0.8)
+    ('sorted()', '')
+    """
+    shares = [*accumulate(one.share for one in entries)]
+    names = [one.name for one, share in zip(entries, shares, strict=True) if share - one.share < least <= max(shares)]
+    python = [found for name in names if (found := _PYTHON.fullmatch(name))]
+    if len(python) < len(names) or not names:
+        return ""
+    modules = [visible(module_of_code(found[2])) for found in python]
+    if all(found[1] == _MODULE for found in python) and all(modules):
+        return f"the import of {join_names(modules)}"
+    if len(names) > 1 or python[0][1].startswith("["):
+        return ""
+    if python[0][2] in (BUILT_IN, BUILT_IN_BY_CALL):
+        return function_text(names[0])
+    return f"{modules[0]}.{function_text(names[0])}" if modules[0] and not modules[0].startswith("importlib.") else ""
+
+
+def imports(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that most of the CPU time is in imports, and of which modules."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.samples:
+        return
+    share, modules = functions.in_imports()
+    sure = interval(share, functions.effective)
+    if share < _MOST_IN_IMPORTS or sure.low < _SURELY_IN_IMPORTS:
+        return
+    texts, names, numbers = [], {}, {"imports": share}
+    for number, one in enumerate(modules):
+        if one.share >= _OF_IMPORTS * share:
+            path = one.name.partition(f"{_MODULE}:")[2]
+            names[f"module {number}"], numbers[f"share {number}"] = one.name, one.share
+            portion = f" ({percent(one.share)})" if sure.width <= UNCERTAIN else ""
+            texts.append(f"{visible(module_of_code(path)) or short_path(path)}{portion}")
+    how_much = f"{percent(share)} of the CPU time" if sure.width <= UNCERTAIN else "Most of the CPU time"
+    of_which = f", above all of {join_names(texts)}" if texts else ""
+    yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
 
 
 def process_pool(evidence: Evidence) -> Iterator[Sentence]:

@@ -357,11 +357,50 @@ def test_scripts_that_start_a_package_are_not_charged_with_its_time(tmp_path: Pa
     package = "py::serve:/srv/v/lib/python3.12/site-packages/gunicorn/sync.py@jitted-0-1.so"
     served = (((own("crunch"), package), 600), ((package,), 400))
     assert started_by("/srv/v/bin/gunicorn", *served) == "60 % of the CPU time is in crunch()."
-    assert "40 % is in the top level of server.py" in started_by("/srv/v/bin/server.py", *served)
-    assert "40 % is in the top level of report" in started_by("/home/me/report", *served)
+    assert "40 % is in gunicorn.serve() of the top level of server.py" in started_by("/srv/v/bin/server.py", *served)
+    assert "40 % is in gunicorn.serve() of the top level of report" in started_by("/home/me/report", *served)
     # a program of one's own in such a folder: alone, and with work of its own
     assert "the top level of report" in started_by("/home/me/bin/report", ((package,), 1000))
     assert "the top level of report" in started_by("/home/me/bin/report", ((own("crunch"),), 400), ((), 600))
+
+
+def library(name: str, path: str) -> str:
+    return f"py::{name}:/usr/lib/python3.12/{path}@jitted-0-1.so"
+
+
+IMPORT = library("_find_and_load", "").replace("/usr/lib/python3.12/", "<frozen importlib._bootstrap>")
+EXEC = "py::exec:<built-in>@jitted-0-1.so"
+
+
+def imported(*path: str) -> tuple[str, ...]:
+    """Return the frames of modules that import each other, innermost first, and the way by which each is imported."""
+    return tuple(frame for module in path for frame in (library("<module>", module), EXEC, IMPORT))
+
+
+def test_the_function_of_a_library_that_a_line_calls_is_named(tmp_path: Path) -> None:
+    inner = tuple(library(name, "logging/__init__.py") for name in ("emit", "handle"))
+    log = library("Logger.info", "logging/__init__.py")
+    (text,) = texts(tmp_path, *(Stack((one, log, own("run")), 450) for one in inner), Stack((own("run"),), 100))
+    assert text == "100 % of the CPU time is in logging.Logger.info() of run()."
+    (text,) = texts(tmp_path, Stack((log, own("run")), 500), Stack((library("dumps", "json/__init__.py"), own("run")), 500))
+    assert text == "100 % of the CPU time is in run()."  # neither of both
+
+
+def test_imports_are_told_with_their_modules(tmp_path: Path) -> None:
+    """Modules of a library count for the one that the program imports, own modules for themselves."""
+    top, module = own("<module>"), "py::<module>:/srv/tables.py@jitted-0-1.so"
+    first, second = texts(
+        tmp_path,
+        Stack((own("build"), module, EXEC, IMPORT, top), 500),
+        Stack((*imported("ssl.py", "email/utils.py", "email/mime/text.py"), top), 150),
+        Stack((*imported("email/mime/text.py"), top), 150),
+        Stack((own("work"), top), 200),
+    )
+    assert first == "80 % of the CPU time (0.8 s) is in imports, above all of tables.py (50 %) and email.mime.text (30 %)."
+    assert second.startswith("50 % of the CPU time is in build()")
+    assert "30 % is in the import of email.mime.text of the top level of app.py" in second
+    few = texts(tmp_path, Stack((*imported("ssl.py"), top), 300), Stack((own("work"), top), 700))
+    assert not any("in imports" in text for text in few)
 
 
 def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None:

@@ -101,19 +101,20 @@ class Objects:
         if not is_pointer(address):
             return "?"
         try:
-            name = self._type_name(address)
+            name = self.type_name(address)
             if name == "cell":  # of a variable that an inner function uses
                 address = read_word(self._memory, address + self._shift + _SIZE)
                 if not is_pointer(address):
                     return "?"
-                name = self._type_name(address)
+                name = self.type_name(address)
             if name in _CONTAINERS:
                 return f"{name} of {min(read_word(self._memory, address + self._shift + _CONTAINERS[name]), END_OF_MEMORY):,}"
             return self._plain_value(address, name) or f"<{name}>"
         except (UnreadableMemoryError, ValueError, struct.error):
             return "?"
 
-    def _type_name(self, address: int) -> str:
+    def type_name(self, address: int) -> str:
+        """Return the name of an object's type, "?" for none."""
         kind = read_word(self._memory, address + self._shift + _TYPE)
         text = read_word(self._memory, kind + self._shift + _TYPE_NAME) if is_pointer(kind) else 0
         data = b""

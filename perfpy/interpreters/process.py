@@ -8,13 +8,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.frames import MOST_FRAMES, CalledNames, Codes, FrameWalker, ThreadFrames
 from perfpy.interpreters.layouts import COOKIE, LAYOUTS, NONE, SIZE, PythonLayout, decode
 from perfpy.interpreters.objects import WORD, Objects, UnreadableMemoryError, is_pointer, read_word
 from perfpy.interpreters.tasks import AwaitingTasks, EventLoops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from perfpy.interpreters.frames import PythonFrame
     from perfpy.interpreters.objects import Memory
@@ -22,7 +23,49 @@ if TYPE_CHECKING:
 
 _ATTEMPTS: Final = 3
 _MOST_VARIABLES: Final = 32  # of a frame
+_STACK_WORDS: Final = 16  # of a frame's stack that are read
+_STACK_SIZE: Final = 32  # PyCodeObject.co_stacksize, up to 3.10
+_VALUE_STACK: Final = 64  # PyFrameObject.f_valuestack, up to 3.10
+_BLOCKS: Final = 240  # bytes of f_blockstack before the variables, each int b_type, b_handler, b_level; before it int f_iblock; up to 3.10
+_MOST_BLOCKS: Final = 20
+_LARGEST_TABLE: Final = 1 << 16  # bytes of co_exceptiontable, which follows co_names since 3.11
+_METHOD: Final = "builtin_function_or_method"
+_LOCK_TYPES: Final = ("_thread.lock", "_thread.RLock")
+_EXIT: Final = b"__exit__"
+_LOCKED_BY: Final = struct.Struct("<q8xQQ")  # PyObject.ob_refcnt; lock_lock of a lock, or m_ml of a method; rlock_owner, or m_self
 _PAUSE: Final = 0.05  # seconds until thread states are listed again for a thread without one
+
+
+class LockReference(NamedTuple):
+    """A lock that a frame of Python leads to.
+
+    Attributes:
+        semaphore: the address at which threads wait for it.
+        owner: the thread_id of the thread that holds an RLock; 0 for other locks.
+        kind: the name of its type.
+        is_entered: whether the frame is in the body of a `with` statement for it.
+    """
+
+    semaphore: int
+    owner: int
+    kind: str
+    is_entered: bool
+
+
+def varints(data: bytes) -> list[int]:
+    """Return the numbers of an exception table, six bits a byte, the most significant first (Objects/exception_handling_notes.txt).
+
+    >>> varints(bytes([0x80 | 5, 0x41, 2, 7]))
+    [5, 66, 7]
+    """
+    numbers: list[int] = []
+    value = 0
+    for byte in data:
+        value = value << 6 | byte & 0x3F
+        if not byte & 0x40:
+            numbers.append(value)
+            value = 0
+    return numbers
 
 
 def layout_of(memory: Memory, runtime: int, version: tuple[int, int]) -> PythonLayout:
@@ -95,6 +138,11 @@ class PythonProcess:
         """Return the address of the state of a thread whose frames were read, or 0 if there is none."""
         return self._state_of.get(tid, 0)
 
+    def thread_id(self, tid: int) -> int:
+        """Return the number by which Python knows a thread whose frames were read (threading.get_ident()), 0 without a state."""
+        address = self.state_address(tid)
+        return read_word(self._memory, address + self.layout.thread.thread_id) if address else 0
+
     def thread_name(self, tid: int) -> str:
         """Return the Python name of a thread whose frames were read, or "" without one."""
         return self._names.find(self.state_address(tid))
@@ -111,6 +159,69 @@ class PythonProcess:
         except UnreadableMemoryError:
             return []
         return [(name, self._objects.describe(word)) for name, word in zip(names, words, strict=True) if word & ~self.layout.tag_mask]
+
+    def locks(self, frame: PythonFrame, semaphores: Collection[int]) -> list[LockReference]:
+        """Return the locks that a frame's variables and its stack lead to, if threads wait at one of these addresses for them.
+
+        A thread in the body of `with lock:` has the bound method lock.__exit__ on its stack. Since 3.14 locks have no semaphore.
+        """
+        layout = self.layout.frame
+        if layout.variables == NONE or self.layout.version >= (3, 14):
+            return []
+        first, code = frame.address + layout.variables, frame.code
+        count = len(self.codes.variable_names(code)[:_MOST_VARIABLES])
+        try:
+            if self.layout.has_data_stack:  # the stack follows the variables
+                stack, depth = first + 8 * count, (code.frame_size - layout.variables) // 8 - count
+            else:
+                stack = read_word(self._memory, frame.address + _VALUE_STACK)
+                (depth,) = struct.unpack("<i", self._memory.read(code.address + _STACK_SIZE, 4))
+            values = self._words(first, count) + self._words(stack, min(depth, _STACK_WORDS))
+            entered = count + self._kept_by_blocks(frame)
+        except UnreadableMemoryError:
+            return []
+        found = {word: self._lock(word, semaphores, is_kept=number < entered) for number, word in reversed([*enumerate(values)])}
+        return [lock for lock in found.values() if lock is not None]
+
+    def _words(self, address: int, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"<{max(count, 0)}Q", self._memory.read(address, 8 * max(count, 0)))
+
+    def _kept_by_blocks(self, frame: PythonFrame) -> int:
+        """Return how many values of a frame's stack the blocks around its instruction keep: those of `with`, `try` and loops."""
+        if not self.layout.has_data_stack:
+            count = min(read_word(self._memory, frame.address + self.layout.frame.variables - _BLOCKS - 8) & 0xFFFFFFFF, _MOST_BLOCKS)
+            blocks = self._memory.read(frame.address + self.layout.frame.variables - _BLOCKS, 12 * count)
+            return struct.unpack_from("<i", blocks, 12 * count - 4)[0] if count else 0
+        table = read_word(self._memory, frame.code.address + self.layout.code_names + 8)
+        size = min(read_word(self._memory, table + self.layout.shift + 16), _LARGEST_TABLE) if is_pointer(table) else 0
+        numbers = varints(self._memory.read(table + self.layout.shift + 32, size))
+        entries = zip(numbers[::4], numbers[1::4], numbers[3::4], strict=False)
+        return max((depth >> 1 for begin, length, depth in entries if begin <= frame.offset // 2 < begin + length), default=0)
+
+    def _lock(self, address: int, semaphores: Collection[int], *, is_kept: bool) -> LockReference | None:
+        """Return the lock at an address, or that of the bound method there; None for other objects.
+
+        is_kept: whether a block of the code needs the object on the stack.
+        """
+        shift = self.layout.shift
+        try:
+            if not is_pointer(address):
+                return None
+            references, semaphore, owner = _LOCKED_BY.unpack(self._memory.read(address + shift, _LOCKED_BY.size))
+            lock, method = address, 0
+            if semaphore not in semaphores and is_pointer(owner):
+                lock, method = owner, semaphore
+                _, semaphore, owner = _LOCKED_BY.unpack(self._memory.read(lock + shift, _LOCKED_BY.size))
+            if semaphore not in semaphores or references <= 0 or (kind := self._objects.type_name(lock)) not in _LOCK_TYPES:
+                return None
+            is_exit = bool(method) and self._objects.type_name(address) == _METHOD and self._method_name(method) == _EXIT
+        except UnreadableMemoryError:
+            return None
+        return LockReference(semaphore, owner if kind == _LOCK_TYPES[1] else 0, kind.rpartition(".")[2], is_exit and is_kept)
+
+    def _method_name(self, definition: int) -> bytes:
+        """Return the beginning of the name in a PyMethodDef."""
+        return self._memory.read(read_word(self._memory, definition), len(_EXIT)) if is_pointer(definition) else b""
 
     def thread_of_state(self, address: int) -> int:
         """Return the number of the thread with a state, or 0 before Python 3.11, and if it cannot be read."""

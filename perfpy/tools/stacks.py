@@ -227,6 +227,10 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
         if tid in targets:
             targets[tid] = WaitTarget("futex", lock=wait.monitor, holder=wait.holder, monitor=wait.of_class or _OBJECT)
     targets |= {tid: _java_target(tid, java, targets[tid]) for tid in java if tid in targets}
+    for tid, one in of_python.items():
+        if one.lock and tid in targets and (one.holder or not _is_of_threading(one)):
+            kind = f"threading.{'Lock' if one.lock_kind == 'lock' else one.lock_kind}"
+            targets[tid] = WaitTarget("futex", lock=one.lock, holder=one.holder, monitor=kind, is_monitor=False)
     threads = []
     for tid in tids:
         status = procfs.status(tid)
@@ -241,6 +245,11 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
     wanted = [] if has_stacks else [tid for tid in tids if tid not in of_python]
     is_native = runtime_of_process(pid) in (None, PYTHON)
     return _Unread(process._replace(missing="" if has_stacks else missing), wanted, is_native, python is None and not goroutines)
+
+
+def _is_of_threading(stack: ThreadStack) -> bool:
+    """Whether a thread waits in Python's own library, which makes conditions, queues and ends of threads of locks."""
+    return os.path.basename(stack.frames[0].file) in ("threading.py", "queue.py")
 
 
 def _java_threads(pid: int, inner_tids: Mapping[int, int]) -> dict[int, JavaStack]:
@@ -489,7 +498,8 @@ def _deadlocks(threads: Sequence[CurrentThread]) -> Iterator[str]:
 def _link(thread: CurrentThread) -> str:
     """Return the part of a deadlock that a thread is."""
     lock = visible(thread.lock) or _lock_name(thread)
-    name = f" ({visible(thread.name)})" if thread.name else ""
+    name = (thread.python.name if thread.python else "") or thread.name
+    name = f" ({visible(name)})" if name else ""
     return f"thread {thread.tid}{name}{_method(thread)} waits for {lock}, which thread {thread.target.holder} holds"
 
 
@@ -503,9 +513,13 @@ def _lock_name(thread: CurrentThread) -> str:
 
 
 def _method(thread: CurrentThread) -> str:
-    """Return the innermost method of a Java program, as ", in Bank.transfer(),"; "" without one."""
+    """Return the innermost function of a Python or Java program, as ", in Bank.transfer(),"; "" without one."""
+    from perfpy.analysis.verdict.functions import is_packaged
     from perfpy.views.verdict.sentence import function_text  # only for deadlocks
 
+    for called in thread.python.frames if thread.python else ():
+        if not is_packaged(called.file):
+            return f", in {visible(called.function)}() ({visible(os.path.basename(called.file))}:{called.line}),"
     for frame in thread.frames:
         if frame.dso == _JVM and not _LIBRARY_OF_JAVA.match(frame.function):
             line = f" ({visible(frame.file)}:{frame.line})" if frame.line else ""

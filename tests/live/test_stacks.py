@@ -245,6 +245,64 @@ def test_goroutines_have_their_state_stack_and_start(tmp_path: Path):
     assert any(part.startswith("1 goroutine: chan receive\n    main.main (locks.go:7)") for part in parts)
 
 
+DEADLOCK = """
+import threading, time
+def transfer(source, target):
+    with source:
+        time.sleep(0.4)
+        with target: pass
+def releases(lock):
+    with lock: pass
+    time.sleep(1000)
+def calls():
+    time.sleep(1000)
+def holds(lock):
+    with lock:
+        calls()
+def wants(lock):
+    lock.acquire()
+def idles(condition):
+    with condition:
+        condition.wait()
+first, second, third = threading.Lock(), threading.RLock(), threading.Lock()
+condition = threading.Condition()
+work = {"forth": (transfer, first, second), "back": (transfer, second, first), "releases": (releases, third), "holds": (holds, third),
+        "wants": (wants, third), "idles": (idles, condition)}
+for name, (function, *locks) in work.items():
+    threading.Thread(target=function, args=locks, name=name, daemon=True).start()
+    time.sleep(0.1)
+time.sleep(0.2)
+open("ready", "w").close()
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"])
+def test_python_locks_have_their_holders(version: str, tmp_path: Path) -> None:
+    """A thread in the body of `with lock:` holds it, an RLock has an owner; a stack that had a lock before does not count."""
+    python = interpreter(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    (tmp_path / "program.py").write_text(DEADLOCK)
+    with subprocess.Popen([python, "program.py"], cwd=tmp_path) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "ready").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            time.sleep(0.2)
+            text, values = (stacks(*words, str(process.pid)).stdout for words in ((), ("--json",)))
+        finally:
+            process.kill()
+    threads = {one["name"]: one for one in json.loads(values)["processes"][0]["threads"]}
+    names = {one["tid"]: name for name, one in threads.items()} | {0: ""}
+    holders = {name: names[one["waits_for"]["holder"]] for name, one in threads.items()}
+    assert holders == {"MainThread": "", "forth": "back", "back": "forth", "releases": "", "holds": "", "wants": "holds", "idles": ""}
+    (deadlock,) = [line for line in text.splitlines() if line.startswith("Deadlock: ")]
+    assert deadlock.count("in transfer() (program.py:6), waits for the threading.") == 2
+    tid = threads["forth"]["tid"]
+    assert f"thread {tid} (forth), in transfer() (program.py:6), waits for the threading.RLock at 0x" in deadlock
+
+
 LOCALS = r"""
 import time
 class Thing: pass

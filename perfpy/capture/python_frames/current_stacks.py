@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 10.0  # seconds for one process
 _MOST_WITH_LOCALS: Final = 64  # frames of a thread whose variables are read
+_MOST_WITH_LOCKS: Final = 64  # frames of a thread whose stacks are searched for locks
+_CALL_WORDS: Final = 9  # of /proc/PID/syscall while a thread waits: the number, six arguments, stack pointer, program counter
 _ATTEMPTS: Final = 5  # at a stack that changes, and at a thread without a stack pointer
 _PAUSE: Final = 0.002
 _READ: Final = 1 << 16
@@ -58,6 +60,11 @@ class ThreadStack(NamedTuple):
         wait: the kernel function in which it waits; "" if it does not, or if that is hidden.
         has_gil: whether it holds the global interpreter lock.
         is_certain: whether it stood still during the reading.
+        frames: innermost first.
+        variables: names and values of the local variables of each frame.
+        lock: the address at which it waits for a lock of Python's; 0 for none.
+        lock_kind: "lock" or "RLock".
+        holder: the thread that holds the lock; 0: unknown.
     """
 
     tid: int
@@ -69,6 +76,9 @@ class ThreadStack(NamedTuple):
     is_certain: bool
     frames: list[CurrentFrame]
     variables: list[list[tuple[str, str]]] = []  # noqa: RUF012  # never changed
+    lock: int = 0
+    lock_kind: str = ""
+    holder: int = 0
 
 
 class ProcessStacks(NamedTuple):
@@ -139,7 +149,7 @@ def _read_process(pid: int, procfs: ProcFs, *, with_locals: bool) -> dict[str, A
         missing = [tid for tid, stack in stacks.items() if stack is None]
         remaining = _remaining(python, stacks, missing)
         stacks |= {tid: _thread(python, procfs, pid, tid, pointer, with_locals=with_locals) for tid, pointer in remaining}
-    threads = [stack for stack in stacks.values() if stack is not None]
+    threads = [stack for stack in with_locks(python, procfs, pid, stacks).values() if stack is not None]
     status = procfs.status(pid)
     if status is None or status.uid != os.geteuid():  # the process has ended, and another one may have its number
         threads = [thread._replace(variables=[]) for thread in threads]
@@ -152,6 +162,41 @@ def _read_process(pid: int, procfs: ProcFs, *, with_locals: bool) -> dict[str, A
         "threads": [one._asdict() for one in threads],
         "others": len(stacks) - len(threads),
     }
+
+
+def with_locks(
+    python: PythonProcess, procfs: ProcFs, pid: int, stacks: dict[int, tuple[ThreadStack, list[PythonFrame]] | None]
+) -> dict[int, ThreadStack | None]:
+    """Return the stacks with the locks that threads wait for, and their holders.
+
+    An RLock has its owner. The holder of another lock is the thread in the body of a `with` statement for it, if there is only one.
+    """
+    waits = {tid: words[1] for tid in stacks if len(words := _call_words(procfs, pid, tid)) > 1 and words[1]}
+    semaphores = {*waits.values()}
+    found = {
+        tid: [lock for frame in one[1][:_MOST_WITH_LOCKS] for lock in python.locks(frame, semaphores)] for tid, one in stacks.items() if one
+    }
+    results: dict[int, ThreadStack | None] = {}
+    for tid, stack in stacks.items():
+        lock = next((one for one in found.get(tid, ()) if one.semaphore == waits.get(tid)), None)
+        if stack is None or lock is None:
+            results[tid] = stack and stack[0]
+            continue
+        inside = [
+            other
+            for other, locks in found.items()
+            if waits.get(other) != lock.semaphore and any(one.is_entered and one.semaphore == lock.semaphore for one in locks)
+        ]
+        owners = [other for other in found if lock.owner and python.thread_id(dso.innermost_tid(pid, other) or other) == lock.owner]
+        holder = (owners or inside)[0] if len(owners or inside) == 1 else 0
+        results[tid] = stack[0]._replace(lock=lock.semaphore, lock_kind=lock.kind, holder=holder)
+    return results
+
+
+def _call_words(procfs: ProcFs, pid: int, tid: int) -> list[int]:
+    """Return the number of a waiting thread's system call and its arguments; empty while it runs."""
+    words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
+    return [int(word, 0) for word in words] if len(words) == _CALL_WORDS else []
 
 
 def open_python(procfs: ProcFs, pid: int) -> tuple[InterpreterMemory, PythonProcess]:
@@ -189,8 +234,10 @@ def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int])
         yield from zip(sorted(missing), (WORD.unpack_from(data, offset)[0] for data in reversed(states)), strict=True)
 
 
-def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0, *, with_locals: bool) -> ThreadStack | None:
-    """Return a thread's stack; None without Python frames. known_pointer: an address of its stack."""
+def _thread(
+    python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_pointer: int = 0, *, with_locals: bool
+) -> tuple[ThreadStack, list[PythonFrame]] | None:
+    """Return a thread's stack with the frames that were read; None without Python frames. known_pointer: an address of its stack."""
     frames: ThreadFrames | None = None
     inner = dso.innermost_tid(pid, tid) or tid
     for _ in range(_ATTEMPTS):
@@ -211,7 +258,7 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
     comm = _text(procfs, f"{pid}/task/{tid}/comm")
     version = python.layout.version
     is_certain = frames.is_whole and not frames.has_moved
-    return ThreadStack(
+    stack = ThreadStack(
         tid,
         comm,
         python.thread_name(inner),
@@ -222,6 +269,7 @@ def _thread(python: PythonProcess, procfs: ProcFs, pid: int, tid: int, known_poi
         [current_frame(one, version) for one in frames.frames],
         [python.variables(one) for one in frames.frames[:_MOST_WITH_LOCALS]] if with_locals else [],
     )
+    return stack, frames.frames
 
 
 def current_frame(frame: PythonFrame, version: tuple[int, int]) -> CurrentFrame:

@@ -494,7 +494,7 @@ class SampledFunctions:
         """Return the functions that a Python function calls itself, with all that they call; an import counts for the module it runs."""
         if not self.name(number).startswith(PYTHON_MARK):
             return []
-        is_import, is_module = self._imports
+        is_import, is_module = self.imports
         last, entries = np.full(len(self.leaf), _NONE, np.int64), np.full(len(self.leaf), _NONE, np.int64)
         is_outside = np.zeros(len(self.leaf), np.bool_)
         for reached, functions in self.outwards(rows):
@@ -507,30 +507,13 @@ class SampledFunctions:
         return [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
 
     @cached_property
-    def _imports(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def imports(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each function is one by which Python imports modules, and whether it is the top level of a module; -1 is neither."""
         is_import, is_module = (np.zeros(len(self.category_of) + 1, np.bool_) for _ in range(2))
         for number in self.present.tolist():
             is_import[number] = _IMPORTS.fullmatch(self.name(number)) is not None
             is_module[number] = self._is_top_level(number)
         return is_import, is_module
-
-    def in_imports(self) -> tuple[float, list[Share]]:
-        """Return the share of samples in imports of Python, and those of the modules that they run: own ones by the innermost module,
-        those of libraries by the outermost that own code needs.
-        """
-        is_import, is_module = self._imports
-        last, module = np.full(len(self.leaf), _NONE, np.int64), np.full(len(self.leaf), _NONE, np.int64)
-        is_settled = np.zeros(len(self.leaf), np.bool_)
-        for reached, functions in self.outwards(np.arange(len(self.leaf)) if is_import.any() else np.zeros(0, np.int64)):
-            runs = ~is_settled[reached] & is_import[functions] & is_module[last[reached]]
-            module[reached[runs]] = last[reached[runs]]
-            is_settled[reached] |= (module[reached] >= 0) & (self.category_of[np.where(runs, module[reached], functions)] == OWN)
-            last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
-        rows = np.flatnonzero(module >= 0)
-        totals = sum_by(module[rows], self.rows.period[rows], len(self.category_of))
-        shares = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals, kind="stable")[:4].tolist()]
-        return self.share(int(totals.sum())), [one for one in shares if one.share]
 
     def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool]:
         """Return the own function that calls a function in most of these rows, the share of rows with a known caller, and whether the

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, is_own_name
+from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, OWN, Share, is_own_name
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
 from perfpy.symbols.interning import sum_by
 
@@ -454,6 +454,27 @@ def pool_times(parts: Iterable[SampledFunctions]) -> PoolTimes | None:
         taking += int(periods[takes & ~puts & ~pickles].sum())
         putting += int(periods[puts & ~pickles].sum())
     return PoolTimes(len(workers), total - pickling - taking - putting, taking, pickling, putting) if workers else None
+
+
+# Imports of Python.
+
+
+def time_in_imports(functions: SampledFunctions) -> tuple[float, list[Share]]:
+    """Return the share of samples in imports of Python, and those of the modules that they run: own ones by the innermost module,
+    those of libraries by the outermost that own code needs.
+    """
+    is_import, is_module = functions.imports
+    last, module = np.full(len(functions.leaf), -1, np.int64), np.full(len(functions.leaf), -1, np.int64)
+    is_settled = np.zeros(len(functions.leaf), np.bool_)
+    for reached, callers in functions.outwards(np.arange(len(functions.leaf)) if is_import.any() else np.zeros(0, np.int64)):
+        runs = ~is_settled[reached] & is_import[callers] & is_module[last[reached]]
+        module[reached[runs]] = last[reached[runs]]
+        is_settled[reached] |= (module[reached] >= 0) & (functions.category_of[np.where(runs, module[reached], callers)] == OWN)
+        last[reached] = np.where(is_import[callers] & is_module[last[reached]], last[reached], callers)
+    rows = np.flatnonzero(module >= 0)
+    totals = sum_by(module[rows], functions.rows.period[rows], len(functions.category_of))
+    shares = [Share(functions.name(one), functions.share(int(totals[one]))) for one in np.argsort(-totals, kind="stable")[:4].tolist()]
+    return functions.share(int(totals.sum())), [one for one in shares if one.share]
 
 
 # Processes that work one at a time: when threads run, or are ready to, by the times of their samples.

@@ -30,6 +30,7 @@ from perfpy.views.verdict.sentence import (
     beginning,
     entry_text,
     function_text,
+    idle_machine,
     imports,
     is_part,
     join_names,
@@ -185,7 +186,6 @@ STARTED_A_SECOND: Final = 30
 PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
 RATE_FOR_SHORT: Final = 9999  # samples a second
 LOST: Final = 0.1  # the least share of lost samples that is told
-IDLE: Final = 0.5  # of the time of the CPUs
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
@@ -244,17 +244,6 @@ def losses(report: Report) -> Iterator[Sentence]:
         else f"About {percent(share)} of the records were lost: {doubt}"
     )
     yield Sentence("lost samples", f"{text}; {remedy_for_losses(report)}.", {"lost": share})
-
-
-def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that the CPUs were idle most of the time."""
-    functions = evidence.functions
-    if functions is None or evidence.seconds is None or not functions.idle:
-        return
-    share = functions.idle / (functions.idle + functions.period)
-    if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
-        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
-        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:

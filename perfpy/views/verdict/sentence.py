@@ -26,6 +26,7 @@ _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven tw
 _LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
 _COMPUTING: Final = 0.8  # of the time of a pool's workers
 UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
+_IDLE: Final = 0.5  # of the time of the CPUs
 _MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
 _SURELY_IN_IMPORTS: Final = 0.33
 _OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
@@ -325,7 +326,7 @@ def imports(evidence: Evidence) -> Iterator[Sentence]:
     functions = evidence.functions
     if functions is None or evidence.seconds is None or not functions.samples:
         return
-    share, modules = functions.in_imports()
+    share, modules = goroutines.time_in_imports(functions)
     sure = interval(share, functions.effective)
     if share < _MOST_IN_IMPORTS or sure.low < _SURELY_IN_IMPORTS:
         return
@@ -339,6 +340,17 @@ def imports(evidence: Evidence) -> Iterator[Sentence]:
     how_much = f"{percent(share)} of the CPU time" if sure.width <= UNCERTAIN else "Most of the CPU time"
     of_which = f", above all of {join_names(texts)}" if texts else ""
     yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
+
+
+def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the CPUs were idle most of the time."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.idle:
+        return
+    share = functions.idle / (functions.idle + functions.period)
+    if interval(share, functions.effective + functions.idle_samples).low >= _IDLE:
+        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
+        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
 def process_pool(evidence: Evidence) -> Iterator[Sentence]:

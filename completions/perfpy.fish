@@ -715,7 +715,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from why' -l demangle-kernel -f -d
 complete -c perfpy -n '__fish_seen_subcommand_from why' -l fold-interpreters -f -d 'give an interpreter\'s time to the functions it runs'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'explain these processes'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s d -l duration -x -d 'seconds to record a process'
-complete -c perfpy -n '__fish_seen_subcommand_from why' -l python -f -d 'name Python functions and lines'
+complete -c perfpy -n '__fish_seen_subcommand_from why' -l python -f -d 'name Python functions and lines, also of other processes'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s j -l json -f -d 'print JSON'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -s o -l output -r -F -d 'keep the recording in this file'
 complete -c perfpy -n '__fish_seen_subcommand_from why' -l chrome-trace -r -F -d 'also write the states of threads for Perfetto'

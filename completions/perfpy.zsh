@@ -1040,7 +1040,7 @@ _perfpy() {
                 '*--pid=[explain these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*-d+[seconds to record a process]:value: ' \
                 '*--duration=[seconds to record a process]:value: ' \
-                '*--python[name Python functions and lines]' \
+                '*--python[name Python functions and lines, also of other processes]' \
                 '*-j[print JSON]' \
                 '*--json[print JSON]' \
                 '*-o+[keep the recording in this file]:file:_files' \

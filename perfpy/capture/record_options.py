@@ -49,6 +49,7 @@ class SamplingOptions(NamedTuple):
         no_samples: record side-band only
         unwind: turn copied stacks into callchains during the recording
         unwind_late: give the unwinding process the lowest priority, so that it uses CPUs that nothing else needs (with `unwind`)
+        unwind_around: unwind the stacks only of these processes, of what they or the recorder start, and of those that wake them
         keep_stacks: keep the copied stacks, too (with `unwind`)
         data: sample data addresses
         period_field, time: None for perf's rule
@@ -65,6 +66,7 @@ class SamplingOptions(NamedTuple):
     callchain: Callchain | None = None
     unwind: bool = False
     unwind_late: bool = False
+    unwind_around: tuple[int, ...] | None = None
     keep_stacks: bool = False
     data: bool = False
     data_mmap: bool = False

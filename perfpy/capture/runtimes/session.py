@@ -9,7 +9,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.runtimes.attaching import lacks, runtime_of_process
+from perfpy.capture.runtimes.attaching import is_java, lacks, runtime_of_process
 from perfpy.capture.runtimes.cpython_attach import attach_all
 from perfpy.capture.runtimes.known_runtimes import PYTHON, RUNTIMES, Version, complete_options, find_program, reads_frames, runtime_of
 from perfpy.errors import PerfError
@@ -57,9 +57,15 @@ class RuntimeNames:
         is_stored = not attached and self._stores_names
         self.command = tuple(command_with_switches(command, runtime) if is_stored else command)
 
-    def begin(self, in_the_end: Callable[[Callable[[], None]], object]) -> None:
-        """Report the settings. in_the_end takes functions that are called however the recording ends."""
+    def begin(self, in_the_end: Callable[[Callable[[], None]], object], examined: Iterable[int] = ()) -> None:
+        """Report the settings.
+
+        Args:
+            in_the_end: takes functions that are called however the recording ends.
+            examined: further processes: the recording is of the whole machine, but examined are these.
+        """
         in_the_end(self._leave)
+        self._pids += [pid for pid in examined if pid not in self._pids and is_java(pid)]
         is_shown = self.variables and self.options.verbose
         variables_text = f"sets {describe_variables(self._environment)}; " if is_shown else ""
         if self.options.verbose and len(self.command) > self._words:

@@ -183,7 +183,7 @@ class Recorder:
             self._attention.others += closing.switch_events(self.options, self._kernel, ask, self._note, stack.callback)
             self._warn_of_hidden_addresses()
             if self._names:
-                self._names.begin(stack.callback)
+                self._names.begin(stack.callback, self.sleeping)
             workload = self._workload.pid if self._workload else 0
             self._file = open_file(self._output, self._counters, self.options, self._procfs, workload, self._packer, self._waits)
             self._file.guests = guest_kernels(self.options.guests, self._tell)
@@ -417,7 +417,8 @@ class Recorder:
         if any(one.event.tracepoint for one in self._counters.events):  # other events do not run faster because of a write
             own = closing.OwnSamples(self._counters.events, (*self._output.others, *drain.tids))
         priority = os.getpriority(os.PRIO_PROCESS, 0)
-        if self._waits:  # each switch has a stack: a busy machine must not keep this process from the ring buffers; root may ask for that
+        # each switch has a stack: a busy machine must not keep this process from the ring buffers; root may ask for that
+        if self._waits or self.options.sampling.unwind_around is not None:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, 0, min(priority, _HIGH_PRIORITY))
         try:

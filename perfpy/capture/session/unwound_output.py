@@ -48,6 +48,7 @@ _MOMENT: Final = 1.0  # the same, later on
 _AT_ONCE: Final = 4  # parts of finished records
 _PATIENCE: Final = 60.0  # seconds for its start: with cold disks and busy or emulated CPUs, numpy alone takes ten
 _LOWEST_PRIORITY: Final = 19  # nice value
+_HIGHER: Final = 10  # how much lower the nice value of a process becomes that reads runtimes' memory
 _LATE: Final = 3.0  # seconds after which the user is informed
 _SLOW: Final = 1.0  # seconds at the end after which the user is informed
 _DEFAULT_NAME: Final = "perf.data"
@@ -497,12 +498,16 @@ def _serve(
     """Run the other process, which imports numpy."""
     from perfpy.capture.unwinding.serving import Rescue, serve
 
+    if options.jit and not options.sampling.unwind_late:
+        with suppress(OSError):  # what the memory of a JVM tells about stacks is gone when its program has ended; root may ask for that
+            os.nice(-_HIGHER)
     rescue = None if options.output.path == STANDARD_OUTPUT else Rescue(options.output.path)
     cache = options.output.buildid_dir if options.output.buildid_cache else None
     # A pipe, further files and a limited size need the records soon.
     joins = rescue is not None and options.output.switch_output is None and not options.output.max_size
     frames = (python, cache) if python >= 0 else None
-    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=frames, joins=joins, rescue=rescue)
+    around = options.sampling.unwind_around
+    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=frames, joins=joins, around=around, rescue=rescue)
 
 
 def open_file(
@@ -569,7 +574,7 @@ class ReaderProcess:
         change: how much lower its nice value becomes, if the user may have it.
     """
 
-    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None, change: int = 10) -> None:
+    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None, change: int = _HIGHER) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()

@@ -51,15 +51,17 @@ def serve(
     jit: bool = False,
     python: tuple[int, str | None] | None = None,
     joins: bool = False,
+    around: Collection[int] | None = None,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until the end of requests, or until the recorder has ended. plan, only, jit, python and joins are as in PieceUnwinder.
+    """Serve until the end of requests, or until the recorder has ended. plan, only, jit, python, joins and around are as in PieceUnwinder.
 
     rescue completes the file if the recorder ends early; None without a file.
     """
-    service = _Service(SpoolReader(stores), partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins), rescue)
+    new_unwinder = partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins, around=around)
+    service = _Service(SpoolReader(stores), new_unwinder, rescue)
     try:
-        for answer in service.answers(_requests(requests, service.look)):
+        for answer in service.answers(_requests(requests, service.look, service.note)):
             try:
                 _write(answers, answer)
             except BrokenPipeError:  # the recorder has ended, but its earlier requests are still in the pipe
@@ -76,17 +78,27 @@ def serve(
         raise
 
 
-def _requests(fd: int, look: Callable[[], float | None]) -> Iterator[tuple[int, list[Extent]]]:
-    """Yield the requests; look: called meanwhile, returns the seconds until the next time, None for not before a request."""
+def _requests(fd: int, look: Callable[[], float | None], note: Callable[[int, list[Extent]], None]) -> Iterator[tuple[int, list[Extent]]]:
+    """Yield the requests.
+
+    Args:
+        fd: the pipe.
+        look: called while there are none, returns the seconds until the next time, None for not before a request.
+        note: called with each request that has arrived, before earlier ones are yielded.
+    """
     incoming = process.Incoming()
-    while True:
-        while not select.select([fd], [], [], look())[0]:
-            pass
-        data = os.read(fd, _READ)
-        if not data:
-            return
-        incoming.add(data)
-        yield from incoming.requests()
+    waiting: deque[tuple[int, list[Extent]]] = deque()
+    is_open = True
+    while is_open or waiting:
+        while is_open and select.select([fd], [], [], 0 if waiting else look())[0]:
+            data = os.read(fd, _READ)
+            is_open = bool(data)
+            incoming.add(data)
+            for request in incoming.requests():
+                note(*request)
+                waiting.append(request)
+        if waiting:
+            yield waiting.popleft()
 
 
 def _write(fd: int, data: bytes) -> None:
@@ -108,6 +120,11 @@ class _Service:
     def look(self) -> float | None:
         """Look at the states of programs; see PieceUnwinder.look()."""
         return self._unwinder.look() if self._unwinder else None
+
+    def note(self, kind: int, extents: list[Extent]) -> None:
+        """Read runtimes for a piece that has to wait for its turn."""
+        if kind == process.PIECE and self._unwinder is not None:
+            self._unwinder.read_runtimes(chunk_of(self._stores.bytes_of(extents)))
 
     def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
         """Yield all answers."""

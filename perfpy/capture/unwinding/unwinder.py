@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, PerfType, RecordType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
 from perfpy.abi.task_columns import TASK_TYPES
@@ -31,12 +31,12 @@ from perfpy.unwind.callchains import UserCallchains
 from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.abi.attr import EventAttr
-    from perfpy.capture.off_cpu_events import WaitPlan
+    from perfpy.capture.off_cpu_events import RawField, WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
     from perfpy.capture.runtimes.hotspot import JavaFrames
     from perfpy.capture.unwinding.observed_states import ObservedStates
@@ -101,6 +101,7 @@ class PieceUnwinder:
             hit them (opens_files of Replay).
         joins: unwind several small pieces at once: a step costs nearly the same for one stack as for hundreds.
         only_python: unwind the stacks of Python processes only; those of others cost far more than they tell.
+        around: unwind the stacks only of these processes, of new ones that they or the recorder start, and of those that wake them.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class PieceUnwinder:
         is_live: bool = False,
         joins: bool = False,
         only_python: bool = False,
+        around: Collection[int] | None = None,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
@@ -143,6 +145,11 @@ class PieceUnwinder:
             self._python = PythonFrames(events[0], *python)
         self._states: ObservedStates | None = None
         self._executed: list[int] = []  # processes that have executed a program, until they are looked at
+        self._concerned: ConcernedProcesses | None = None
+        self._wakings: dict[int, RawField] = {}  # the thread that is woken, by event
+        if around is not None:
+            self._concerned = ConcernedProcesses(around, os.getppid())
+            self._wakings = wakings_of(self._attrs)
         self._held: list[_Held] = []  # pieces that wait for the next one, which are unwound together
         self._held_since = 0.0
         self._joins = joins and self._java is None
@@ -157,23 +164,31 @@ class PieceUnwinder:
 
     def learn(self, chunk: Chunk) -> None:
         """Learn from records that are in the file already: synthesized ones."""
-        self._see(chunk)
+        seen = self._see(chunk)
+        if self._concerned:
+            self._note_concerned(self._concerned, seen)
         self._scan(chunk.data.data)
         self._get_ready(0)
+
+    def read_runtimes(self, chunk: Chunk) -> None:
+        """Read what runtimes' memory tells about a piece's samples: the processes may end before the samples are unwound."""
+        if self._java is None:
+            return
+        samples = chunk.rows(np.flatnonzero(chunk.types == RecordType.SAMPLE))
+        events = self._table.of_samples(samples)
+        for number in self._unwound_events:
+            indexes = np.flatnonzero(events == number)
+            if len(indexes):
+                columns = self._table.layouts[number].decode(chunk.data, samples.starts[indexes], self._java.fields, late=True)
+                self._java.look(columns, self._attrs[number])
 
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """Take the next piece; return the records of the previous one, None for the first."""
         newest = self._see(chunk)
+        if self._concerned:
+            self._note_concerned(self._concerned, newest)
         if self._python:
             self._python.receive()
-        # Read runtimes' data about samples at once: the processes may end before the samples are unwound.
-        for number in self._unwound_events if self._java else ():
-            indexes = np.flatnonzero(newest.events == number)
-            if self._java and len(indexes):
-                columns = self._table.layouts[number].decode(
-                    newest.chunk.data, newest.samples.starts[indexes], self._java.fields, late=True
-                )
-                self._java.look(columns, self._attrs[number])
         held = self._held
         self._get_ready(min((int(one.keys.min()) for one in held if len(one.keys)), default=0))
         now = time.monotonic()
@@ -281,31 +296,53 @@ class PieceUnwinder:
         side_times = held.times[others]
         return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, side_times, switches, newest, oldest)
 
+    def _note_concerned(self, concerned: ConcernedProcesses, held: _Held) -> None:
+        """Note the processes that a piece's forks and wakeups make worth unwinding."""
+        words = held.chunk.data[: len(held.chunk.data) & ~3].view(np.uint32)
+        forks = held.chunk.others[held.chunk.types[held.chunk.others] == RecordType.FORK]
+        pid, parent, tid = (words.take((held.chunk.starts[forks] >> 2) + 2 + number, mode="clip").tolist() for number in range(3))
+        concerned.note_forks(zip(pid, parent, tid, strict=True))
+        for number in distinct(held.events[held.events >= 0]).tolist():
+            samples = held.samples.rows(np.flatnonzero(held.events == number))
+            field = self._wakings.get(number)
+            columns = self._table.layouts[number].decode(samples.data, samples.starts, {"pid", "tid", *(("raw",) if field else ())})
+            if "pid" in columns:
+                concerned.note_threads(columns["pid"], columns["tid"])
+            if field is not None and "raw" in columns:
+                concerned.note_wakeups(columns["pid"], columns["raw"], field)
+
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
         """Return complete callchains of one event's samples; and the sampled addresses if they change."""
         pids = self._pids(number, samples)
+        if self._concerned:
+            is_concerned = np.isin(pids, self._concerned.pids)
+            if not is_concerned.all():
+                return self._chains_of(number, samples, keys, is_concerned)
         if self._only_python and self._python:
             self._python.wait(int(self._table.layouts[number].decode(samples.data, samples.starts, ["time"])["time"].max()))
             is_python = np.isin(pids, self._python.pids())
             if not is_python.all():
-                return self._chains_of_python(number, samples, keys, is_python), None
+                return self._chains_of(number, samples, keys, is_python)
         return self._unwound_chains(number, samples, keys, pids)
 
     def _pids(self, number: int, samples: Chunk) -> NDArray[np.uint32]:
         pids: NDArray[np.uint32] = self._table.layouts[number].decode(samples.data, samples.starts, ["pid"])["pid"].astype(np.uint32)
         return pids
 
-    def _chains_of_python(self, number: int, samples: Chunk, keys: NDArray[np.uint64], is_python: NDArray[np.bool_]) -> Ragged:
-        """Return complete callchains of Python processes, and the kernel's of others."""
-        of_python, others = np.flatnonzero(is_python), np.flatnonzero(~is_python)
+    def _chains_of(
+        self, number: int, samples: Chunk, keys: NDArray[np.uint64], is_chosen: NDArray[np.bool_]
+    ) -> tuple[Ragged, NDArray[np.uint64] | None]:
+        """Return complete callchains of chosen samples, and the kernel's of others; and the sampled addresses if they change."""
+        chosen, others = np.flatnonzero(is_chosen), np.flatnonzero(~is_chosen)
         rows = samples.rows(others)
         columns = self._table.layouts[number].decode(rows.data, rows.starts, ["callchain", "ip", "cpumode"])
         chains = recordable(columns["callchain"].gather(), columns["ip"], columns["cpumode"] == MISC_USER)
-        if not len(of_python):
-            return chains
-        chosen = samples.rows(of_python)
-        unwound, _ = self._unwound_chains(number, chosen, keys[of_python], self._pids(number, chosen))
-        return Ragged.concat([unwound, chains]).take(np.argsort(np.concatenate([of_python, others])))
+        if not len(chosen):
+            return chains, None
+        of_chosen = samples.rows(chosen)
+        unwound, leaves = self._unwound_chains(number, of_chosen, keys[chosen], self._pids(number, of_chosen))
+        order = np.argsort(np.concatenate([chosen, others]))
+        return Ragged.concat([unwound, chains]).take(order), None if leaves is None else np.concatenate([leaves, columns["ip"]])[order]
 
     def _unwound_chains(
         self, number: int, samples: Chunk, keys: NDArray[np.uint64], pids: NDArray[np.uint32]
@@ -364,6 +401,82 @@ class PieceUnwinder:
             + (self._java.notes() if self._java else [])
             + (self._python.notes() if self._python else [])
         )
+
+
+# Recordings of all CPUs for the sake of a few processes (perfpy why): unwinding the stacks of a busy machine takes many times as long as
+# recording them, and what runtimes' memory tells is gone by then.
+
+_FAMILY: Final = 0  # the level of the processes themselves
+_FARTHEST: Final = 2  # levels: the waker of a waker
+_IN_INTERRUPT: Final = 0x8 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ: the current process did not wake anybody
+_FLAGS: Final = 2  # the offset of common_flags in raw data (trace_events.h, struct trace_entry)
+_WAKINGS: Final = ("sched_waking", "sched_wakeup_new")
+
+
+class ConcernedProcesses:
+    """The processes whose stacks are unwound: some, those that they start, and those that wake their threads.
+
+    Args:
+        pids: of the processes.
+        recorder: the process whose new children belong to them, too.
+
+    Attributes:
+        pids: int64[n], of all so far.
+    """
+
+    def __init__(self, pids: Iterable[int], recorder: int) -> None:
+        self._recorder = recorder
+        self._levels = dict.fromkeys(pids, _FAMILY)
+        self._process_of: dict[int, int] = {}  # of each thread
+        self.pids = np.array([*self._levels], np.int64)
+
+    def note_forks(self, forks: Iterable[tuple[int, int, int]]) -> None:
+        """Note new threads: process, parent process, thread."""
+        for pid, parent, tid in forks:
+            self._process_of[tid] = pid
+            if pid != parent and (parent == self._recorder or self._levels.get(parent) == _FAMILY):
+                self._add(pid, _FAMILY)
+
+    def note_threads(self, pid: NDArray[np.int32], tid: NDArray[np.int32]) -> None:
+        """Note the processes of threads; pid, tid: of samples."""
+        pairs = distinct(pid.astype(np.int64) << 32 | tid.astype(np.int64) & 0xFFFFFFFF)
+        self._process_of.update(zip((pairs & 0xFFFFFFFF).tolist(), (pairs >> 32).tolist(), strict=True))
+
+    def note_wakeups(self, pid: NDArray[np.int32], raw: Ragged, woken: RawField) -> None:
+        """Note who woke whom, except in interrupts.
+
+        Args:
+            pid: int32[n], the current process of each sample.
+            raw: its raw data.
+            woken: the field with the thread that is woken, of 32 bits.
+        """
+        rows = np.flatnonzero(raw.lengths >= max(woken.offset + 4, _FLAGS + 1))
+        begins = raw.offsets[rows]
+        rows, begins = (column[raw.values[begins + _FLAGS] & _IN_INTERRUPT == 0] for column in (rows, begins))
+        bytes_of_tid = raw.values[begins[:, None] + np.arange(woken.offset, woken.offset + 4)]
+        pairs = distinct(pid[rows].astype(np.int64) << 32 | np.ascontiguousarray(bytes_of_tid).view("=u4").ravel().astype(np.int64))
+        wakers, targets = (pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()
+        for _ in range(_FARTHEST):
+            for waker, target in zip(wakers, targets, strict=True):
+                level = self._levels.get(self._process_of.get(target, 0), _FARTHEST)
+                if waker > 0 and level < self._levels.get(waker, _FARTHEST + 1) - 1:
+                    self._add(waker, level + 1)
+
+    def _add(self, pid: int, level: int) -> None:
+        if pid not in self._levels:
+            self.pids = np.append(self.pids, pid)
+        self._levels[pid] = level
+
+
+def wakings_of(attrs: Sequence[EventAttr]) -> dict[int, RawField]:
+    """Return the field with the thread that is woken, for the events among attrs that have one."""
+    from perfpy.capture.off_cpu_events import tracepoint_field
+    from perfpy.kernel.sysfs import Tracefs
+
+    tracefs = Tracefs()
+    fields = {tracefs.event_id("sched", name): tracepoint_field("sched", name, "pid") for name in _WAKINGS}
+    chosen = ((number, fields.get(attr.config)) for number, attr in enumerate(attrs) if attr.type == PerfType.TRACEPOINT)
+    return {number: field for number, field in chosen if field is not None}
 
 
 def with_build_ids(part: bytes, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> bytes:

@@ -117,8 +117,9 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
     kind = np.where(is_blocked, reason, kind)
     call, address = _last_calls(events, segments, machine)
     kind = np.where(is_blocked & (kind == reasons.OTHER) & (call != reasons.OTHER), call, kind)
-    # Each wait for a condition of Python has a lock of its own, so that the address says nothing.
-    has_address = is_blocked & (call == reasons.FUTEX) & ((chain < 0) | (meanings.column("is_python", np.maximum(chain, 0)) == 0))
+    # Each wait for a condition of Python has a lock of its own, and each thread of a JVM one, so that the address says nothing.
+    is_private = (chain >= 0) & (sum(meanings.column(name, np.maximum(chain, 0)) for name in ("is_python", "is_parked")) > 0)
+    has_address = is_blocked & (call == reasons.FUTEX) & ~is_private
     lock = np.where(has_address & np.isin(kind, WITH_FUTEX), address, np.uint64(0))
     waker_chain = np.where(is_blocked, values_of(of_wakeups, wakeup), _NONE)
     waker, by_interrupt = find_wakers(events, wakeup, waker_chain, meanings, is_blocked)
@@ -191,6 +192,12 @@ _KINDS_OF_LOCK: Final = (
     (re.compile(r"_*(?:new_)?sem_.*"), "semaphore"),
     (re.compile(r"_*pthread_barrier_.*"), "barrier"),
     (re.compile(r"_*pthread_cond_.*"), "condition"),
+    (re.compile(r"ObjectMonitor::[Ee]nter\b.*|ObjectSynchronizer::enter\b.*"), "monitor"),
+    (re.compile(r".*java\.util\.concurrent\.locks\.[\w$.]*[Ll]ock\(.*"), "lock"),
+)
+#: functions in which runtimes let a thread sleep, at an address of its own, whatever it waits for
+_PARKS: Final = re.compile(
+    r"os::(?:Posix::)?Platform(?:Event|Monitor|Parker)\b.*|Parker::park\b.*|runtime\.(?:notet?sleepg?|futexsleep)\b.*"
 )
 _SCHEDULER: Final = re.compile(
     r"(?:__|io_|preempt_)?schedule\w*|try_to_wake_up|wake_up_\w+|__wake_up\w*|(?:auto|default|woken)\w*_wake_function"
@@ -211,6 +218,7 @@ class Meaning(NamedTuple):
         is_send: whether it sends data to a socket.
         is_own: whether the function is in the program, not in a library or the kernel.
         is_python: whether the function is one of Python.
+        is_parked: whether a runtime lets the thread sleep at an address of its own, which is no lock.
         call: the system call, "" outside of system calls.
     """
 
@@ -222,6 +230,7 @@ class Meaning(NamedTuple):
     is_own: bool
     call: str
     is_python: bool = False
+    is_parked: bool = False
 
 
 class StackMeanings:
@@ -269,10 +278,13 @@ class StackMeanings:
 
     def _meaning(self, chain: Sequence[int]) -> Meaning:
         bits, lock, call, best, rank, callee = 0, "", "", NO_FUNCTION, 9, ""
+        is_parked = False
         order = {OWN: 0, LIBRARY: 1, INTERPRETER: 2, UNKNOWN: 4, KERNEL: 5}
         for frame in chain:
             function_bits, kind, number, name = self._function(frame)
             bits |= function_bits
+            if not is_parked and _PARKS.fullmatch(name):
+                is_parked, lock = True, ""
             lock = lock or _kind_of_lock(name)
             if kind == INTERPRETER and callee:
                 bits |= reasons.bits_of_python_call(callee) if self._is_python(frame) else 0
@@ -293,6 +305,7 @@ class StackMeanings:
             rank == 0,
             call,
             is_python(self.functions[best]) if best >= 0 else False,
+            is_parked,
         )
 
     def _function(self, frame: int) -> tuple[int, int, int, str]:

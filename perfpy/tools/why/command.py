@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls import numbers_by_name
+from perfpy.capture.runtimes.attaching import runtime_of_process
+from perfpy.capture.runtimes.known_runtimes import runtime_of
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.input_recording import open_recording
@@ -20,13 +22,14 @@ from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFil
 from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
+from perfpy.cli.record_and_report import stack_option
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
 from perfpy.untrusted.destinations import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from perfpy.tools.why.tasks import StartedCommand
     from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait
@@ -37,7 +40,7 @@ class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOp
 
     pid: str = option("-p,--pid", Value(default=""), "explain these processes (comma-separated)", metavar="<pid>")
     duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to record a process (default: until Ctrl-C)")
-    python: bool = option("--python", Flag(), "name Python functions and lines")
+    python: bool = option("--python", Flag(), "name Python functions and lines, also of other processes")
     as_json: bool = option("-j,--json", Flag(), "print JSON")
     output: str = option("-o,--output", Value(default=""), "keep the recording in this file", metavar="<file>")
     chrome_trace: str = option(
@@ -110,7 +113,7 @@ command = PerfCommand(WhyCommandOptions, run)
 
 _STACK: Final = "call-graph=dwarf,stack-size={size}"
 _STACK_SIZE: Final = 4096
-_PYTHON_STACK_SIZE: Final = 16384  # the interpreter's own calls use more
+_RUNTIME_STACK_SIZE: Final = 16384  # an interpreter's own calls use more
 _NO_STACK: Final = "call-graph=no"
 _FREQUENCY: Final = 499  # samples a second
 _PAGES: Final = 8192  # of the ring buffers of all CPUs
@@ -135,10 +138,11 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, Start
 
     with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
-        arguments = [*_arguments(path, python=options.python), *_target(options)]
-        recorder = make_recorder(RecordCommandOptions.read(record_command.parser(arguments)))
         pids = _pids(options.pid)
-        recorder.sleeping = [*pids, *ProcFs().descendants(pids)]
+        arguments = [*_arguments(path, _stacks_of(options, pids)), *_target(options)]
+        recorder = make_recorder(RecordCommandOptions.read(record_command.parser(arguments)))
+        recorder.sleeping = family = (*pids, *ProcFs().descendants(pids))
+        recorder.options = recorder.options._replace(sampling=recorder.options.sampling._replace(unwind_around=family))
         summary = recorder.run()
         explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload and not options.pid else ""))
     return summary.exit_code
@@ -160,16 +164,25 @@ def _pages() -> int:
     return pages
 
 
-def _arguments(path: str, *, python: bool) -> list[str]:
+def _stacks_of(options: WhyCommandOptions, pids: Sequence[int]) -> str:
+    """Return the option that gives the stacks of the target the names of its runtime's functions: --python, --jit or --unwind."""
+    if options.python:
+        return "--python"
+    runtimes = map(runtime_of_process, pids) if pids else map(runtime_of, options.workload[:1])
+    return stack_option(next(filter(None, runtimes), None))
+
+
+def _arguments(path: str, stacks: str) -> list[str]:
     """Return the arguments of `perfpy record`, without the target.
 
     All CPUs are recorded, not only the process: other processes use its CPUs, and end its waits.
     """
     numbers = numbers_by_name(os.uname().machine)
     filter_text = " || ".join(f"id == {numbers[name]}" for name in _CALLS if name in numbers)
-    arguments = ["-q", "-a", "-m", str(_pages()), "-k", "monotonic", "--unwind", "--unwind-late", "-o", path]
-    arguments += ["--python"] if python else []
-    stack = _STACK.format(size=_PYTHON_STACK_SIZE if python else _STACK_SIZE)
+    arguments = ["-q", "-a", "-m", str(_pages()), "-k", "monotonic", "--unwind", "-o", path]
+    # what the memory of a runtime tells is gone when its program has ended
+    arguments += ["--unwind-late"] if stacks == "--unwind" else [stacks]
+    stack = _STACK.format(size=_STACK_SIZE if stacks == "--unwind" else _RUNTIME_STACK_SIZE)
     arguments += ["-e", f"sched:sched_switch/period=1,{stack}/", "-e", f"sched:sched_waking/period=1,{stack}/"]
     arguments += ["-e", f"sched:sched_wakeup_new/period=1,{_NO_STACK}/", "-e", f"raw_syscalls:sys_enter/period=1,{_NO_STACK}/"]
     arguments += ["--filter", filter_text] if filter_text else []

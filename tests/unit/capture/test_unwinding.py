@@ -17,7 +17,7 @@ from perfpy.abi.perfpy_encodings import IS_WAIT, WOKEN_BY_THREAD
 from perfpy.abi.records import NO_ID, Comm, encode
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.capture.off_cpu_events import TIME_ATTR
+from perfpy.capture.off_cpu_events import TIME_ATTR, RawField
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.python_frames.kernel_frames import SampleInTime
 from perfpy.capture.unwinding import process
@@ -25,6 +25,7 @@ from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExte
 from perfpy.capture.unwinding.python_reader import FrameReader, SampleHeads, _KnownProcess
 from perfpy.capture.unwinding.serving import Rescue, chunk_of
 from perfpy.capture.unwinding.switches_to_waits import records, sum_short_waits
+from perfpy.capture.unwinding.unwinder import ConcernedProcesses
 from perfpy.errors import OutputFailedError
 from perfpy.interpreters import frames as code_objects
 from perfpy.interpreters.process import PythonProcess
@@ -476,3 +477,20 @@ def test_other_wakers_and_states_are_kept_separate():
 
 def test_no_waits_are_no_records():
     assert records(sum_short_waits(waits(), 1000), 42) == b""
+
+
+def test_stacks_of_processes_that_do_not_concern_others_are_not_unwound() -> None:
+    """Concerned are the processes themselves, what they and the recorder start, those that wake them, and the wakers of these."""
+    concerned = ConcernedProcesses([100], recorder=50)
+    concerned.note_forks([(100, 100, 101), (102, 100, 102), (103, 102, 103), (60, 50, 60), (70, 1, 70), (201, 200, 201)])
+    assert {*concerned.pids.tolist()} == {100, 102, 103, 60}
+    concerned.note_threads(np.array([300, 400, 500], np.int32), np.array([301, 400, 500], np.int32))
+
+    def wakeups(*wakes: tuple[int, int, int]) -> tuple[np.ndarray, Ragged, RawField]:
+        raw = b"".join(struct.pack("<HBBi16si4x", 1, flags, 0, 7, b"name", target) for _, target, flags in wakes)
+        offsets = np.arange(len(wakes) + 1) * (len(raw) // len(wakes))
+        return np.array([pid for pid, *_ in wakes], np.int32), Ragged(np.frombuffer(raw, np.uint8), offsets), RawField(24, 4)
+
+    in_interrupt = 8
+    concerned.note_wakeups(*wakeups((300, 101, 0), (400, 301, 0), (500, 400, 0), (600, 100, in_interrupt), (0, 100, 0), (700, 999, 0)))
+    assert {*concerned.pids.tolist()} == {100, 102, 103, 60, 300, 400}

@@ -105,6 +105,20 @@ def test_functions_determine_the_reason(frames, reason, lock, call):
     assert meaning_of.is_own
 
 
+@pytest.mark.parametrize(
+    ("frames", "lock"),
+    [
+        (("os::PlatformEvent::park()", "ObjectMonitor::enter(JavaThread*)", "void Ledger.post()"), "monitor"),
+        (("Parker::park(bool, long)", "void java.util.concurrent.locks.ReentrantLock.lock()", "void Ledger.post()"), "lock"),
+        (("runtime.notesleep", "runtime.stopm", "runtime.mcall"), ""),
+    ],
+)
+def test_the_address_at_which_a_runtime_parks_a_thread_is_no_lock(frames: tuple[str, ...], lock: str):
+    meaning_of = meaning(*FUTEX, "libc:pthread_cond_wait", *(f"app:{frame}" for frame in frames))
+    assert (meaning_of.lock, meaning_of.is_parked) == (lock, True)
+    assert not meaning(*FUTEX, "libc:pthread_cond_wait", "app:take_job").is_parked
+
+
 def test_the_innermost_own_function_is_named():
     assert function_of(*FUTEX, "libc:__lll_lock_wait", "app:push", "app:main") == "push"
 

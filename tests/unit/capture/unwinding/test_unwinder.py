@@ -238,6 +238,7 @@ def test_methods_of_java_have_frames_of_their_own(monkeypatch):
     one = PieceUnwinder([FileEvent(ATTR, (), "", 0)], OWN, "x86_64", jit=True)
     one.learn(chunk_of(array(encoded(mapping) + mapped(6))))
     piece = sample(10) + sample(20, registers={IP: start + 16}) + encoded(more_data)
+    one.read_runtimes(chunk_of(array(piece)))
     assert one.take(chunk_of(array(piece))) is None
     rest = one.rest()
     assert rest is not None

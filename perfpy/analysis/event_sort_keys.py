@@ -16,7 +16,8 @@ from perfpy.abi.framing import as_number
 from perfpy.analysis.dimensions import PHYSICAL_BITS
 from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, page_size, symbol_text
 from perfpy.analysis.locations import ranks, sample_locations
-from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text, byte_width
+from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text
+from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,7 +13,8 @@ import numpy as np
 from perfpy.abi.columns import distinct, first_of_each
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
-from perfpy.analysis.sort_key import KeyColumn, by_number, by_text, byte_width
+from perfpy.analysis.sort_key import KeyColumn, by_number, by_text
+from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from perfpy.abi.light_types import NamedTuple
 from perfpy.analysis.locations import name_ranks, ranks
+from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,11 +146,6 @@ class KeyColumn(NamedTuple):
 
 #: a sort key: the distinct numbers of its dimension -> a column
 Column: TypeAlias = "Callable[[KeyTexts, Int64], KeyColumn]"
-
-
-def byte_width(text: str) -> int:
-    """Return the length of a text as C's strlen does."""
-    return len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
 
 
 def by_number(values: Int64, text: Text, *, falling: bool = False) -> KeyColumn:

@@ -25,10 +25,10 @@ from perfpy.analysis.sort_key import (
     Unit,
     by_number,
     by_text,
-    byte_width,
     number,
     summed_number,
 )
+from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

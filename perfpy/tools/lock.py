@@ -12,8 +12,8 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
+from perfpy.untrusted.text import indented, one_line
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -611,7 +611,7 @@ def report_lines(rows: Iterable[LockRow], fields: Sequence[str], name_of: Callab
         name = one_line(name_of(row))
         if len(name) >= _NAME_WIDTH:
             name = name[:_SHORTENED] + "..."
-        yield f"{name:>{_NAME_WIDTH}} {_values(row, fields)}"
+        yield f"{indented(name, _NAME_WIDTH)} {_values(row, fields)}"
 
 
 def contention_lines(

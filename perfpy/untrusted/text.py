@@ -74,6 +74,25 @@ def one_line_bytes(text: bytes) -> bytes:
     return text
 
 
+def byte_width(text: str) -> int:
+    """Return the length of a text as C's strlen does."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
+
+
+def padded(text: str, width: int) -> str:
+    """Return a text with blanks behind it up to a width in bytes, as C prints %-*s.
+
+    >>> padded("käse", 6), f"{'käse':<6}"
+    ('käse ', 'käse  ')
+    """
+    return text + " " * (width - byte_width(text))
+
+
+def indented(text: str, width: int) -> str:
+    """Return a text with blanks before it up to a width in bytes, as C prints %*s."""
+    return " " * (width - byte_width(text)) + text
+
+
 def lines(texts: Iterable[str]) -> Iterator[str]:
     """Yield each text as one line with a line feed, whatever names it contains."""
     return (f"{one_line(text)}\n" for text in texts)

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfpy.scheduling.event_pairs import pair_events
 from perfpy.tools.kwork.works import ENTRY, EXIT, IRQ, MILLISECOND, SOFTIRQ
+from perfpy.untrusted.text import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -202,5 +203,5 @@ def usage_lines(usage: CpuUsage, tasks: Sequence[TaskUsage]) -> Iterator[str]:
     yield "  " + "-" * 52
     for task in tasks:
         share = f"{task.share // 100}.{task.share % 100:02d}"
-        yield f"  {task.tid:7d}  {share:>6}  {task.runtime / MILLISECOND:13.3f} ms  {task.comm:<16}"
+        yield f"  {task.tid:7d}  {share:>6}  {task.runtime / MILLISECOND:13.3f} ms  {padded(task.comm, 16)}"
     yield ""

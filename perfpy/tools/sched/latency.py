@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.tools.sched.options import open_sched
-from perfpy.untrusted.text import one_line
+from perfpy.untrusted.text import byte_width, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -117,7 +117,7 @@ def _task(row: TaskDelays) -> str:
 
 def _padded(text: str, width: int) -> str:
     """Return a text with blanks up to a width, and one blank at least."""
-    return text + " " * max(width - len(text), 1)
+    return text + " " * max(width - byte_width(text), 1)
 
 
 def _line(row: TaskDelays) -> str:

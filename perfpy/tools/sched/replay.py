@@ -18,7 +18,7 @@ from perfpy.errors import PerfError
 from perfpy.scheduling.switch_times import previous_of, thread_order
 from perfpy.symbols.interning import first_rows, number_values
 from perfpy.tools.sched.options import open_sched
-from perfpy.untrusted.text import one_line_bytes
+from perfpy.untrusted.text import indented, one_line_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -365,7 +365,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
         yield f"multi-target wakeups: {plan.repeated}"
     for number, task in enumerate(plan.tasks):
         comm = one_line_bytes(task.comm).decode("utf-8", "surrogateescape")
-        yield f"task {number:6d} ({comm:>20}:{task.tid:10d}), nr_events: {len(task.kinds)}"
+        yield f"task {number:6d} ({indented(comm, 20)}:{task.tid:10d}), nr_events: {len(task.kinds)}"
     yield _RULE
 
 

@@ -19,7 +19,7 @@ from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.tools.sched.switches import Narrowing, TaskFilter, make_history, rows_of, rows_of_events, taken
-from perfpy.untrusted.text import one_line_bytes
+from perfpy.untrusted.text import indented, one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner, text_of
 
 if TYPE_CHECKING:
@@ -420,13 +420,13 @@ def _thread_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
     name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
     total, shortest, average, longest = (milliseconds(one, 6) for one in (times.total, times.shortest, int(times.average), times.longest))
     lengths = f"{total}{shortest} {average} {longest}"
-    return f"{name:>{NAME_WIDTH}}  {thread.parent:>6}  {times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
+    return f"{indented(name, NAME_WIDTH)}  {thread.parent:>6}  {times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
 
 
 def _wait_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
     name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
     waits = " ".join(milliseconds(one, 6) for one in thread.waits)
-    return f"{name:>{NAME_WIDTH}}  {thread.parent:>6}  {thread.times.runs:>9} {milliseconds(thread.times.total, 8)}{waits}"
+    return f"{indented(name, NAME_WIDTH)}  {thread.parent:>6}  {thread.times.runs:>9} {milliseconds(thread.times.total, 8)}{waits}"
 
 
 def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleChain]], cpus: Sequence[int]) -> Iterator[str]:

@@ -19,7 +19,8 @@ from perfpy.abi.records import Read
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.locations import SourceTexts
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
-from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit, byte_width
+from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit
+from perfpy.untrusted.text import byte_width
 from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:

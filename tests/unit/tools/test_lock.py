@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.cli import run
-from perfpy.tools.lock import LockRow, in_order_of_keys
+from perfpy.tools.lock import LockRow, in_order_of_keys, report_lines
 from tests.builders.kernel_events import recording_of_locks
 from tests.builders.tracepoint_events import EventRecording
 
@@ -40,6 +40,12 @@ def test_a_recording_without_wakeups_names_the_line_that_records_them(tmp_path: 
     error = capsys.readouterr().err
     assert "perfpy lock record -e sched:sched_waking -- COMMAND" in error
     assert "-1   Unknown" in error
+
+
+def test_names_are_padded_by_bytes_as_in_perf():
+    row = LockRow(1, 0, 1, 1, 5, 5, 5)
+    _, _, line = report_lines([row], ("acquired",), lambda _: "käse")
+    assert line.encode().index("käse".encode()) == 20 - len("käse".encode())
 
 
 def test_one_kind_of_row_excludes_another(capsys: pytest.CaptureFixture[str]):

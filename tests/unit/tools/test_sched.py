@@ -38,6 +38,12 @@ def test_long_names_keep_a_blank():
     assert line.startswith("  kworker/1:1H-kblockd:58 |      0.007 ms |        1 | avg:   0.017 ms |")
 
 
+@pytest.mark.parametrize("comm", ["kaese", "käse", "k\udce4se"])
+def test_names_are_padded_by_bytes_as_in_perf(comm):
+    lines = [*latency_lines([ROW._replace(comm=comm)], []), *latency_lines([ROW._replace(comm=comm)], [], is_seven=True)]
+    assert {line.encode("utf-8", "surrogateescape").index(b"|") for line in lines if comm in line} == {24, 26}
+
+
 def test_idle_threads_and_rows_without_delay_are_hidden():
     hidden = [ROW._replace(comm="swapper"), ROW._replace(delays=0)]
     assert len(list(latency_lines(hidden, []))) == len(list(latency_lines([], [])))

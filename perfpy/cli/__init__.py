@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 _OF_PROCESSES = ("top", "trace", "why", "leaks")  # a first word that is a running process means -p; stacks takes such words itself
 _OBJECTS_BEFORE_COLLECTION = 100_000  # modules and tables of a small report are 50,000, and one collection costs 3 % of its time
-_DOCUMENTATION = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")  # modules that only add docstrings
-_ANNOTATIONS = "numpy._typing"
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -50,55 +48,12 @@ def main(args: Sequence[str] | None = None) -> None:
     their time on both.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    shorten_import_of_numpy()
     _set_ctrl_c(raises=False)
     status = run(sys.argv[1:] if args is None else args, owns_process=True)
     _leave_pager()
     atexit._run_exitfuncs()  # noqa: SLF001  # os._exit skips these; they remove temporary files
     sys.stderr.flush()
     os._exit(status)
-
-
-def shorten_import_of_numpy() -> None:
-    """Let numpy, if it is imported later, leave out its docstrings and its types for annotations: a third of its time, for nothing here.
-
-    A module that imports numpy's types after numpy gets them.
-    """
-    if "numpy" in sys.modules:
-        return
-    module = type(sys)
-    for name in _DOCUMENTATION:
-        sys.modules[name] = module(name)
-    sys.modules[_ANNOTATIONS] = module(_ANNOTATIONS)
-    sys.modules[_ANNOTATIONS].__getattr__ = _annotation  # type: ignore[method-assign]
-
-
-def _annotation(name: str) -> object:
-    """Return a type of numpy._typing: a placeholder while numpy is imported."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if sys.modules["numpy"].__spec__._initializing:  # type: ignore[union-attr]  # noqa: SLF001  # as in importlib
-        return _Annotation()
-    import importlib
-
-    if getattr(sys.modules[_ANNOTATIONS], "__getattr__", None) is _annotation:
-        del sys.modules[_ANNOTATIONS]
-    return getattr(importlib.import_module(_ANNOTATIONS), name)
-
-
-class _Annotation:
-    """Stands for any type, alone, with parameters or in a union."""
-
-    def __getitem__(self, _: object) -> _Annotation:
-        return self
-
-    def __or__(self, _: object) -> _Annotation:
-        return self
-
-    __ror__ = __or__
-
-    def __call__(self) -> None:
-        """Do nothing: typing accepts only what can be called."""
 
 
 def _leave_pager() -> None:

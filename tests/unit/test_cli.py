@@ -184,27 +184,3 @@ def test_build_options_list_the_installed_libraries(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any("click: [ on  ]" in line for line in lines)
     assert any(line.strip().startswith("python: [ on  ]") for line in lines)
-
-
-NUMPY = """
-import sys
-from perfpy.cli import shorten_import_of_numpy
-shorten_import_of_numpy()
-import numpy as np
-assert np.linalg.eigh(np.eye(2)).eigenvalues.tolist() == [1.0, 1.0]
-assert not hasattr(sys.modules["numpy._core._add_newdocs"], "add_newdoc"), "docstrings are added"
-assert sys.modules["numpy._typing"].__spec__ is None, "types are made"
-import numpy.typing
-assert "int64" in str(numpy.typing.NDArray[np.int64])
-assert sys.modules["numpy._typing"].__spec__
-"""
-
-
-def test_commands_import_numpy_without_docstrings_and_types():
-    subprocess.run([sys.executable, "-c", NUMPY], timeout=60, check=True)
-
-
-def test_an_imported_numpy_is_left_as_it_is():
-    code = "import sys, numpy.typing; modules = dict(sys.modules); from perfpy.cli import shorten_import_of_numpy as s; s()"
-    check = "; assert all(sys.modules[name] is module for name, module in modules.items())"
-    subprocess.run([sys.executable, "-c", code + check], timeout=60, check=True)

@@ -94,6 +94,7 @@ def _io_events() -> list[str]:
 _LEAST_WIDTH: Final = 100
 _MOST_WIDTH: Final = 100_000
 _SECOND: Final = 1_000_000_000
+_LARGE: Final = 5_000_000  # characters of a chart: tens of thousands of elements
 
 
 def draw(options: TimechartOptions) -> int:
@@ -104,14 +105,26 @@ def draw(options: TimechartOptions) -> int:
         fail(f"-w {options.width}: expected {_LEAST_WIDTH} to {_MOST_WIDTH} pixels")
     with open_recording(options.input, force=options.force, verbose=options.verbose) as recording:
         from perfpy.cli.output.output_files import write_text
+        from perfpy.cli.output.terminal import notes_are_read
         from perfpy.tools.timechart.io_chart import has_io
 
         if options.html:
             return _write_page(recording, options)
         pieces, length = _io_chart(recording, options) if has_io(recording.data) else _task_chart(recording, options)
-        write_text(options.output, pieces)
+        size = 0
+
+        def counted() -> Iterator[str]:
+            nonlocal size
+            for piece in pieces:
+                size += len(piece)
+                yield piece
+
+        write_text(options.output, counted())
     if options.output != "-":
         print(one_line(f"Written {length / _SECOND:.1f} seconds of trace to {options.output}."), file=sys.stderr)
+        if size > _LARGE and notes_are_read(quiet=False, verbose=options.verbose):
+            about = f"{options.output} has {size / 1e6:.0f} MB, which browsers draw slowly"
+            print(one_line(f"{about}; perfpy timechart --html <file> writes a page that opens at once."), file=sys.stderr)
     return 0
 
 

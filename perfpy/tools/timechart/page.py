@@ -91,12 +91,13 @@ def task_page(source: SampleSource, cpus: int, title: str, is_chosen: Callable[[
     lane_of_cpu = np.array([lanes.lane(_NO_THREAD, _NO_THREAD - cpu, f"CPU {cpu}") for cpu in present], np.int64)
     runs = rows_where(intervals.kind == _RUNS)
     of_cpus = intervals.take(runs)
-    lanes.add(of_cpus.lane_calls(lane_of_cpu[np.searchsorted(present, of_cpus.cpu)], of_cpus.name, texts[runs]))
+    calls = [of_cpus.lane_calls(lane_of_cpu[np.searchsorted(present, of_cpus.cpu)], of_cpus.name, texts[runs])]
     tids, lane_of_tid = _task_lanes(lanes, intervals, names, is_chosen)
     shown = rows_where(np.isin(intervals.tid, tids[lane_of_tid >= 0]))
     of_tasks = intervals.take(shown)
     bar = np.where(of_tasks.kind == _RUNS, of_tasks.name, len(names) + of_tasks.kind - _WAITS)
-    lanes.add(of_tasks.lane_calls(lane_of_tid[np.searchsorted(tids, of_tasks.tid)], bar, texts[shown]))
+    calls.append(of_tasks.lane_calls(lane_of_tid[np.searchsorted(tids, of_tasks.tid)], bar, texts[shown]))
+    lanes.add(LaneCalls.concat(calls))  # at once: texts get other numbers when calls are merged
     cpu_time = max((last - first) * len(present), 1)
     table, order = _table(intervals, len(names), cpu_time)
     position = {one: index for index, one in enumerate([*order, len(names), len(names) + 1])}

@@ -191,6 +191,31 @@ def test_a_task_that_left_without_an_event_ran_until_the_next_one_came(tmp_path)
     assert [row[0] for row in data["table"]["rows"]] == [2 * 10**6, 10**6]
 
 
+def test_names_of_tasks_stay_where_many_bars_are_merged(tmp_path, monkeypatch):
+    """Bars of CPUs and tasks, more than a page has, keep their own texts."""
+    monkeypatch.setattr("perfpy.views.page.lanes._MOST_CALLS", 1)
+    recording = EventRecording([_SWITCH], comms={})
+    for time in range(1, 41):
+        before, after = 100 + (time - 1) % 3, 100 + time % 3
+        recording.event(_SWITCH, time * 10**6, b"", before, 120, 1, f"app{after}".encode(), after, 120, tid=before)
+    for time, before, after, comm in ((41, 101, 109, b"last"), (42, 109, 100, b"app100"), (300, 100, 109, b"last"), (301, 109, 0, b"")):
+        recording.event(_SWITCH, time * 10**6, b"", before, 120, 2, comm, after, 120, tid=before)
+    data = page_data(tmp_path, recording)
+    assert data["texts"] == ["app101 (101) is blocked, then woken on an unknown CPU"]
+
+
+def test_a_terminal_is_told_of_the_page_where_a_chart_is_large(tmp_path, capsys, monkeypatch):
+    (tmp_path / "perf.data").write_bytes(switched().file())
+    monkeypatch.setattr("perfpy.tools.timechart.command._LARGE", 1000)
+    words = ["timechart", "-i", str(tmp_path / "perf.data"), "-o", str(tmp_path / "out.svg")]
+    for option, lines in (((), 1), (("-v",), 2)):  # -v is told what a terminal is
+        assert run([*words, *option]) == 0
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == lines
+        assert told[0].startswith("Written 0.0 seconds of trace to")
+    assert "perfpy timechart --html <file> writes a page that opens at once" in told[1]
+
+
 def test_a_page_needs_switches(tmp_path, capsys):
     (tmp_path / "perf.data").write_bytes(EventRecording([_IDLE], comms={}).event(_IDLE, 10**6, 3, 1, cpu=1).file())
     assert run(["timechart", "-i", str(tmp_path / "perf.data"), "--html", str(tmp_path / "out.html")]) == 129

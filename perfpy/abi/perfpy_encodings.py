@@ -6,7 +6,7 @@ nanoseconds off the CPU as their period. perfpy adds PERF_SAMPLE_WEIGHT_STRUCT, 
     { u32 waker; u16 state; u16 notes; }
 
 waker: the thread that ended the wait, valid if notes have WOKEN_BY_THREAD; state: the letter in /proc/PID/stat, R for a thread that
-waited for a CPU, - for a wait of unknown kind.
+waited for a CPU, - for a wait of unknown kind; notes with LIKE_OTHERS: the stack and the state are those of a similar wait of the thread.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ OFF_CPU_EVENT: Final = "offcpu-time"
 IS_WAIT: Final = 1 << 15
 WOKEN_BY_THREAD: Final = 1
 WOKEN_BY_INTERRUPT: Final = 2
+LIKE_OTHERS: Final = 4
 
 READY: Final = ord("R")
 UNKNOWN_STATE: Final = ord("-")

@@ -191,6 +191,8 @@ class _Sources:
             sample_max_stack=chain.max_stack,
             exclude_callchain_user=int(options.sampling.kernel_callchains or chain.mode == "dwarf"),
             exclude_callchain_kernel=int(options.sampling.user_callchains),
+            watermark=1,
+            wakeup_events=_WORTH_WAKING,
         )
         if chain.mode != "dwarf":
             return attr
@@ -198,8 +200,6 @@ class _Sources:
             sample_type=attr.sample_type | SampleType.REGS_USER | SampleType.STACK_USER,
             sample_regs_user=user_registers(os.uname().machine),
             sample_stack_user=chain.stack_size,
-            watermark=1,
-            wakeup_events=_WORTH_WAKING,
         )
 
     def _opens(self, attr: EventAttr) -> bool:
@@ -220,8 +220,9 @@ def tracepoint_field(system: str, name: str, field: str) -> RawField | None:
 
 # Limit the stacks per second of context switches. Recording a stack at each switch takes a microsecond or more, and so does writing it. A
 # program that switches 200,000 times a second would be disturbed more than it runs. Events that sample stacks and wakeups are therefore
-# disabled while they exceed the limit, with one warning. SWITCH records continue, so that the time off the CPU stays complete, and in the
-# right thread; part of it has no stack.
+# disabled while they exceed the limit, with one note. SWITCH records continue, so that the time off the CPU stays complete, and in the
+# right thread; the rest gets the stacks of similar waits (perfpy.capture.unwinding.switches_to_waits). The stacks have ring buffers of
+# their own: if the recorder gets no CPU for too long, stacks are dropped, and neither SWITCH records nor other events' samples.
 
 _LOOK: Final = 0.01  # seconds between two checks
 _LONGEST_REST: Final = 1.0  # seconds
@@ -272,8 +273,8 @@ class SwitchLimit:
                 if not self._has_warned:
                     self._has_warned = True
                     self._tell(
-                        f"warning: {switches / passed:,.0f} context switches a second would disturb the target;"
-                        f" recording stacks of {self._most:,} a second from here on (--off-cpu-limit)"
+                        f"note: recording the stacks of {self._most:,} context switches a second, a part of all (--off-cpu-limit): those"
+                        " of more would disturb the target"
                     )
                 self._switch(now, resume=now + min(too_long, _LONGEST_REST))
 

@@ -169,24 +169,36 @@ class SampleCounters:
             self._foreign.add(tid)
         return bool(set(self.tids) - self._missing)
 
-    def map(self, pages: int, trace: TracePlan | None = None, warn: Callable[[str], None] | None = None) -> None:
+    def map(
+        self, pages: int, trace: TracePlan | None = None, warn: Callable[[str], None] | None = None, apart: OpenEvent | None = None
+    ) -> None:
         """Map the ring buffers, `pages` pages each, and redirect every counter's records to that of its CPU (or thread).
 
-        trace: how the AUX data of a tracer's event are collected; warn is called with lines about them.
+        Args:
+            pages: of each ring buffer.
+            trace: how the AUX data of a tracer's event are collected.
+            warn: called with lines about them.
+            apart: the event that has ring buffers of its own, so that its records leave room for the others'; None for none.
         """
-        owners: dict[tuple[int, int, int], int] = {}  # (thread, CPU, backward) -> ring buffer; one of both is ANY
+        owners: dict[tuple[int, int, int, bool], int] = {}  # (thread, CPU, backward, apart) -> ring buffer; one of the first two is ANY
         owner_fds = self._ring_fds
         by_thread = ANY in self.cpus
         for event in self.events:
             backward = event.attr.write_backward
             for target, counter in event.counters.items():
-                key = (target.tid if by_thread else ANY, target.cpu, backward)
+                key = (target.tid if by_thread else ANY, target.cpu, backward, event is apart)
                 ring = owners.get(key)
                 if ring is None:
                     ring = owners[key] = len(self.rings)
-                    self.rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
-                    owner_fds.append(counter.fd)
-                else:
+                    try:
+                        self.rings.append(Ring.map(counter.fd, pages, backward=bool(backward)))
+                        owner_fds.append(counter.fd)
+                    except KernelRefusedError:  # no more memory may be locked
+                        shared = owners.get((*key[:3], False))
+                        if event is not apart or shared is None:
+                            raise
+                        ring = owners[key] = shared
+                if owner_fds[ring] != counter.fd:
                     self._kernel.set_output(counter.fd, owner_fds[ring])
                 self.opened.append(Opened(event, target, counter, counter.id, ring))
         if trace:

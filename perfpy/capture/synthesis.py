@@ -467,12 +467,12 @@ def cpu_map(counters: SampleCounters) -> bytes:
     return _encode(CpuMap(0, counters.cpus))
 
 
-def lost_samples(counters: SampleCounters, layout: IdLayout) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of lost samples and its record, for each counter that lost any."""
+def lost_samples(counters: SampleCounters, layout: IdLayout) -> Iterator[tuple[OpenEvent, int, bytes]]:
+    """Yield the event, the number of lost samples and its record, for each counter that lost any."""
     for opened, lost in counters.lost():
         target = opened.target
         sample_id = SampleId(cpu=max(target.cpu, 0), tid=max(target.tid, 0), id=opened.id, identifier=opened.id)
-        yield lost, encode(LostSamples(0, lost, sample_id), layout, NATIVE_ENDIAN)
+        yield opened.event, lost, encode(LostSamples(0, lost, sample_id), layout, NATIVE_ENDIAN)
 
 
 # The formats of recorded tracepoints, from tracefs, for the file's TRACING_DATA section.

@@ -151,7 +151,7 @@ def fold_recording(path: str, request: FoldingRequest, shared: SharedFiles | Non
         else:
             options = options._replace(sample_filter=recording.within(options.sample_filter))
             profile = _rows(recording, options, timeline, symbolizer, symbols)
-        lost, dropped = losses(recording.data)
+        lost, dropped, _ = losses(recording.data)
         warnings = [RecordingProblem(path, text) for text in recording.warnings]
         listed = [entry.filename for entry in recording.data.features.get("build_id", ())]
         return _scale_periods(profile._replace(lost=lost, dropped=dropped, listed=listed, warnings=warnings), request.weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_COMM_EXEC, PerfType, SampleType, SoftwareId
-from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import IS_WAIT, LIKE_OTHERS, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Fork, LostSamples, Mmap, Mmap2, SampleId
 from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.perfdata.kept_files import KEPT_FILES, STATES, encode, encode_states
@@ -35,6 +35,7 @@ class Stack(NamedTuple):
         state: of a wait; "" on the CPU.
         weight: milliseconds of each sample.
         waker: the thread that ended the wait, 0 for none.
+        like_others: the stack is that of a similar wait.
     """
 
     names: Sequence[str]
@@ -44,6 +45,7 @@ class Stack(NamedTuple):
     state: str = ""
     weight: int = 1
     waker: int = 0
+    like_others: bool = False
 
 
 def sampled_program(
@@ -56,6 +58,7 @@ def sampled_program(
     comm: str = "app",
     from_start: bool = False,
     lost: int = 0,
+    lost_switches: int = 0,
     executes: str = "",
     states: Sequence[ObservedState] = (),
 ) -> Path:
@@ -70,6 +73,7 @@ def sampled_program(
         comm: the name of the program.
         from_start: recorded from the start of the program.
         lost: the number of lost samples.
+        lost_switches: the number of context switches that the event of waits lost.
         executes: the program that the started processes execute, "" for none.
         states: of shells and Go programs, which the recorder saw.
     """
@@ -100,7 +104,7 @@ def sampled_program(
     for stack in stacks:
         chain = [_address(functions, name) for name in stack.names]
         mode = 1 if stack.names and stack.names[0].endswith("@kernel") else 2
-        notes = IS_WAIT | (WOKEN_BY_THREAD if stack.waker else 0)
+        notes = IS_WAIT | (WOKEN_BY_THREAD if stack.waker else LIKE_OTHERS if stack.like_others else 0)
         extra = {"weight": stack.waker, "ins_lat": ord(stack.state or "\0"), "retire_lat": notes} if waits and stack.state else {}
         for _ in range(stack.samples):
             built.sample(
@@ -109,7 +113,9 @@ def sampled_program(
             )  # fmt: skip
             time += step
     if lost:
-        built.record(LostSamples(0, lost, SampleId(pid=PID, tid=PID, time=time)))
+        built.record(LostSamples(0, lost, SampleId(pid=PID, tid=PID, time=time, id=1)))
+    if lost_switches:
+        built.record(LostSamples(0, lost_switches, SampleId(pid=PID, tid=PID, time=time, id=2)))
     if waits:
         names = (EventDesc(clock, "task-clock", (1,)), EventDesc(off_cpu, OFF_CPU_EVENT, (2,)))
         built.feature(Feature.EVENT_DESC, names)

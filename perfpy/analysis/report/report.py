@@ -108,6 +108,7 @@ class Report(ConvertibleTable):
     Attributes:
         lost: samples that the kernel dropped.
         dropped: records of any kind for which the buffer had no room.
+        lost_switches: the part of `lost` that are context switches, from which waits are made.
         truncated: callchains that end because copies of stacks were too short.
         folded: the folded samples.
         find_missing, note_chains: compute `missing` and `notes` on demand.
@@ -141,6 +142,7 @@ class Report(ConvertibleTable):
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
     fold_addresses: Callable[[], ReportSamples] | None = None
     fold_times: Callable[[int], ReportSamples | None] | None = None
+    lost_switches: int = 0
 
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.visible_entries())
@@ -267,7 +269,7 @@ class PlannedReport(NamedTuple):
         trace = TraceData(profile.raw.payloads, self.payloads)
         words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine)
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
-        report.lost, report.dropped = losses(data)
+        report.lost, report.dropped, report.lost_switches = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
         report.fold_addresses = cache(self._fold_addresses)
         report.fold_times = lambda grain: fold_times(self.plan, self.scan, grain)
@@ -356,11 +358,27 @@ def _cgroup_namespaces(data: SampleSource) -> CgroupNamespaces:
     return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
 
 
-def losses(data: SampleSource) -> tuple[int, int]:
-    """Return the number of samples that the kernel dropped, and of lost records of any kind."""
+class Losses(NamedTuple):
+    """What the kernel dropped, as it counts it.
+
+    Attributes:
+        samples: of all events.
+        records: of any kind; samples that are counted since Linux 6.1 are among them.
+        switches: the part of `samples` that was lost by the event of waits, whose records are context switches.
+    """
+
+    samples: int
+    records: int
+    switches: int
+
+
+def losses(data: SampleSource) -> Losses:
+    """Return the losses of a recording."""
     losses = [side.record for side in data.side_band([RecordType.LOST, RecordType.LOST_SAMPLES])]
-    lost = sum(record.lost for record in losses if isinstance(record, LostSamples))
-    return lost, sum(record.lost for record in losses if isinstance(record, Lost))
+    counted = [record for record in losses if isinstance(record, LostSamples)]
+    of_waits = {ident for event in data.events if is_off_cpu(event) for ident in event.ids}
+    switches = sum(one.lost for one in counted if one.sample_id and (one.sample_id.identifier or one.sample_id.id) in of_waits)
+    return Losses(sum(one.lost for one in counted), sum(record.lost for record in losses if isinstance(record, Lost)), switches)
 
 
 def _machine_names(data: SampleSource, layout: Layout, namespaces: CgroupNamespaces | None) -> MachineTexts:
@@ -550,6 +568,19 @@ def margin(percent: float, samples: int) -> float:
     return 196 * math.sqrt(max(share * (1 - share), 0.0) / samples) if samples else 100.0
 
 
+def share_of_lost_samples(report: Report) -> float:
+    """Return the share of lost samples of all events but that of waits; on kernels before 6.1 that of lost records of any kind."""
+    lost = report.lost - report.lost_switches if report.lost else report.dropped
+    waits = sum(event.samples for histogram in report.histograms for event in histogram.events if is_off_cpu(event.event))
+    return lost / (lost + report.samples - waits) if lost else 0.0
+
+
+def share_of_lost_switches(report: Report) -> float:
+    """Return the largest possible share of lost context switches: one or several make a sample of a wait."""
+    waits = sum(event.samples for histogram in report.histograms for event in histogram.events if is_off_cpu(event.event))
+    return report.lost_switches / (report.lost_switches + 2 * waits) if report.lost_switches else 0.0
+
+
 def remedy_for_losses(report: Report) -> str:
     """Return what to do if samples were lost."""
     fewer = _FEWER[option_for_fewer([histogram.leader.event.attr for histogram in report.histograms])]
@@ -567,10 +598,12 @@ def quality_notes(report: Report, *, few: bool = True, tables: Sequence[Histogra
     """
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
     remedy = remedy_for_losses(report)
-    if report.lost:
-        share = 100 * report.lost / (report.lost + report.samples)
-        yield f"{report.lost:,} {plural(report.lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"
-    if report.dropped:
+    if lost := report.lost - report.lost_switches:
+        share = 100 * share_of_lost_samples(report)
+        yield f"{lost:,} {plural(lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"
+    if lost := report.lost_switches:
+        yield f"{lost:,} context {plural(lost, 'switch was', 'switches were')} lost: times of waits are uncertain; {remedy}"
+    if report.dropped and not report.lost:
         yield f"{report.dropped:,} {plural(report.dropped, 'record was', 'records were')} lost, the buffer was full; {remedy}"
     if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
         yield "no callchains recorded; record with -g to see callers"

@@ -435,6 +435,11 @@ class Evidence:
         statements = self.wait_statements
         return self.is_program and statements is not None and statements.waits is not None and is_rarely_woken(wait, statements.waits)
 
+    def share_of_own_stacks(self, wait: Wait) -> float:
+        """Return the share of a wait's time that has the stacks of just these waits, not those of similar ones."""
+        waits = self.wait_statements.waits if self.wait_statements is not None else None
+        return waits.share_of_own_stacks(wait.reason) if waits is not None else 1.0
+
     def process_of_wait(self, wait: Wait) -> int:
         """Return the process of the thread that waited longest."""
         assert self.waits is not None

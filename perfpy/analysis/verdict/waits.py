@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.perfpy_encodings import PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import LIKE_OTHERS, PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, OWN, Share, is_own_name
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
@@ -99,6 +99,14 @@ class Waits:
         if "state" in rows.dimensions:
             reasons[rows.dimensions["state"] == READY] = CPU
         return reasons
+
+    def share_of_own_stacks(self, reason: int) -> float:
+        """Return the share of the waits for a reason that have a stack of their own, not that of a similar wait."""
+        if "waker" not in self.rows.dimensions:
+            return 1.0
+        rows = np.flatnonzero(self.reason == reason)
+        period = int(self.rows.period[rows].sum())
+        return int(self.rows.period[_with_wakers(self, rows)].sum()) / period if period else 1.0
 
     def _bits(self) -> NDArray[np.int64]:
         """Return for each function the bits of the rules that its name matches."""
@@ -230,7 +238,7 @@ def find_holders(wait: Wait, waits: Waits, running: SampledFunctions | None) -> 
     """
     if "waker" not in waits.rows.dimensions:
         return None
-    rows = np.flatnonzero(waits.reason == wait.reason)
+    rows = _with_wakers(waits, np.flatnonzero(waits.reason == wait.reason))
     wakers, periods = waits.rows.dimensions["waker"][rows], waits.rows.period[rows]
     is_thread = wakers >> NOTE_SHIFT == WOKEN_BY_THREAD
     holders = np.unique(wakers[is_thread] & 0xFFFFFFFF).tolist()
@@ -265,7 +273,7 @@ def is_rarely_woken(wait: Wait, waits: Waits) -> bool:
     """Whether interrupts or time limits ended the waits of a wait's longest thread, by time; False if the recording has no wakers."""
     if not {"waker", "state"} <= waits.rows.dimensions.keys():
         return False
-    rows = np.flatnonzero((waits.reason == wait.reason) & (waits.rows.dimensions["tid"] == wait.thread))
+    rows = _with_wakers(waits, np.flatnonzero((waits.reason == wait.reason) & (waits.rows.dimensions["tid"] == wait.thread)))
     is_woken = waits.rows.dimensions["waker"][rows] >> NOTE_SHIFT == WOKEN_BY_THREAD
     period = waits.rows.period[rows]
     has_state = waits.rows.dimensions["state"][rows] != UNKNOWN_STATE
@@ -281,8 +289,17 @@ def is_endless(wait: Wait, waits: Waits) -> bool:
     return not is_woken and len(rows) == int(waits.rows.count[rows].sum()) == len(np.unique(dimensions["tid"][rows])) == wait.threads
 
 
+def _with_wakers(waits: Waits, rows: Int64) -> Int64:
+    """Return those of some rows whose wakers were recorded if there were any: stacks of similar waits do not tell these."""
+    has_waker: NDArray[np.bool_] = waits.rows.dimensions["waker"][rows] >> NOTE_SHIFT != LIKE_OTHERS
+    return rows[has_waker]
+
+
 def _one_waker(waits: Waits, rows: Int64) -> int:
     """Return the thread that ended most of some waits, 0 for none."""
+    rows = _with_wakers(waits, rows)
+    if not len(rows):
+        return 0
     wakers, periods = waits.rows.dimensions["waker"][rows], waits.rows.period[rows]
     threads, number = np.unique(np.where(wakers >> NOTE_SHIFT == WOKEN_BY_THREAD, wakers & 0xFFFFFFFF, 0), return_inverse=True)
     totals = sum_by(number.ravel(), periods, len(threads))

@@ -58,8 +58,7 @@ def judgement(file: DataFile, options: RecordOptions, ring: int, procfs: ProcFs 
     samples = file.samples
     if file.hint:
         yield f"note: {file.hint}"
-    if file.lost and not (options.brief and file.lost < _FEW_LOST * (samples or 0)):
-        yield _losses(file.lost, samples, options, ring, file.attrs)
+    yield from _losses(file, options, ring)
     if not options.notes or samples is None or options.sampling.no_samples:
         return
     if runs_python(file, options):
@@ -100,8 +99,14 @@ def busy_children(options: RecordOptions, procfs: ProcFs) -> Iterator[str]:
         yield f"note: -p leaves out {len(descendants)} {work} most of the work; record them with --descendants"
 
 
-def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, attrs: Sequence[EventAttr]) -> str:
-    """Return the warning about lost samples, with remedies."""
+def _losses(file: DataFile, options: RecordOptions, ring: int) -> Iterator[str]:
+    """Yield the warnings about lost samples and context switches, with remedies."""
+    lost, samples, attrs = file.lost - file.lost_switches, file.samples, file.attrs
+    if switches := file.lost_switches:
+        which = plural(switches, "context switch was", "context switches were")
+        yield f"warning: {switches} {which} lost: times of waits are uncertain; try larger buffers (-m)"
+    if not lost or (options.brief and lost < _FEW_LOST * (samples or 0)):
+        return
     remedies = []
     if ring < _MOST_RING:  # larger buffers help up to that size
         larger = min(max(ring, PAGE_SIZE) * _LARGER, _MOST_RING)
@@ -118,9 +123,9 @@ def _losses(lost: int, samples: int | None, options: RecordOptions, ring: int, a
         remedies.append(f"a higher count (-c {period * max(factor, 2)})")
     elif option:
         remedies.append("a filter (--filter)")
-    share = f" ({100 * lost / (lost + samples):.1f} %)" if samples else ""
+    share = f" ({100 * lost / (lost + samples):.1f} %)" if samples and not options.off_cpu.enabled else ""  # samples of waits: unknown
     cause = f"{lost} {plural(lost, 'sample was', 'samples were')} lost{share}"
-    return f"warning: {cause}: try {' or '.join(remedies)}" if remedies else f"warning: {cause}"
+    yield f"warning: {cause}: try {' or '.join(remedies)}" if remedies else f"warning: {cause}"
 
 
 def _exactness(samples: int) -> str:

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import ATTR_SIZE_VER7, CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType
+from perfpy.abi.flags import ATTR_SIZE_VER7, CONTEXT_MAX, CONTEXT_USER, RecordType, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import words_before
 from perfpy.capture import synthesis as metadata
@@ -304,6 +304,7 @@ class DataFile:
         attrs: the events' attrs, as the file has them.
         hit_files: the files that samples hit, as far as their build-ids were looked for.
         lost: the number of lost samples.
+        lost_switches: the part of them that are context switches, from which waits are made.
         guests: the kernels of virtual machines whose maps it has.
     """
 
@@ -341,7 +342,7 @@ class DataFile:
         self.samples: int | None = None
         self.hint = ""
         self.hit_files: list[str] = []
-        self.lost = 0
+        self.lost = self.lost_switches = 0
         self.guests: Sequence[GuestKernel] = ()
 
     def begin(self, *, first: bool = True) -> None:
@@ -430,8 +431,9 @@ class DataFile:
         are complete then.
         """
         if last:
-            for lost, record in metadata.lost_samples(self._counters, self._layout):
+            for event, lost, record in metadata.lost_samples(self._counters, self._layout):
                 self.lost += lost
+                self.lost_switches += lost if event.attr.context_switch and event.attr.config == SoftwareId.BPF_OUTPUT else 0
                 self._output.write(record)
         if self._tail:
             self._output.write(metadata.FINISHED_INIT)

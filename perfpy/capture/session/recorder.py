@@ -332,7 +332,8 @@ class Recorder:
         try:
             attrs = [event.attr for event in events]
             usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)
-            counters.map(options.buffers.mmap_pages or usual, self._trace, self._tell)
+            stacks_of_waits = counters.events[self._waits.switches] if self._waits is not None and self._waits.switches >= 0 else None
+            counters.map(options.buffers.mmap_pages or usual, self._trace, self._tell, apart=stacks_of_waits)
         except BaseException:
             counters.close()
             raise

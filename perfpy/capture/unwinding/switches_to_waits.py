@@ -14,8 +14,8 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_KERNEL, MISC_USER, RecordType
-from perfpy.abi.perfpy_encodings import IS_WAIT
-from perfpy.scheduling.intervals import IntervalPairing, Intervals
+from perfpy.abi.perfpy_encodings import IS_WAIT, LIKE_OTHERS, READY
+from perfpy.scheduling.intervals import INTERVAL, IntervalPairing, Intervals
 from perfpy.scheduling.transitions import (
     Transitions,
     are_switches,
@@ -39,12 +39,17 @@ if TYPE_CHECKING:
 
 _NEVER = (1 << 64) - 1
 _WORTH_TELLING = 0.01  # share of the time without a stack
+_KEPT_EXAMPLES = 8  # waits of one kind
+_MOST_EXAMPLES = 1 << 15
+_SIMILAR = 3  # binary digits: durations are similar if they have as many digits, give or take
+_DURATIONS = 32  # kinds of durations and states
 
 
 class WaitShares(NamedTuple):
-    """Time off the CPU in ns, and the part without a stack."""
+    """Time off the CPU in ns, the part that had no stack, and the part that has none."""
 
     total: int = 0
+    without_own_stack: int = 0
     without_stack: int = 0
 
 
@@ -58,6 +63,7 @@ class WaitSamples:
         self._bound = 0
         self._of_kernel = np.zeros(0, np.int32)  # threads without user space
         self._shares = WaitShares()
+        self._examples = Intervals(np.zeros(0, INTERVAL), Ragged.empty(0, np.uint64))
 
     def of_piece(self, transitions: Transitions, newest: int, oldest: int = 0) -> bytes:
         """Return the samples to write with a piece. newest and oldest are the latest and earliest time of its records."""
@@ -75,16 +81,22 @@ class WaitSamples:
 
     def notes(self) -> list[str]:
         """Return notes for the user."""
-        total, without = self._shares
-        if self._plan.switches < 0 or without <= _WORTH_TELLING * total:
-            return []
-        return [f"note: {without / total:.0%} of the time off the CPU has no stack; it is counted in its thread, as [unknown]"]
+        total, without_own, without = self._shares
+        notes = []
+        if self._plan.switches >= 0 and without_own - without > _WORTH_TELLING * total:
+            counted = f"{(without_own - without) / total:.0%} of the time off the CPU"
+            notes.append(f"note: {counted} is attributed by the stacks of similar waits of the same threads")
+        if self._plan.switches >= 0 and without > _WORTH_TELLING * total:
+            notes.append(f"note: {without / total:.0%} of the time off the CPU has no stack; it is counted in its thread, as [unknown]")
+        return notes
 
     def _written(self, waits: Intervals) -> bytes:
         if self._plan.without_kernel and self._plan.switches >= 0:
             waits = self._without_kernel(waits)
-        duration, stack = waits.rows["duration"], waits.rows["stack"]
-        self._shares = WaitShares(self._shares.total + int(duration.sum()), self._shares.without_stack + int(duration[stack < 0].sum()))
+        duration, had_none = waits.rows["duration"], waits.rows["stack"] < 0
+        waits, self._examples = with_stacks_of_others(waits, self._examples)
+        counted = (duration, duration[had_none], duration[waits.rows["stack"] < 0])
+        self._shares = WaitShares(*(total + int(more.sum()) for total, more in zip(self._shares, counted, strict=True)))
         return records(sum_short_waits(waits, self._plan.threshold), self._ident)
 
     def _without_kernel(self, waits: Intervals) -> Intervals:
@@ -94,6 +106,48 @@ class WaitSamples:
         of_kernel = (stack >= 0) & ~in_user
         self._of_kernel = np.setdiff1d(np.union1d(self._of_kernel, tid[of_kernel]), tid[in_user]).astype(np.int32)
         return waits.take(~(of_kernel | ((stack < 0) & np.isin(tid, self._of_kernel))))
+
+
+def with_stacks_of_others(waits: Intervals, examples: Intervals) -> tuple[Intervals, Intervals]:
+    """Return the waits, those without a stack with that of a similar one; and examples for the next piece.
+
+    At high rates the stacks of a part of the switches are recorded. Each of these stands for the others of its thread that took about as
+    long, and ended as voluntarily: the time off the CPU stays what was measured, and its stacks are a sample.
+
+    Args:
+        waits: of one piece.
+        examples: of the pieces before, for waits that have no similar one in this piece.
+    """
+    rows, kinds = waits.rows.copy(), _kinds(waits.rows)
+    stacks = Ragged.concat([waits.stacks, examples.stacks])
+    older = examples.rows[~np.isin(_kinds(examples.rows), kinds[rows["stack"] >= 0])]
+    older["stack"] += len(waits.stacks)
+    known = np.concatenate([rows[rows["stack"] >= 0], older])
+    order = np.argsort(_kinds(known), kind="stable")
+    known = known[order]
+    known_kinds = _kinds(known)
+    lacking = np.flatnonzero(rows["stack"] < 0)
+    lacking = lacking[np.argsort(kinds[lacking], kind="stable")]
+    first, end = (np.searchsorted(known_kinds, kinds[lacking], side) for side in ("left", "right"))
+    lacking, first, end = (values[end > first] for values in (lacking, first, end))
+    if len(lacking):
+        begins = np.flatnonzero(np.append(True, kinds[lacking][1:] != kinds[lacking][:-1]))
+        sizes = np.diff(np.append(begins, len(lacking)))
+        rank, size = np.arange(len(lacking)) - np.repeat(begins, sizes), np.repeat(sizes, sizes)
+        chosen = known[first + rank * (end - first) // size]  # spread over all examples
+        rows["stack"][lacking], rows["state"][lacking], rows["note"][lacking] = chosen["stack"], chosen["state"], LIKE_OTHERS
+    newest = np.searchsorted(known_kinds, known_kinds, "right") - np.arange(len(known)) <= _KEPT_EXAMPLES
+    kept = known[newest][-_MOST_EXAMPLES:]
+    new_stacks = stacks.take(kept["stack"])
+    kept["stack"] = np.arange(len(kept))
+    return Intervals(rows, stacks), Intervals(kept, new_stacks)
+
+
+def _kinds(rows: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return a number that is equal for similar waits: of one thread, for about as long, and both for a CPU or not."""
+    digits = np.frexp(rows["duration"].astype(np.float64))[1] // _SIMILAR
+    kinds: NDArray[np.int64] = (rows["tid"].astype(np.int64) * _DURATIONS + digits) * 2 + (rows["state"] == READY)
+    return kinds
 
 
 _FIELDS = ("pid", "tid", "time", "cpu", "raw")
@@ -119,6 +173,11 @@ class PieceWaits:
         """Return which records, given with their events, are SWITCH records that were requested for waits only."""
         is_switch: NDArray[np.bool_] = are_switches(chunk.types) & (events == self._plan.time)
         return is_switch
+
+    def losses_of(self, chunk: Chunk, events: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which records tell of lost stacks: their waits are counted, with the stacks of others."""
+        is_loss: NDArray[np.bool_] = (chunk.types == RecordType.LOST) & (events == self._plan.switches) & (self._plan.switches >= 0)
+        return is_loss
 
     def of_piece(
         self,

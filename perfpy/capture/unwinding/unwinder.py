@@ -291,6 +291,7 @@ class PieceUnwinder:
         side_band = held.chunk.rows(others)
         rewriting.kept_records[held.rows[self._waits.are_hidden(held.events)]] = False
         rewriting.kept_records[others[self._waits.switches_of(side_band, held.other_events)]] = False
+        rewriting.kept_records[others[self._waits.losses_of(side_band, held.other_events)]] = False
         timed = held.times[held.times > 0]
         newest, oldest = (int(timed.max()), int(timed.min())) if len(timed) else (0, 0)
         side_times = held.times[others]

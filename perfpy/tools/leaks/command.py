@@ -75,7 +75,7 @@ def _run_command(options: LeaksCommandOptions) -> int:
         raise PerfError(f"{visible(options.words[0])}: no memory was counted; setuid and static programs load no libraries (LD_PRELOAD)")
     if options.html:
         from perfpy.cli.output.output_files import write_bytes
-        from perfpy.tools.leaks.page import memory_page
+        from perfpy.tools.leaks.text import memory_page
 
         write_bytes(options.html, memory_page(processes).encode(errors="replace"), quiet=True)
     if options.json:

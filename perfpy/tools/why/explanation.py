@@ -34,7 +34,7 @@ from perfpy.tools.why.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracepoint_rows import TracepointRows
     from perfpy.scheduling.segments import Segments
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.tools.why.causes import Cause
     from perfpy.tools.why.tasks import WhyEvents
 
     Int64 = NDArray[np.int64]
@@ -57,6 +58,7 @@ _IDLE: Final = (
     *(reasons.CLIENT, reasons.NETWORK, reasons.EVENTS, reasons.PIPE, reasons.TERMINAL, reasons.MESSAGE, reasons.INPUT, reasons.SIGNAL),
     *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.OTHER),
 )
+_RAN: Final = 0.5  # of a wait for a CPU: a thread that used it for so long is named
 _MATTERS: Final = 0.2  # of the time: threads of runtimes that tick wait for a CPU now and then
 _TELLS_LITTLE: Final = (reasons.QUEUE, reasons.JOIN)
 
@@ -89,10 +91,12 @@ class Explanation:
         elapsed: its time, nanoseconds.
         threads: of the processes, those with the longest times first.
         lost: the number of events that the kernel lost.
+        lost_share: their share of all events.
         recorders: the threads of the program that recorded.
     """
 
     recorders: frozenset[int] = frozenset()
+    lost_share: float = 0.0
 
     def __init__(self, activities: Activities, tasks: RecordedTasks, family: set[int], main: int, lost: int = 0) -> None:
         self.activities, self.tasks, self.main, self.lost = activities, tasks, main, lost
@@ -112,16 +116,17 @@ class Explanation:
         tree.explain(*(np.array(column, np.int64) for column in zip(*windows, strict=True)))
         return CauseGroups(tree, self._comms, self.activities.meanings)
 
-    def runner(self, groups: CauseGroups, nodes: Iterable[int]) -> tuple[int, int]:
-        """Return the thread that ran longest while others waited for its CPU, and that time; (-1, 0) for none.
+    def runner(self, groups: CauseGroups, cause: Cause) -> tuple[int, int]:
+        """Return the thread that ran for most of the time while others waited for its CPU, and that time; (-1, 0) for none.
 
         The program that recorded counts only if it ran for most of the time: it is not there without the measurement.
         """
-        totals = groups.all_of("runners", nodes)
+        totals = groups.all_of("runners", cause.nodes)
         others = {tid: time for tid, time in totals.items() if tid not in self.recorders}
         if others and 2 * sum(others.values()) >= sum(totals.values()):
             totals = others
-        return max(totals.items(), key=lambda item: (item[1], -item[0])) if totals else (-1, 0)
+        longest = max(totals.items(), key=lambda item: (item[1], -item[0])) if totals else (-1, 0)
+        return longest if longest[1] >= _RAN * cause.time else (-1, 0)
 
     def comm(self, tid: int) -> str:
         """Return the last name of a thread."""
@@ -159,6 +164,11 @@ class Explanation:
         return sorted(threads, key=lambda thread: (-thread.wall, thread.tid))
 
 
+def _lost_events(source: SampleSource) -> int:
+    """Return the number of lost events: since Linux 6.1 lost records (of any kind) and lost samples are counted, mostly the same."""
+    return max(sum(int(side.record.lost) for side in source.side_band({kind})) for kind in (RecordType.LOST, RecordType.LOST_SAMPLES))
+
+
 def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = (), started: StartedCommand | None = None) -> Explanation:
     """Return the explanation of a recording. Raises UsageError if it lacks the events, or the process.
 
@@ -172,7 +182,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     switches = events.switches
     pairs = np.unique(switches.tid.astype(np.int64) << 32 | switches.pid.astype(np.int64))
     tasks = read_tasks(source, {pair >> 32: pair & 0xFFFFFFFF for pair in pairs.tolist()})
-    lost = sum(side.record.lost for side in source.side_band({RecordType.LOST, RecordType.LOST_SAMPLES}))
+    lost = _lost_events(source)
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
     started = started or (None if pids else _recorded_command(source, tasks, present))
@@ -193,6 +203,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         tasks = with_exec(tasks, started, _start_of(activities, started))
     recorder = started.recorder if started is not None else 0
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
+    explanation.lost_share = lost / (lost + source.sample_counts.total()) if lost else 0.0
     explanation.recorders = recorders_of(tasks, recorder or tasks.parent_of.get(target_pids[0], 0), family)
     chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)
     explanation.path.lock_names = explanation.waits.lock_names = name_locks(chains, symbolizer)

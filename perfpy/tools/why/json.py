@@ -68,7 +68,7 @@ def _values(explanation: Explanation, groups: CauseGroups, cause: Cause, *, stac
     values["threads"] = sorted(groups.all_of("tids", cause.nodes))
     values["count"] = sum(groups.all_of("counts", cause.nodes).values())
     is_ready = cause.kind == reasons.CPU
-    waker, time = explanation.runner(groups, cause.nodes) if is_ready else groups.largest("wakers", cause.nodes)
+    waker, time = explanation.runner(groups, cause) if is_ready else groups.largest("wakers", cause.nodes)
     if time:
         values["waker"] = {"tid": waker, "comm": explanation.comm(waker), "function": waker_function(groups, cause), "time": time}
     if interrupted := groups.interrupted(cause.nodes):

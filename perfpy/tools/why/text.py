@@ -74,7 +74,7 @@ def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterato
 def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     """Return the thread that ended a wait, ", ended by worker (17) in flush()", or the thread that used the CPU."""
     if cause.kind == reasons.CPU:
-        runner, time = explanation.runner(groups, cause.nodes)
+        runner, time = explanation.runner(groups, cause)
         return f" while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
     if cause.kind in (RUNNING, SPINNING):
         return ""

@@ -13,7 +13,7 @@ from perfpy.tools.why.explanation import launchers
 from perfpy.tools.why.tasks import FOR_OTHERS, FOR_RESOURCES, LOCKS, PAGE_FAULT, RUNNING, SPINNING, STOPPED
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
-from perfpy.views.verdict.sentence import function_text, percent, seconds
+from perfpy.views.verdict.sentence import LOST, MOST_LOST, function_text, percent, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -35,7 +35,16 @@ _NAMES: Final = 4  # programs in one sentence
 
 
 def verdict(explanation: Explanation) -> list[str]:
-    """Return the sentences."""
+    """Return the sentences. Losses come first, and alone if most events were lost: the rest does not tell what happened."""
+    share = explanation.lost_share
+    if share < LOST:
+        return _verdict(explanation)
+    doubt = "what is left does not tell what the threads waited for" if share >= MOST_LOST else "some waits are missing or too long"
+    lost = f"{percent(share)} of the events were lost: {doubt}; try perfpy record --off-cpu, which copies fewer stacks."
+    return [lost, *(_verdict(explanation)[: _SENTENCES - 1] if share < MOST_LOST else ())]
+
+
+def _verdict(explanation: Explanation) -> list[str]:
     groups, whole = explanation.path, explanation.elapsed
     if not whole:
         return ["The process did not run while it was recorded."]
@@ -192,7 +201,7 @@ def _links(explanation: Explanation, groups: CauseGroups, cause: Cause, depth: i
 def _by(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
     """Return who ends a wait: ", held by worker in flush()"."""
     if cause.kind == reasons.CPU:
-        runner, time = explanation.runner(groups, cause.nodes)
+        runner, time = explanation.runner(groups, cause)
         return f", while {visible(explanation.comm(runner))} ({runner}) ran" if time else ""
     if cause.kind in (SPINNING, RUNNING):
         return ""

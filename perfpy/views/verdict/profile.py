@@ -5,52 +5,55 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from perfpy.abi.attr import is_sampled_each_time
-from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.report.options import CallGraph, ChainOptions, NameOptions, ReportOptions, RowOptions, plan_report
-from perfpy.analysis.report.report import PlannedReport, margin, planned_scan, remedy_for_losses
+from perfpy.analysis.report.report import (
+    PlannedReport,
+    margin,
+    planned_scan,
+    remedy_for_losses,
+    share_of_lost_samples,
+    share_of_lost_switches,
+)
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, long_turns, long_waits
+from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, interval, sampled_functions
-from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
+from perfpy.analysis.verdict.waits import time_in_imports
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
+from perfpy.views.readable import short_path
 from perfpy.views.verdict.sentence import (
     FEW_SAMPLES,
-    GO_WORDS,
-    UNCERTAIN,
-    WAIT_WORDS,
+    LOST,
+    MOST_LOST,
     Sentence,
     beginning,
     entry_text,
     function_text,
-    idle_machine,
-    imports,
     is_part,
     join_names,
+    module_of_code,
     name_in_sentence,
     number_word,
     percent,
-    process_pool,
     program_text,
     seconds,
     source,
+    starting_code,
 )
+from perfpy.views.verdict.waits import AT_REST, blocked_loop, find_main_wait, longest_wait, process_pool, waits_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.verdict.evidence import ProcessStart, StartedProcesses
+    from perfpy.analysis.verdict.evidence import StartedProcesses
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
-    from perfpy.analysis.verdict.waits import Wait, Waker
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
 
@@ -73,9 +76,12 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
 def verdict_of(evidence: Evidence) -> list[Sentence]:
     """Return one to three sentences on a report, the most important first; none without samples."""
     lost = [*losses(evidence.report)]
-    if lost and lost[0].numbers.get("lost", 0.0) >= HALF:
+    unknown = {one.rule for one in lost if one.numbers["lost"] >= MOST_LOST}
+    if "lost samples" in unknown and ("lost switches" in unknown or not (evidence.report.lost and evidence.records_waits)):
         return lost  # the rest represents nothing
-    if evidence.functions is None:
+    if "lost switches" in unknown:
+        evidence.waits = None
+    if evidence.functions is None or "lost samples" in unknown:
         return [*lost, *longest_wait(evidence)]
     main_wait = find_main_wait(evidence)
     waiting = [*longest_wait(evidence)]
@@ -174,6 +180,7 @@ MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
 IN_PART: Final = 0.9  # of a function's samples including callees: with fewer its charged share is not the whole answer
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
+UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
@@ -185,7 +192,10 @@ STARTED: Final = 50  # the least number of started processes, and
 STARTED_A_SECOND: Final = 30
 PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
 RATE_FOR_SHORT: Final = 9999  # samples a second
-LOST: Final = 0.1  # the least share of lost samples that is told
+IDLE: Final = 0.5  # of the time of the CPUs
+MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
+SURELY_IN_IMPORTS: Final = 0.33
+OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
@@ -227,23 +237,26 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def losses(report: Report) -> Iterator[Sentence]:
-    """Tell the share of lost samples. The remaining ones may not represent the program."""
-    lost = report.lost or report.dropped  # kernels before 6.1 count the records of all kinds together
-    share = lost / (lost + report.samples) if lost else 0.0
-    if share < LOST:
+    """Tell the share of lost samples, and the number of lost switches. The remaining ones may not represent the program."""
+    share, remedy = share_of_lost_samples(report), remedy_for_losses(report)
+    if share >= LOST:
+        doubt = "the others do not represent the program" if share >= MOST_LOST else "shares are uncertain"
+        which = f"{percent(share)} of the samples" if report.lost else f"About {percent(share)} of the records"
+        yield Sentence("lost samples", f"{which} were lost: {doubt}; {remedy}.", {"lost": share})
+    if (share := share_of_lost_switches(report)) >= LOST:
+        text = f"{report.lost_switches:,} context switches were lost: the times of waits are uncertain; {remedy}"
+        yield Sentence("lost switches", f"{text}.", {"lost": share, "switches": float(report.lost_switches)})
+
+
+def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the CPUs were idle most of the time."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.idle:
         return
-    if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
-        # many switches are one wait: the share of the lost ones is not known
-        text = f"{lost:,} records were lost: shares and times are uncertain"
-        yield Sentence("lost records", f"{text}; {remedy_for_losses(report)}.", {"records": float(lost)})
-        return
-    doubt = "the others do not represent the program" if share >= HALF else "shares are uncertain"
-    text = (
-        f"{percent(share)} of the samples were lost: {doubt}"
-        if report.lost
-        else f"About {percent(share)} of the records were lost: {doubt}"
-    )
-    yield Sentence("lost samples", f"{text}; {remedy_for_losses(report)}.", {"lost": share})
+    share = functions.idle / (functions.idle + functions.period)
+    if interval(share, functions.effective + functions.idle_samples).low >= IDLE:
+        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
+        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
@@ -264,7 +277,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     where = ""
     if start is not None:
         names["function"] = start.function
-        where = f", {'' if start.is_nearly_all else 'mostly '}in {_starting_code(start)}"
+        where = f", {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
     starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
     starter += " and its children" if starter and not started.is_alone else ""
     pids, which = started.pids, _programs(started)
@@ -292,15 +305,6 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         numbers["life"] = started.life
         text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
     yield Sentence("started processes", f"{text}.", numbers, names)
-
-
-def _starting_code(start: ProcessStart) -> str:
-    """Return where processes are started: a function and its line, or the lines of a script."""
-    if start.function or start.line is None:
-        return f"{function_text(start.function)}{source(start.function, start.line)}"
-    script = visible(start.line[0].rpartition("/")[2])
-    lines = join_names([str(line) for line in start.lines])
-    return f"{plural(len(start.lines), 'line')} {lines} of {script}" if lines else script
 
 
 def _programs(started: StartedProcesses) -> str:
@@ -365,6 +369,27 @@ def phases_of_program(evidence: Evidence) -> Iterator[Sentence]:
         names[f"function {number}"] = phase.function
     if texts:
         yield Sentence("phases", f"{beginning('; '.join(texts))}.", numbers, names)
+
+
+def imports(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that most of the CPU time is in imports, and of which modules."""
+    functions = evidence.functions
+    if functions is None or evidence.seconds is None or not functions.samples:
+        return
+    share, modules = time_in_imports(functions)
+    sure = interval(share, functions.effective)
+    if share < MOST_IN_IMPORTS or sure.low < SURELY_IN_IMPORTS:
+        return
+    texts, names, numbers = [], {}, {"imports": share}
+    for number, one in enumerate(modules):
+        if one.share >= OF_IMPORTS * share:
+            path = one.name.partition("<module>:")[2]
+            names[f"module {number}"], numbers[f"share {number}"] = one.name, one.share
+            portion = f" ({percent(one.share)})" if sure.width <= UNCERTAIN else ""
+            texts.append(f"{visible(module_of_code(path)) or short_path(path)}{portion}")
+    how_much = f"{percent(share)} of the CPU time" if sure.width <= UNCERTAIN else "Most of the CPU time"
+    of_which = f", above all of {join_names(texts)}" if texts else ""
+    yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
 
 
 def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
@@ -649,245 +674,3 @@ def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, 
         return ""
     numbers["thread"], numbers["threads"] = busiest.share, float(busiest.threads)
     return f"; one thread of {number_word(busiest.threads)} is busy"
-
-
-# Sentences about waits. Their times are measured, not sampled.
-
-
-MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
-LEAST: Final = 0.02  # seconds
-AT_REST: Final = 0.05  # of the elapsed time: what programs do that use CPUs for less is not told
-BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
-OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
-SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
-IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
-IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
-ROUNDED: Final = 0.1  # of a number of goroutines: what their mean may differ from it
-RARE_GOROUTINES: Final = 0.5  # fewer on average are not told
-
-#: threads that wait for each other
-OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
-#: waits for work, which are no cause if other threads of the program run or wait
-FOR_WORK: Final = (
-    *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
-    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE),
-)
-#: waits that are no cause if the program's other processes use CPUs meanwhile
-FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT)
-
-#: waits of a server for its clients
-OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
-
-
-def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
-    """Name the reason of the longest waits, the function, and the time."""
-    wait = find_main_wait(evidence)
-    if wait is None or evidence.waits is None:
-        return
-    verb = "slept" if wait.reason == reasons.SLEEP else "waited"
-    reason = "" if wait.reason == reasons.SLEEP else f" {WAIT_WORDS[wait.reason]}"
-    if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
-        reason = f" in the system call {visible(call)}"
-    if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
-        reason += " that no recorded thread signalled"
-    if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
-        reason += " or a timer"
-    numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
-    if wait.threads > 1:
-        who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
-        text = f"{who}{_started_by(evidence, wait)} {verb} {seconds(wait.seconds)} in total{reason}"
-    else:
-        name = evidence.comm(wait.thread)
-        who = program_text(name) if name else "The program"
-        text = f"{who} {verb} {seconds(wait.seconds)} of {seconds(max(evidence.elapsed, wait.seconds))}{reason}"
-    names = {}
-    in_both = wait.in_function + wait.in_second
-    if wait.function and max(wait.in_function, in_both if wait.second else 0.0) >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
-        names["function"], numbers["in function"] = wait.function, wait.in_function
-        is_one = wait.in_function >= ONE_FUNCTION
-        both = f" and {function_text(wait.second)}" if not is_one and wait.second and in_both >= ONE_FUNCTION else ""
-        most = "" if is_one or both else "mostly "
-        if both or wait.in_function >= IN_ONE_FUNCTION:
-            text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
-    if wait.reason in OF_THREADS and evidence.is_endless(wait):
-        text += _hang(evidence, wait)
-    text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
-    yield Sentence("longest wait", f"{text}.", numbers, names)
-
-
-def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
-    """Return what the goroutines of a Go program waited for, "" for other programs."""
-    groups = evidence.goroutines(wait)
-    texts = []
-    for number, group in enumerate(groups[:_MOST]):
-        count = round(group.number)
-        is_whole = count and abs(group.number - count) <= ROUNDED * count
-        if not is_whole and group.number < RARE_GOROUTINES:
-            continue
-        numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
-        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
-        where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
-        where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
-        creator = group.creator
-        is_inside = creator is None or creator.function == group.function
-        began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
-        texts.append(f"{who}{began} {GO_WORDS[group.reason]} {where}")
-    return f"; meanwhile {join_names(texts)}" if texts else ""
-
-
-def _started_by(evidence: Evidence, wait: Wait) -> str:
-    """Return the name of processes that all have one, and of the program that started them; "" if it is the same program."""
-    name, parent = evidence.name_and_parent(wait)
-    return f" of {program_text(name)}, which {program_text(parent)} started," if name and parent and name != parent else ""
-
-
-def _hang(evidence: Evidence, wait: Wait) -> str:
-    """Return what is known about locks for which threads wait all the time.
-
-    If all threads of a process wait for locks or for each other's end, one of them holds the lock, or nobody does who could release it.
-    """
-    waits = evidence.waits
-    assert waits is not None
-    rows = waits.rows.dimensions["pid"] == evidence.process_of(wait.thread)
-    others = sum(one.threads for one in waits.by_reason(np.flatnonzero(rows)) if one.reason not in (wait.reason, reasons.JOIN))
-    is_deadlock = not others and wait.threads > 1 and wait.processes == 1 and not evidence.seconds
-    return "; none of them got it: a deadlock, as no other thread can release it" if is_deadlock else "; nobody released it"
-
-
-def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
-    """Return what the thread that ended the wait did meanwhile, "" if that is not known."""
-    waker = evidence.waker(wait)
-    holders = evidence.holders(wait) if waker is None and wait.reason in OF_THREADS else None
-    waker = waker or holders
-    if waker is None:
-        return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
-    numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
-    where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
-    who = "its holders" if holders else _waker_text(evidence, wait, waker)
-    return f"; {who} {_activity(waker)}{where}"
-
-
-def _children(evidence: Evidence, wait: Wait) -> str:
-    """Return which program the children of a process that waits for them ran, and where they were started; "" if that is not known."""
-    name, count, start = evidence.children_in_turn(wait)
-    return f"; it ran {program_text(name)} {count:,} times{f', in {_starting_code(start)}' if start else ''}" if name else ""
-
-
-def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
-    """Return the thread that ended a wait, as a sentence names it."""
-    is_process = waker.pid != evidence.process_of(wait.thread)
-    name = evidence.comm(waker.tid)
-    named = f" {program_text(name)}" if name and name != evidence.comm(wait.thread) else ""
-    if waker.depth > 1:
-        return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
-    if wait.reason == reasons.CHILD:
-        return f"the child process{named}"
-    verb = "released" if wait.reason in OF_THREADS else "woke"
-    is_child = waker.pid in evidence.children_of(evidence.process_of(wait.thread))
-    return f"the {'child process' if is_child else 'process' if is_process else 'thread'}{named} that {verb} it"
-
-
-def _activity(waker: Waker) -> str:
-    if waker.reason == RUNNING:
-        is_alone = waker.in_queue < IN_QUEUE * waker.seconds
-        return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
-    if waker.reason == reasons.SLEEP:
-        return f"slept {seconds(waker.seconds)}"
-    return f"waited {seconds(waker.seconds)} {WAIT_WORDS[waker.reason]}"
-
-
-def find_main_wait(evidence: Evidence) -> Wait | None:
-    """Return the waits that explain most of the elapsed time, None if they are no cause."""
-    if evidence.waits is None or evidence.is_system_wide:
-        return None
-    least = max(MATTERS * evidence.elapsed, LEAST)
-    waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
-    waits = [evidence.outermost(wait) if wait.reason == reasons.CHILD else wait for wait in waits]
-    in_queue = max((wait.longest for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU), default=0.0)  # of one thread
-    is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
-    idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
-    servers = {evidence.process_of_wait(wait) for wait in waits if wait.reason in OF_SERVERS}
-    waits = [wait for wait in waits if not _is_timer(evidence, wait, servers)]
-    no_cause = (*FOR_OTHERS, reasons.SLEEP) if is_busy else ()
-    causes = [wait for wait in waits if not _is_for_work(wait, idle_functions) and wait.reason not in no_cause]
-    # a thread's waits explain the elapsed time, not the sum of a process's and its child's
-    causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
-    between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
-    idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
-    if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
-        return _wait_of_server(evidence) or next(iter(waits), None)
-    if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
-        idle = _wait_of_server(evidence) or idle
-        if idle and idle.longest > causes[0].longest:
-            return idle  # the thread that others serve, or the only one that waits, has more to wait for than CPUs
-    if between or causes:
-        return (between or causes)[0]
-    return waits[0] if waits and not is_busy else None
-
-
-def _wait_of_server(evidence: Evidence) -> Wait | None:
-    """Return the waits of the thread that others serve, in a process without work: one that waits for clients, or the main thread."""
-    if evidence.waits is None:
-        return None
-    best: tuple[tuple[bool, bool, float], Wait] | None = None
-    tids = evidence.waits.rows.dimensions["tid"]
-    for tid in distinct(tids).tolist():
-        wait = next(iter(evidence.waits.by_reason(np.flatnonzero(tids == tid))), None)
-        if wait is None or wait.seconds < BUSY * evidence.elapsed:
-            continue
-        is_main = tid in evidence.main_threads and wait.reason not in (reasons.JOIN, reasons.FUTEX)
-        rank = (is_main, wait.reason in OF_SERVERS, wait.seconds)
-        best = (rank, wait) if best is None or rank > best[0] else best
-    return best[1] if best and (best[0][0] or best[0][1]) else None
-
-
-def _is_timer(evidence: Evidence, wait: Wait, servers: Collection[int]) -> bool:
-    """Whether a thread of a server sleeps without code of the program: it is a timer of its runtime."""
-    is_alone = wait.reason == reasons.SLEEP and wait.threads == 1 and wait.in_own < OF_PROGRAM
-    return is_alone and wait.thread not in evidence.main_threads and evidence.process_of_wait(wait) in servers
-
-
-def _is_for_work(wait: Wait, idle_functions: Collection[str]) -> bool:
-    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program, and those of a pool,
-    which take turns to wait for work in one function with a lock.
-    """
-    is_turn = wait.reason == reasons.LOCK and wait.function in idle_functions and wait.in_function >= ONE_FUNCTION
-    return wait.reason in FOR_WORK or is_turn or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
-
-
-def waits_first(evidence: Evidence, wait: Wait) -> bool:
-    """Whether the wait explains more than the use of CPUs."""
-    used = evidence.seconds
-    if used is None or used < BUSY * evidence.elapsed:
-        return wait.reason != reasons.CPU or used is None
-    return wait.reason in OF_THREADS and wait.seconds >= BUSY * evidence.elapsed
-
-
-# The sentence about callbacks that block an event loop.
-
-
-LOOPS_MATTER: Final = 0.05  # of the elapsed time
-LEAST_BLOCKED: Final = 0.1  # seconds
-NEARLY_ALWAYS_BLOCKED: Final = 0.9
-
-
-def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell for how long callbacks blocked the event loop, and in which function."""
-    functions = evidence.functions
-    if functions is None:
-        return
-    running = long_turns(functions) if evidence.seconds is not None else BlockedTime(0)
-    waiting = long_waits(evidence.waits.functions) if evidence.waits is not None else BlockedTime(0)
-    total = (running.period + waiting.period) / NANOSECONDS_A_SECOND
-    if total < max(LOOPS_MATTER * evidence.elapsed, LEAST_BLOCKED):
-        return
-    numbers = {"seconds": total, "elapsed": evidence.elapsed, "running": running.period / NANOSECONDS_A_SECOND}
-    text, names = f"Long callbacks blocked the event loop for at least {seconds(total)} of {seconds(max(evidence.elapsed, total))}", {}
-    larger, waits = (running, None) if running.period >= waiting.period else (waiting, evidence.waits)
-    name = (waits.functions if waits else functions).name(larger.function) if larger.function >= 0 else ""
-    share = larger.in_function / NANOSECONDS_A_SECOND / total
-    if name and share >= IN_ONE_FUNCTION:
-        names["function"], numbers["in function"] = name, share
-        line = evidence.line_with_callees(larger.function, waits=waits is not None)
-        text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
-    yield Sentence("blocked loop", f"{text}.", numbers, names)

@@ -7,30 +7,23 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
-from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict import waits as goroutines
-from perfpy.analysis.verdict.functions import Share, interval
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from perfpy.analysis.verdict.evidence import Evidence
+    from perfpy.analysis.verdict.evidence import ProcessStart
+    from perfpy.analysis.verdict.functions import Share
 
 
 #: the rule whose sentence takes the place of the note on few samples
 FEW_SAMPLES: Final = "few samples"
+LOST: Final = 0.1  # the least share of lost samples that is told
+MOST_LOST: Final = 0.5  # with more, nothing is told of the others
 _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven twelve".split()
 _LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
-_COMPUTING: Final = 0.8  # of the time of a pool's workers
-UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
-_IDLE: Final = 0.5  # of the time of the CPUs
-_MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
-_SURELY_IN_IMPORTS: Final = 0.33
-_OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
-_SMALLEST: Final = 0.005  # share that is told
 _SURELY: Final = 0.995  # larger shares would be rounded to 100 %
 
 
@@ -113,6 +106,15 @@ def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
         return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"
     return f" ({visible(file)})" if file else ""
+
+
+def starting_code(start: ProcessStart) -> str:
+    """Return where processes are started: a function and its line, or the lines of a script."""
+    if start.function or start.line is None:
+        return f"{function_text(start.function)}{source(start.function, start.line)}"
+    script = visible(start.line[0].rpartition("/")[2])
+    lines = join_names([str(line) for line in start.lines])
+    return f"{plural(len(start.lines), 'line')} {lines} of {script}" if lines else script
 
 
 def beginning(text: str) -> str:
@@ -235,48 +237,6 @@ def without_arguments(name: str) -> str:
     return name
 
 
-#: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
-GO_WORDS: Final = {
-    goroutines.GO_LOCK: "waited for a lock",
-    goroutines.GO_SEND: "waited to send to a channel",
-    goroutines.GO_SLEEP: "slept",
-    goroutines.GO_RECEIVE: "waited to receive from a channel",
-    goroutines.GO_SELECT: "waited in a select",
-    goroutines.GO_CONDITION: "waited for a condition",
-    goroutines.GO_INPUT: "waited for input or output",
-    goroutines.GO_OTHERS: "waited for other goroutines",
-    goroutines.GO_OTHER: "waited",
-}
-
-#: what threads wait for
-WAIT_WORDS: Final = {
-    reasons.CPU: "for a CPU, which other threads used",
-    reasons.GIL: "for Python's global interpreter lock (GIL)",
-    reasons.JOIN: "for the end of a thread",
-    reasons.BARRIER: "at a barrier",
-    reasons.QUEUE: "for work",
-    reasons.FULL_QUEUE: "for room in a queue",
-    reasons.CONDITION: "for a condition",
-    reasons.LOCK: "for a lock",
-    reasons.ROW_LOCK: "for a lock of the database",
-    reasons.SEMAPHORE: "for a semaphore",
-    reasons.CHILD: "for a child process",
-    reasons.FILE_LOCK: "for a file lock",
-    reasons.TERMINAL: "for input from the terminal",
-    reasons.PIPE: "for a pipe",
-    reasons.CLIENT: "for a connection",
-    reasons.NETWORK: "for a socket",
-    reasons.EVENTS: "for events",
-    reasons.SIGNAL: "for a signal",
-    reasons.KERNEL_LOCK: "for a lock in the kernel",
-    reasons.DISK: "for the disk",
-    reasons.MESSAGE: "for a message",
-    reasons.INPUT: "for input",
-    reasons.FUTEX: "for another thread",
-    reasons.OTHER: "for unknown reasons",
-}
-
-
 _PACKAGE: Final = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.py)?(?:/.*)?", re.DOTALL)
 _IN_LIBRARY: Final = re.compile(r".*/python\d[\d.]*t?/(?!site-packages/)(.+?)(?:/__init__)?\.py", re.DOTALL)
 _FROZEN: Final = re.compile(r"<frozen (.+)>", re.DOTALL)
@@ -299,6 +259,7 @@ def module_of_code(path: str) -> str:
 def entry_text(entries: Sequence[Share], least: float) -> str:
     """Return the function of a library that has at least this share, as a program calls it, or the import of modules; "" for others.
 
+    >>> from perfpy.analysis.verdict.functions import Share
     >>> entry_text([Share("py::Logger.info:/usr/lib/python3.11/logging/__init__.py", 0.9)], 0.8)
     'logging.Logger.info()'
     >>> entry_text([Share(f"py::<module>:/usr/lib/python3.11/{name}.py", 0.4) for name in ("ssl", "email/mime/text", "re")], 0.8)
@@ -319,51 +280,3 @@ def entry_text(entries: Sequence[Share], least: float) -> str:
     if python[0][2] in (BUILT_IN, BUILT_IN_BY_CALL):
         return function_text(names[0])
     return f"{modules[0]}.{function_text(names[0])}" if modules[0] and not modules[0].startswith("importlib.") else ""
-
-
-def imports(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that most of the CPU time is in imports, and of which modules."""
-    functions = evidence.functions
-    if functions is None or evidence.seconds is None or not functions.samples:
-        return
-    share, modules = goroutines.time_in_imports(functions)
-    sure = interval(share, functions.effective)
-    if share < _MOST_IN_IMPORTS or sure.low < _SURELY_IN_IMPORTS:
-        return
-    texts, names, numbers = [], {}, {"imports": share}
-    for number, one in enumerate(modules):
-        if one.share >= _OF_IMPORTS * share:
-            path = one.name.partition(f"{_MODULE}:")[2]
-            names[f"module {number}"], numbers[f"share {number}"] = one.name, one.share
-            portion = f" ({percent(one.share)})" if sure.width <= UNCERTAIN else ""
-            texts.append(f"{visible(module_of_code(path)) or short_path(path)}{portion}")
-    how_much = f"{percent(share)} of the CPU time" if sure.width <= UNCERTAIN else "Most of the CPU time"
-    of_which = f", above all of {join_names(texts)}" if texts else ""
-    yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
-
-
-def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that the CPUs were idle most of the time."""
-    functions = evidence.functions
-    if functions is None or evidence.seconds is None or not functions.idle:
-        return
-    share = functions.idle / (functions.idle + functions.period)
-    if interval(share, functions.effective + functions.idle_samples).low >= _IDLE:
-        advice = "" if evidence.records_waits else "; perfpy record --off-cpu shows what programs waited for"
-        yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
-
-
-def process_pool(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell what the workers of a pool of Python processes did, the largest part first, if they did not compute most of the time."""
-    on_cpu, waits = evidence.functions if evidence.seconds is not None else None, evidence.waits
-    times = goroutines.pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
-    if times is None or waits is None or times.computing >= _COMPUTING * sum(times[1:]):
-        return
-    activities = ("computing", "waiting for work", "pickling", "sending results")
-    total = max(sum(times[1:]), 1)
-    parts = sorted(zip((time / total for time in times[1:]), activities, strict=True), reverse=True)
-    texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
-    texts[0] = texts[0].replace("% ", "% of their time ", 1)
-    who = f"{number_word(times.workers)} {plural(times.workers, 'worker')}".capitalize()
-    numbers = {"workers": float(times.workers), **{activity: share for share, activity in parts}}
-    yield Sentence("process pool", f"{who} of a process pool spent {join_names(texts)}.", numbers)

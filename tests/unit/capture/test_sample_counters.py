@@ -318,6 +318,25 @@ def test_side_band_of_all_cpus_has_rings_of_its_own_beside_those_of_threads(monk
     assert len(counters.fds()) == 4  # whose end is that of a thread
 
 
+def test_an_event_apart_has_rings_of_its_own_if_memory_may_be_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full rings of stacks leave room for the records of other events."""
+    room: list[Ring] = []
+
+    def new_ring(*_args: Any, **_options: Any) -> Ring:
+        if not room:
+            raise KernelRefusedError("mmap", errno.EPERM, cause="no", remedy="no")
+        return room.pop()
+
+    monkeypatch.setattr(Ring, "map", new_ring)
+    for rings in ([0, 1, 2, 3], [0, 1, 0, 1]):
+        room[:] = [Ring(bytearray(2 * mmap.PAGESIZE)) for _ in {*rings}]
+        counters = SampleCounters(FakeKernel(), [clock(), new_dummy(SWITCHES)], (0, 1), (7,), tell=print)
+        counters.open()
+        counters.map(1, apart=counters.events[1])
+        assert [one.ring for one in counters.opened] == rings
+        assert len(counters.rings) == len(counters.ring_fds()) == len({*rings})
+
+
 def test_dwarf_copies_registers_stack_and_addresses():
     (attr,) = configured(clock(), callchain=Callchain("dwarf", stack_size=4096))
     expected = SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER | SampleType.ADDR | SampleType.DATA_SRC

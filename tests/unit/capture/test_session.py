@@ -251,7 +251,7 @@ def lines(
     attr: EventAttr = CLOCK,
     hit_files: Sequence[str] = (),
 ) -> list[str]:
-    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, hint=hint, attrs=[attr], hit_files=hit_files))
+    file = cast("DataFile", SimpleNamespace(samples=samples, lost=lost, lost_switches=0, hint=hint, attrs=[attr], hit_files=hit_files))
     return [*closing.judgement(file, options, ring)]
 
 

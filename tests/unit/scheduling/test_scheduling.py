@@ -10,12 +10,12 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.perfpy_encodings import READY, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
+from perfpy.abi.perfpy_encodings import LIKE_OTHERS, READY, UNKNOWN_STATE, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.abi.records import IdLayout
 from perfpy.capture.off_cpu_events import TIME_ATTR
-from perfpy.capture.unwinding.switches_to_waits import read_records
+from perfpy.capture.unwinding.switches_to_waits import read_records, with_stacks_of_others
 from perfpy.scheduling.event_pairs import LockEvents, numbers_of_keys, pair_contentions, pair_events
-from perfpy.scheduling.intervals import IntervalPairing, Intervals, RunningTime, count_running
+from perfpy.scheduling.intervals import INTERVAL, IntervalPairing, Intervals, RunningTime, count_running
 from perfpy.scheduling.switch_times import (
     CAME,
     LEFT_BLOCKED,
@@ -199,6 +199,27 @@ def test_unfinished_intervals_last_to_the_end():
     pairing.take_ended(NEVER, transitions((11, 99, STACK, ord("D")), (11, 100, OUT, 0), (12, 400, IN, 0)))
     assert seen(pairing.take_unfinished()) == [(11, 400, 300, "D", [11, 99])]
     assert not seen(pairing.take_unfinished())
+
+
+def test_waits_without_a_stack_have_that_of_similar_ones_of_their_thread():
+    """Each example stands for as many others; a wait of another length, thread or kind is unlike it."""
+    short, long, other = (11, 1_000), (11, 1_000_000), (12, 1_000)
+    given = [(*short, ASLEEP, 0), (*short, ASLEEP, 1), *[(*short, UNKNOWN_STATE, -1)] * 4]
+    given += [(*long, UNKNOWN_STATE, -1), (*other, UNKNOWN_STATE, -1), (*short, READY, -1)]
+    rows = np.zeros(len(given), INTERVAL)
+    for row, (tid, duration, state, stack) in zip(rows, given, strict=True):
+        row["tid"], row["duration"], row["state"], row["stack"] = tid, duration, state, stack
+    stacks = Ragged(np.array([5, 6, 7], np.uint64), np.array([0, 1, 3]))
+    none = Intervals(np.zeros(0, INTERVAL), Ragged.empty(0, np.uint64))
+    waits, examples = with_stacks_of_others(Intervals(rows, stacks), none)
+    assert waits.rows["stack"].tolist() == [0, 1, 0, 0, 1, 1, -1, -1, -1]
+    assert waits.rows["state"][2:6].tolist() == [ASLEEP] * 4
+    assert waits.rows["note"].tolist() == [0, 0, *[LIKE_OTHERS] * 4, 0, 0, 0]
+    assert waits.rows["duration"].sum() == rows["duration"].sum()
+    later, kept = with_stacks_of_others(Intervals(rows[2:4], Ragged.empty(0, np.uint64)), examples)
+    assert [later.stacks[row].tolist() for row in later.rows["stack"]] == [[5], [6, 7]], "an example of the piece before"
+    assert len(kept.rows) == 2
+    assert (with_stacks_of_others(Intervals(rows[6:], stacks), none)[0].rows["stack"] < 0).all()
 
 
 def test_the_idle_task_does_not_wait():

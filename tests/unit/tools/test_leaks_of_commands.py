@@ -13,9 +13,8 @@ from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
-from perfpy.tools.leaks.page import memory_page
 from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_part, read_processes
-from perfpy.tools.leaks.text import category, peak_lines
+from perfpy.tools.leaks.text import category, memory_page, peak_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

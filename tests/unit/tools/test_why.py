@@ -187,10 +187,29 @@ def test_the_recorder_is_named_as_cause_only_if_it_ran_most_of_the_time():
         explanation = explained(parts, comms={1: "main", 50: "perfpy", 60: "other"})
         explanation.recorders = frozenset({50})
         (cause,) = [one for one in explanation.path.children([ROOT]) if one.kind == reasons.CPU]
-        return explanation.runner(explanation.path, cause.nodes)
+        return explanation.runner(explanation.path, cause)
 
     assert runner(4000) == (60, 5000)
     assert runner(5000) == (50, 5000)
+
+
+def test_no_thread_is_named_that_used_the_cpu_for_a_part_of_the_wait():
+    parts = [Part(1, 0, 1000), Part(1, 1000, 10_000, reasons.CPU), Part(1, 10_000, 11_000)]
+    parts += [Part(60 + number, 1000 + 3000 * number, 4000 + 3000 * number) for number in range(3)]
+    explanation = explained(parts, comms={1: "main"})
+    (cause,) = [one for one in explanation.path.children([ROOT]) if one.kind == reasons.CPU]
+    assert explanation.runner(explanation.path, cause) == (-1, 0)
+    assert not any(" ran" in line for line in why_lines(explanation))
+
+
+def test_losses_come_first_and_alone_if_most_events_were_lost():
+    explanation = explained([Part(1, 0, 100, reasons.LOCK, "f", 2, "g", 7)])
+    whole = verdict(explanation)
+    explanation.lost_share = 0.3
+    assert verdict(explanation) == ["30 % of the events were lost: some waits are missing or too long; " + LESS, *whole][:3]
+    explanation.lost_share = 0.65
+    assert verdict(explanation) == ["65 % of the events were lost: what is left does not tell what the threads waited for; " + LESS]
+    assert next(why_lines(explanation)).startswith("65 % of the events were lost")
 
 
 def test_the_recorder_and_its_helpers_are_known_by_their_parent():
@@ -203,6 +222,7 @@ def test_the_recorder_and_its_helpers_are_known_by_their_parent():
 # A parent that sleeps between two looks for the end of a child waits for that child.
 
 
+LESS = "try perfpy record --off-cpu, which copies fewer stacks."
 WNOHANG = 1
 POLLING_TASKS = RecordedTasks({}, {2: 1, 3: 1, 4: 2}, [], {})
 

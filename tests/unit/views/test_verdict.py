@@ -281,11 +281,23 @@ def test_some_lost_samples_come_first(tmp_path: Path) -> None:
     assert len(verdict(tmp_path, Stack(("work", "main"), 800), lost=20)) == 1
 
 
-def test_lost_records_of_waits_have_no_share(tmp_path: Path) -> None:
-    """Many switches of a thread become one wait."""
-    sentences = texts(tmp_path, Stack(("work", "main"), 300), Stack(("read", "main"), 5, state="S", weight=100), lost=900)
-    assert sentences[0].startswith("900 records were lost: shares and times are uncertain")
-    assert len(sentences) > 1
+def test_what_one_event_lost_says_nothing_about_the_others(tmp_path: Path) -> None:
+    """Shares of the CPU time stay true without switches, and waits without samples of the CPU time."""
+    stacks = Stack(("work", "main"), 300), Stack(SLEEP, 5, state="S", weight=1000)
+    first, *rest = verdict(tmp_path, *stacks, lost=900)
+    assert first.text.startswith("75 % of the samples were lost: the others do not represent the program; record with a larger buffer")
+    assert [one.rule for one in rest] == ["longest wait"]
+    first, *rest = verdict(tmp_path, *stacks, lost_switches=900)
+    assert first.text.startswith("900 context switches were lost: the times of waits are uncertain; record with a larger buffer")
+    assert [one.rule for one in rest] == ["hot function"]
+    assert len(verdict(tmp_path, *stacks, lost=900, lost_switches=900)) == 2, "neither is known"
+    assert not any("lost" in one.rule for one in verdict(tmp_path, *stacks, lost=20, lost_switches=1))
+
+
+def test_waits_with_the_stacks_of_others_tell_so(tmp_path: Path) -> None:
+    own, others = Stack(SLEEP, 3, state="S", weight=1000), Stack(SLEEP, 7, state="S", weight=1000, like_others=True)
+    (sentence,) = texts(tmp_path, own, others)
+    assert sentence == '"app" slept 10 s of 10 s (by the stacks of 30 % of these waits), in nap().'
 
 
 def test_few_damaged_samples_without_a_period_are_in_no_function(tmp_path: Path) -> None:

@@ -1,0 +1,344 @@
+"""Sentences about waits: what threads and goroutines wait for, and who ends it; blocked event loops, and pools of Python's processes.
+
+Times of waits are measured, not sampled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfpy.abi.columns import distinct
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.analysis.verdict import waits as goroutines
+from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, long_turns, long_waits
+from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
+from perfpy.errors import plural
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import (
+    Sentence,
+    beginning,
+    function_text,
+    join_names,
+    number_word,
+    percent,
+    program_text,
+    seconds,
+    source,
+    starting_code,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from perfpy.analysis.verdict.waits import Wait, Waker
+
+
+MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
+LEAST: Final = 0.02  # seconds
+AT_REST: Final = 0.05  # of the elapsed time: what programs do that use CPUs for less is not told
+BUSY: Final = 0.5  # of the elapsed time: programs that use CPUs for longer do not mainly wait
+OF_PROGRAM: Final = 0.5  # of the waits for a lock: those of the program's own code
+SLEEPS: Final = 0.9  # the weight of sleeps: a thread that waits as long for the one that sleeps tells more
+IN_QUEUE: Final = 0.1  # of the time that a waker used a CPU: waits for one
+IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
+SURELY_OWN: Final = 0.9  # of the waits for one reason have a stack of their own: the others hardly matter
+ROUNDED: Final = 0.1  # of a number of goroutines: what their mean may differ from it
+RARE_GOROUTINES: Final = 0.5  # fewer on average are not told
+_MOST_GROUPS: Final = 3  # groups of goroutines
+
+#: threads that wait for each other
+OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
+#: waits for work, which are no cause if other threads of the program run or wait
+FOR_WORK: Final = (
+    *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
+    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE),
+)
+#: waits that are no cause if the program's other processes use CPUs meanwhile
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT)
+
+#: waits of a server for its clients
+OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
+
+#: what threads wait for
+WAIT_WORDS: Final = {
+    reasons.CPU: "for a CPU, which other threads used",
+    reasons.GIL: "for Python's global interpreter lock (GIL)",
+    reasons.JOIN: "for the end of a thread",
+    reasons.BARRIER: "at a barrier",
+    reasons.QUEUE: "for work",
+    reasons.FULL_QUEUE: "for room in a queue",
+    reasons.CONDITION: "for a condition",
+    reasons.LOCK: "for a lock",
+    reasons.ROW_LOCK: "for a lock of the database",
+    reasons.SEMAPHORE: "for a semaphore",
+    reasons.CHILD: "for a child process",
+    reasons.FILE_LOCK: "for a file lock",
+    reasons.TERMINAL: "for input from the terminal",
+    reasons.PIPE: "for a pipe",
+    reasons.CLIENT: "for a connection",
+    reasons.NETWORK: "for a socket",
+    reasons.EVENTS: "for events",
+    reasons.SIGNAL: "for a signal",
+    reasons.KERNEL_LOCK: "for a lock in the kernel",
+    reasons.DISK: "for the disk",
+    reasons.MESSAGE: "for a message",
+    reasons.INPUT: "for input",
+    reasons.FUTEX: "for another thread",
+    reasons.OTHER: "for unknown reasons",
+}
+
+#: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
+GO_WORDS: Final = {
+    goroutines.GO_LOCK: "waited for a lock",
+    goroutines.GO_SEND: "waited to send to a channel",
+    goroutines.GO_SLEEP: "slept",
+    goroutines.GO_RECEIVE: "waited to receive from a channel",
+    goroutines.GO_SELECT: "waited in a select",
+    goroutines.GO_CONDITION: "waited for a condition",
+    goroutines.GO_INPUT: "waited for input or output",
+    goroutines.GO_OTHERS: "waited for other goroutines",
+    goroutines.GO_OTHER: "waited",
+}
+
+
+def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the reason of the longest waits, the function, and the time."""
+    wait = find_main_wait(evidence)
+    if wait is None or evidence.waits is None:
+        return
+    verb = "slept" if wait.reason == reasons.SLEEP else "waited"
+    reason = "" if wait.reason == reasons.SLEEP else f" {WAIT_WORDS[wait.reason]}"
+    if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
+        reason = f" in the system call {visible(call)}"
+    if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
+        reason += " that no recorded thread signalled"
+    if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
+        reason += " or a timer"
+    numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
+    if wait.threads > 1:
+        who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
+        text = f"{who}{_started_by(evidence, wait)} {verb} {seconds(wait.seconds)} in total{reason}"
+    else:
+        name = evidence.comm(wait.thread)
+        who = program_text(name) if name else "The program"
+        text = f"{who} {verb} {seconds(wait.seconds)} of {seconds(max(evidence.elapsed, wait.seconds))}{reason}"
+    if (share := evidence.share_of_own_stacks(wait)) < SURELY_OWN:
+        numbers["own stacks"] = share
+        text += f" (by the stacks of {percent(share)} of these waits)"
+    names = {}
+    in_both = wait.in_function + wait.in_second
+    if wait.function and max(wait.in_function, in_both if wait.second else 0.0) >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
+        names["function"], numbers["in function"] = wait.function, wait.in_function
+        is_one = wait.in_function >= ONE_FUNCTION
+        both = f" and {function_text(wait.second)}" if not is_one and wait.second and in_both >= ONE_FUNCTION else ""
+        most = "" if is_one or both else "mostly "
+        if both or wait.in_function >= IN_ONE_FUNCTION:
+            text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
+    if wait.reason in OF_THREADS and evidence.is_endless(wait):
+        text += _hang(evidence, wait)
+    text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
+    yield Sentence("longest wait", f"{text}.", numbers, names)
+
+
+def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return what the goroutines of a Go program waited for, "" for other programs."""
+    groups = evidence.goroutines(wait)
+    texts = []
+    for number, group in enumerate(groups[:_MOST_GROUPS]):
+        count = round(group.number)
+        is_whole = count and abs(group.number - count) <= ROUNDED * count
+        if not is_whole and group.number < RARE_GOROUTINES:
+            continue
+        numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
+        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
+        where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
+        where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
+        creator = group.creator
+        is_inside = creator is None or creator.function == group.function
+        began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
+        texts.append(f"{who}{began} {GO_WORDS[group.reason]} {where}")
+    return f"; meanwhile {join_names(texts)}" if texts else ""
+
+
+def _started_by(evidence: Evidence, wait: Wait) -> str:
+    """Return the name of processes that all have one, and of the program that started them; "" if it is the same program."""
+    name, parent = evidence.name_and_parent(wait)
+    return f" of {program_text(name)}, which {program_text(parent)} started," if name and parent and name != parent else ""
+
+
+def _hang(evidence: Evidence, wait: Wait) -> str:
+    """Return what is known about locks for which threads wait all the time.
+
+    If all threads of a process wait for locks or for each other's end, one of them holds the lock, or nobody does who could release it.
+    """
+    waits = evidence.waits
+    assert waits is not None
+    rows = waits.rows.dimensions["pid"] == evidence.process_of(wait.thread)
+    others = sum(one.threads for one in waits.by_reason(np.flatnonzero(rows)) if one.reason not in (wait.reason, reasons.JOIN))
+    is_deadlock = not others and wait.threads > 1 and wait.processes == 1 and not evidence.seconds
+    return "; none of them got it: a deadlock, as no other thread can release it" if is_deadlock else "; nobody released it"
+
+
+def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return what the thread that ended the wait did meanwhile, "" if that is not known."""
+    waker = evidence.waker(wait)
+    holders = evidence.holders(wait) if waker is None and wait.reason in OF_THREADS else None
+    waker = waker or holders
+    if waker is None:
+        return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
+    numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
+    where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
+    who = "its holders" if holders else _waker_text(evidence, wait, waker)
+    return f"; {who} {_activity(waker)}{where}"
+
+
+def _children(evidence: Evidence, wait: Wait) -> str:
+    """Return which program the children of a process that waits for them ran, and where they were started; "" if that is not known."""
+    name, count, start = evidence.children_in_turn(wait)
+    return f"; it ran {program_text(name)} {count:,} times{f', in {starting_code(start)}' if start else ''}" if name else ""
+
+
+def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
+    """Return the thread that ended a wait, as a sentence names it."""
+    is_process = waker.pid != evidence.process_of(wait.thread)
+    name = evidence.comm(waker.tid)
+    named = f" {program_text(name)}" if name and name != evidence.comm(wait.thread) else ""
+    if waker.depth > 1:
+        return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
+    if wait.reason == reasons.CHILD:
+        return f"the child process{named}"
+    verb = "released" if wait.reason in OF_THREADS else "woke"
+    is_child = waker.pid in evidence.children_of(evidence.process_of(wait.thread))
+    return f"the {'child process' if is_child else 'process' if is_process else 'thread'}{named} that {verb} it"
+
+
+def _activity(waker: Waker) -> str:
+    if waker.reason == RUNNING:
+        is_alone = waker.in_queue < IN_QUEUE * waker.seconds
+        return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
+    if waker.reason == reasons.SLEEP:
+        return f"slept {seconds(waker.seconds)}"
+    return f"waited {seconds(waker.seconds)} {WAIT_WORDS[waker.reason]}"
+
+
+def find_main_wait(evidence: Evidence) -> Wait | None:
+    """Return the waits that explain most of the elapsed time, None if they are no cause."""
+    if evidence.waits is None or evidence.is_system_wide:
+        return None
+    least = max(MATTERS * evidence.elapsed, LEAST)
+    waits = [wait for wait in evidence.waits.by_reason() if wait.seconds >= least]
+    waits = [evidence.outermost(wait) if wait.reason == reasons.CHILD else wait for wait in waits]
+    in_queue = max((wait.longest for wait in evidence.waits.by_reason() if wait.reason == reasons.CPU), default=0.0)  # of one thread
+    is_busy = (evidence.seconds or 0.0) + in_queue >= BUSY * evidence.elapsed
+    idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
+    servers = {evidence.process_of_wait(wait) for wait in waits if wait.reason in OF_SERVERS}
+    waits = [wait for wait in waits if not _is_timer(evidence, wait, servers)]
+    no_cause = (*FOR_OTHERS, reasons.SLEEP) if is_busy else ()
+    causes = [wait for wait in waits if not _is_for_work(wait, idle_functions) and wait.reason not in no_cause]
+    # a thread's waits explain the elapsed time, not the sum of a process's and its child's
+    causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
+    between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
+    idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
+    if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
+        return _wait_of_server(evidence) or next(iter(waits), None)
+    if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
+        idle = _wait_of_server(evidence) or idle
+        if idle and idle.longest > causes[0].longest:
+            return idle  # the thread that others serve, or the only one that waits, has more to wait for than CPUs
+    if between or causes:
+        return (between or causes)[0]
+    return waits[0] if waits and not is_busy else None
+
+
+def _wait_of_server(evidence: Evidence) -> Wait | None:
+    """Return the waits of the thread that others serve, in a process without work: one that waits for clients, or the main thread."""
+    if evidence.waits is None:
+        return None
+    best: tuple[tuple[bool, bool, float], Wait] | None = None
+    tids = evidence.waits.rows.dimensions["tid"]
+    for tid in distinct(tids).tolist():
+        wait = next(iter(evidence.waits.by_reason(np.flatnonzero(tids == tid))), None)
+        if wait is None or wait.seconds < BUSY * evidence.elapsed:
+            continue
+        is_main = tid in evidence.main_threads and wait.reason not in (reasons.JOIN, reasons.FUTEX)
+        rank = (is_main, wait.reason in OF_SERVERS, wait.seconds)
+        best = (rank, wait) if best is None or rank > best[0] else best
+    return best[1] if best and (best[0][0] or best[0][1]) else None
+
+
+def _is_timer(evidence: Evidence, wait: Wait, servers: Collection[int]) -> bool:
+    """Whether a thread of a server sleeps without code of the program: it is a timer of its runtime."""
+    is_alone = wait.reason == reasons.SLEEP and wait.threads == 1 and wait.in_own < OF_PROGRAM
+    return is_alone and wait.thread not in evidence.main_threads and evidence.process_of_wait(wait) in servers
+
+
+def _is_for_work(wait: Wait, idle_functions: Collection[str]) -> bool:
+    """Whether threads wait for work: also those of a runtime, which wait for a lock without code of the program, and those of a pool,
+    which take turns to wait for work in one function with a lock.
+    """
+    is_turn = wait.reason == reasons.LOCK and wait.function in idle_functions and wait.in_function >= ONE_FUNCTION
+    return wait.reason in FOR_WORK or is_turn or (wait.reason == reasons.LOCK and wait.in_own < OF_PROGRAM)
+
+
+def waits_first(evidence: Evidence, wait: Wait) -> bool:
+    """Whether the wait explains more than the use of CPUs."""
+    used = evidence.seconds
+    if used is None or used < BUSY * evidence.elapsed:
+        return wait.reason != reasons.CPU or used is None
+    return wait.reason in OF_THREADS and wait.seconds >= BUSY * evidence.elapsed
+
+
+# The sentence about callbacks that block an event loop.
+
+
+LOOPS_MATTER: Final = 0.05  # of the elapsed time
+LEAST_BLOCKED: Final = 0.1  # seconds
+NEARLY_ALWAYS_BLOCKED: Final = 0.9
+
+
+def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell for how long callbacks blocked the event loop, and in which function."""
+    functions = evidence.functions
+    if functions is None:
+        return
+    running = long_turns(functions) if evidence.seconds is not None else BlockedTime(0)
+    waiting = long_waits(evidence.waits.functions) if evidence.waits is not None else BlockedTime(0)
+    total = (running.period + waiting.period) / NANOSECONDS_A_SECOND
+    if total < max(LOOPS_MATTER * evidence.elapsed, LEAST_BLOCKED):
+        return
+    numbers = {"seconds": total, "elapsed": evidence.elapsed, "running": running.period / NANOSECONDS_A_SECOND}
+    text, names = f"Long callbacks blocked the event loop for at least {seconds(total)} of {seconds(max(evidence.elapsed, total))}", {}
+    larger, waits = (running, None) if running.period >= waiting.period else (waiting, evidence.waits)
+    name = (waits.functions if waits else functions).name(larger.function) if larger.function >= 0 else ""
+    share = larger.in_function / NANOSECONDS_A_SECOND / total
+    if name and share >= IN_ONE_FUNCTION:
+        names["function"], numbers["in function"] = name, share
+        line = evidence.line_with_callees(larger.function, waits=waits is not None)
+        text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
+    yield Sentence("blocked loop", f"{text}.", numbers, names)
+
+
+# The sentence about the workers of a pool of Python processes.
+
+
+_COMPUTING: Final = 0.8  # of the time of a pool's workers
+_SMALLEST: Final = 0.005  # share that is told
+
+
+def process_pool(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what the workers of a pool of Python processes did, the largest part first, if they did not compute most of the time."""
+    on_cpu, waits = evidence.functions if evidence.seconds is not None else None, evidence.waits
+    times = goroutines.pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
+    if times is None or waits is None or times.computing >= _COMPUTING * sum(times[1:]):
+        return
+    activities = ("computing", "waiting for work", "pickling", "sending results")
+    total = max(sum(times[1:]), 1)
+    parts = sorted(zip((time / total for time in times[1:]), activities, strict=True), reverse=True)
+    texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
+    texts[0] = texts[0].replace("% ", "% of their time ", 1)
+    who = f"{number_word(times.workers)} {plural(times.workers, 'worker')}".capitalize()
+    numbers = {"workers": float(times.workers), **{activity: share for share, activity in parts}}
+    yield Sentence("process pool", f"{who} of a process pool spent {join_names(texts)}.", numbers)

@@ -97,7 +97,7 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
         every_pmu=is_long or options.as_json,
         kernel=kernel() if is_long else None,
     )
-    selections = [_select(selector, word) for word in options.words] if options.words else [selector.everything()]
+    selections = [_select(selector, word, as_tables) for word in options.words] if options.words else [selector.everything()]
     if as_tables and not options.check:
         selections += [_related(selector, word, selections) for word in options.words]
     if as_tables:
@@ -112,19 +112,22 @@ def _list(machine: Machine, file: TextIO, options: ListCommandOptions) -> None:
         print(f"perfpy list: tracepoints are not listed: {selector.refusals[0]}", file=sys.stderr)
 
 
-def _select(selector: Selector, word: str) -> ListFilter:
-    """Return the events for a word; similar events if no event has this name."""
+def _select(selector: Selector, word: str, as_tables: bool) -> ListFilter:
+    """Return the events for a word. If no event has this name, name similar events on stderr, or return them for tables: as text, perf
+    prints none.
+    """
     from perfpy.events.listing import ListFilter, forgiving, is_section
 
     selection = selector.select(word)
     if is_section(word) or list(selection.infos) or selection.metrics:
         return selection
     similar = forgiving(word, selector.everything().infos)
-    if similar:
-        print(f"no event is named '{word}'; similar events:", file=sys.stderr)
-    else:
+    if not similar:
         print(f"no event is named '{word}'{_near_names(word, selector)}", file=sys.stderr)
-    return ListFilter(similar, selection.metrics, selection.show)
+        return selection
+    names = "" if as_tables else f" {', '.join(info.name for info in similar)}"
+    print(f"no event is named '{word}'; similar events:{names}", file=sys.stderr)
+    return ListFilter(similar, []) if as_tables else selection
 
 
 def _related(selector: Selector, word: str, selections: list[ListFilter]) -> ListFilter:

@@ -12,9 +12,9 @@ from perfpy.capture.record_options import complete_python_options
 from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_dummy, sampling_warnings, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for, roomy_pages
 from perfpy.capture.synthesis import Environment, event_groups, tracing_data
-from perfpy.capture.targets import ANY, resolve
+from perfpy.capture.targets import ANY, OfflineCpuError, resolve
 from perfpy.capture.unwinding.process import plain_attr
-from perfpy.errors import KernelRefusedError, UsageError
+from perfpy.errors import KernelRefusedError, PerfError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
@@ -52,6 +52,7 @@ class LiveRings:
         tell: called with each line for the user.
         workload: the process of a program that has not started yet, which enables the events when it does; 0 for none.
         ring_size: bytes of a ring buffer where the user may lock them and gives no size; 0: by the events.
+        offline_status: the exit status for an offline CPU, which is another one in each command of perf.
 
     Attributes:
         counters: the open counters.
@@ -70,6 +71,7 @@ class LiveRings:
         kernel: Kernel | None = None,
         workload: int = 0,
         ring_size: int = 0,
+        offline_status: int = PerfError.exit_code,
     ) -> None:
         kernel, procfs = kernel or this_kernel(), ProcFs()
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
@@ -78,7 +80,11 @@ class LiveRings:
         if options.python:
             options, self.copier = _with_python(options)
         options = with_frequency(options, procfs.setting(MAX_RATE), tell)
-        self.target = target = resolve(procfs=procfs)[0] if workload else _find_target(options, procfs)
+        try:
+            self.target = target = resolve(procfs=procfs)[0] if workload else _find_target(options, procfs)
+        except OfflineCpuError as error:
+            error.exit_code = offline_status
+            raise
         if target.kind == "tid":
             options = options._replace(target=options.target._replace(inherit=False))
         self.options = options

@@ -247,8 +247,10 @@ def record_accesses(
         texts_of: dict[str, list[str]] = {}
         for event in events:
             texts_of.setdefault(event.tag, []).append(event.text)
+        given = [occurrence.name for occurrence in options.in_order("verbose", "events")]
+        with_texts = "verbose" in given[: given.index("events")]  # perf lists them when it reads -e
         for tag, texts in texts_of.items():
-            print(f"{tag:13}" + (f"{','.join(texts):25}" if options.verbose else "") + ": available")
+            print(f"{tag:13}" + (f"{','.join(texts):25}" if with_texts else "") + ": available")
         return 0
     names = [name for text in options.events for name in text.split(",")]
     texts = choose_memory_events(events, names, kinds)

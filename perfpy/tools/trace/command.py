@@ -17,7 +17,7 @@ from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import TargetOptions, Workload
 from perfpy.cli.line.input_recording import prepare_numpy
 from perfpy.cli.line.option_parsing import PerfCommand, fail
-from perfpy.errors import KernelRefusedError
+from perfpy.errors import KernelRefusedError, RefusedOptionsError
 from perfpy.events.grammar import names_probe
 from perfpy.kernel.syscalls import may_measure_kernel, paranoid_level
 from perfpy.live.priority import HigherPriority
@@ -116,7 +116,12 @@ class LiveTrace:
             is_target = workload is not None and not record_options.target.is_given  # otherwise its run is the duration of the trace
             self._limit, pid = None if is_target else workload, workload.pid if workload and is_target else 0
             stack.enter_context(HigherPriority(_NICER))  # the workload has its own priority by now
-            rings = LiveRings([*events, *switches.added], filters, record_options, _teller(), workload=pid, ring_size=_RING_SIZE)
+            rings = LiveRings(
+                *([*events, *switches.added], filters, record_options, _teller()),
+                workload=pid,
+                ring_size=_RING_SIZE,
+                offline_status=RefusedOptionsError.exit_code,
+            )
             stack.callback(rings.close)
             self._form = form = line_options(options)._replace(has_calls=self._has_calls) if wants_lines(options) else None
             calls = LiveCalls(

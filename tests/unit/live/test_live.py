@@ -14,12 +14,14 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, RecordType, SoftwareId
 from perfpy.abi.records import Cgroup, Lost, Namespaces
+from perfpy.capture.targets import OfflineCpuError
 from perfpy.live import priority
 from perfpy.live import window as window_module
 from perfpy.live.priority import HigherPriority
 from perfpy.live.rings import LiveRings
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.events import FileEvent
+from tests.builders.options import record_options
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -227,3 +229,11 @@ def test_other_threads_get_no_alarm(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     thread.join()
     assert not scheduler.policies
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_an_offline_cpu_has_the_status_of_the_command() -> None:
+    """perf top and perf trace return other statuses for it than perf record."""
+    for status in (255, 234):
+        with pytest.raises(OfflineCpuError) as refusal:
+            LiveRings([], (), record_options(cpu="9999"), print, offline_status=status)
+        assert refusal.value.exit_code == status

@@ -162,6 +162,8 @@ def test_events_are_listed(tmp_path, monkeypatch, capsys):
     assert (
         capsys.readouterr().out == "ldlat-loads  cpu/mem-loads,ldlat=30/P : available\nldlat-stores cpu/mem-stores/P         : available\n"
     )
+    assert run(["mem", "record", "-e", "list", "-v"]) == 0  # as in perf, -v has to precede
+    assert capsys.readouterr().out == "ldlat-loads  : available\nldlat-stores : available\n"
 
 
 @pytest.mark.parametrize("line", ["report -t loads", "report -T", "report --nonsense", "nonsense"])

@@ -108,6 +108,14 @@ def test_list_reports_a_word_that_matches_no_event(word: str, near: str, capfd: 
     assert lines[0] == f"no event is named '{word}'; {near}"
 
 
+def test_list_in_a_pipe_names_similar_events_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    """Standard output is perf's, which has nothing for such a word."""
+    assert run(["list", "pagefault"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out.strip() == ""
+    assert captured.err.startswith("no event is named 'pagefault'; similar events: page-faults")
+
+
 @pytest.mark.parametrize("command", ["report --json -", "diff --json - perf.data perf.data"])
 def test_a_hyphen_is_standard_output(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(command.split()) == 0

@@ -155,15 +155,11 @@ class Machine:
         return exact or self._chosen_of([pmu for pmu in self.pmus if _is_meant(pmu.name, name)])
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
-        """Return the PMU's named event in any case; sysfs precedes files and tables."""
-        alias = pmu.alias(name)
-        if alias is None:
-            folded = name.casefold()
-            for other in pmu.alias_names:
-                if other.casefold() == folded:
-                    return pmu.alias(other)
-            alias = next(filter(None, (source.alias(pmu, name) for source in self.named_events)), None)
-        return alias
+        """Return the PMU's named event; sysfs precedes files and tables, and a name in sysfs may be in another case."""
+        return self._alias(pmu, name) or _alias_in_any_case(pmu, name)
+
+    def _alias(self, pmu: Pmu, name: str) -> Alias | None:
+        return pmu.alias(name) or next(filter(None, (source.alias(pmu, name) for source in self.named_events)), None)
 
     def aliases(self, pmu: Pmu) -> list[Alias]:
         """Return all of the PMU's named events by name; sysfs precedes files and tables."""
@@ -184,7 +180,8 @@ class Machine:
 
     def pmus_with_event(self, name: str) -> list[Pmu]:
         """Return the PMUs that have an event of this name."""
-        return self._chosen_of([pmu for pmu in self.pmus if self.alias(pmu, name) is not None])
+        pmus = [pmu for pmu in self.pmus if self._alias(pmu, name)]
+        return self._chosen_of(pmus or [pmu for pmu in self.pmus if _alias_in_any_case(pmu, name)])  # listing all events takes longer
 
     def _chosen_of(self, pmus: list[Pmu]) -> list[Pmu]:
         """Return the requested PMU if a name means several."""
@@ -203,6 +200,11 @@ class Machine:
 
     def _no_pmu(self, name: str) -> str:
         return f"this machine has no PMU {name!r}; available: {', '.join(pmu.name for pmu in self.pmus)}"
+
+
+def _alias_in_any_case(pmu: Pmu, name: str) -> Alias | None:
+    folded = name.casefold()
+    return next((pmu.alias(other) for other in pmu.alias_names if other.casefold() == folded), None)
 
 
 def _is_meant(pmu_name: str, requested: str) -> bool:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from perfpy.events.grammar import Modifiers
-    from perfpy.kernel.sysfs import Alias, Pmu, Tracefs
+    from perfpy.kernel.sysfs import Alias, Format, Pmu, Tracefs
 
 
 _REGROUPED: Final = "WARNING: events were regrouped to match PMUs"
@@ -124,8 +124,10 @@ def _unknown_bits(events: Sequence[EventDraft], machine: Machine) -> Iterator[st
         if event.attr.type < PerfType.RAW or event.attr.type == PerfType.BREAKPOINT:
             continue
         pmu = machine.sysfs.pmu(event.pmu) if event.pmu else machine.core_pmus[0]
+        if not pmu or all(pmu.covers(field, getattr(event.attr, field)) for field in CONFIG_FIELDS):
+            continue
         known: dict[str, int] = {}
-        for term in pmu.formats.values() if pmu else ():
+        for term in pmu.formats.values():
             known[term.field] = known.get(term.field, 0) | term.spread(-1)
         for field, mask in known.items():
             value = getattr(event.attr, field)
@@ -760,7 +762,7 @@ def configure(event: EventDraft, pmu: Pmu, terms: tuple[Term, ...], context: Ter
     parameters = {term.name: term for term in terms if isinstance(term.value, int)}
     named = ""
     for term in terms:
-        is_name = term.value is None and term.name not in pmu.formats and not is_event_term(term.name)
+        is_name = term.value is None and not pmu.format(term.name) and not is_event_term(term.name)
         term_alias = context.machine.alias(pmu, term.name) if is_name else None
         if term_alias or (is_name and pmu.is_core and (generic_event(term.name) or cache_event(term.name) is not None)):
             if named:
@@ -799,8 +801,8 @@ def _take_alias(event: EventDraft, pmu: Pmu, alias: Alias, context: TermContext,
 
 def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
     """Set a term that is not a named event."""
-    if term.name in pmu.formats:
-        _set_format(event, pmu, term, context)
+    if layout := pmu.format(term.name):
+        _set_format(event, pmu, layout, term, context)
     elif term.name == "user_events" and pmu.name.startswith(PMCU_NAME):
         from perfpy.events.tracers import user_events
 
@@ -813,8 +815,7 @@ def _set_term(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> 
         raise _unknown_term(pmu, term, context)
 
 
-def _set_format(event: EventDraft, pmu: Pmu, term: Term, context: TermContext) -> None:
-    layout = pmu.formats[term.name]
+def _set_format(event: EventDraft, pmu: Pmu, layout: Format, term: Term, context: TermContext) -> None:
     value = term.value
     if value is None:
         if layout.width > 1:

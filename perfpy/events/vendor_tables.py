@@ -12,8 +12,8 @@ the kernel does not name.
         groups in which its events need not be a group \t group of the default metrics \t name, if not in lower case
     M \t name \t expression \t scale and unit \t groups \t threshold: a metric of a user's table of an earlier perfpy
 
-Rows are sorted by their bytes and found by bisection; trailing empty fields are omitted. Groups are separated by semicolons. Programs: see
-perfpy.counts.formulas. Flags of events: d deprecated, p counted once per package, u without a
+Rows are sorted by their bytes and found in the text, most of which is never split; trailing empty fields are omitted. Groups are
+separated by semicolons. Programs: see perfpy.counts.formulas. Flags of events: d deprecated, p counted once per package, u without a
 description by the vendor, for which perf's list has `pmu/name/`.
 """
 
@@ -38,6 +38,7 @@ _LARGEST: Final = 32 << 20  # bytes of a table's text
 _APPLE: Final = "apple_"  # drivers/perf/apple_m1_cpu_pmu.c
 _EVENT_FIELDS: Final = 7
 _METRIC_FIELDS: Final = 11
+_KIND: Final = 2  # letters of a row's kind, as in "E\t"
 
 
 class MetricDefinition(NamedTuple):
@@ -112,12 +113,16 @@ class VendorTable:
     def __init__(self, text: str, folder: str, core: str = "") -> None:
         self.folder = folder
         self._core = core
-        self._rows = text.removesuffix("\n").split("\n")
+        self._text = text
+        self._rows_by_name: dict[str, list[str]] = {}
         self._aliases_by_units: dict[tuple[str, ...], list[Alias]] = {}
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's event of this name in any case; None if there is none."""
-        for row in self._rows_from(f"E\t{name.lower()}\t"):
+        rows = self._rows_by_name.get(name)
+        if rows is None:
+            rows = self._rows_by_name[name] = [*self._rows_from(f"E\t{name.lower()}\t")]
+        for row in rows:
             if self._has_unit(pmu, row.split("\t", 3)[2]):
                 return _alias(row)
         if name.isalnum() and not name.islower() and not name.isupper():  # as AMD's manuals have it: ExRetInstr is ex_ret_instr
@@ -167,18 +172,20 @@ class VendorTable:
         ]
 
     def _rows_from(self, start: str) -> Iterator[str]:
-        """Yield the rows with this beginning."""
-        rows = self._rows
-        index, end = 0, len(rows)
-        while index < end:  # bisect is a library of its own, which takes longer to load than one search
-            middle = (index + end) // 2
-            if rows[middle] < start:
-                index = middle + 1
-            else:
-                end = middle
-        while index < len(rows) and rows[index].startswith(start):
-            yield rows[index]
-            index += 1
+        """Yield the rows with this beginning, which stand together."""
+        text = self._text
+        begin = 0 if text.startswith(start) else text.find(f"\n{start}") + 1
+        if not text.startswith(start, begin):
+            return
+        if len(start) == _KIND:  # all rows of a kind
+            for row in text[begin:].split("\n"):
+                if not row.startswith(start):
+                    return
+                yield row
+        while text.startswith(start, begin):
+            end = text.find("\n", begin) % (len(text) + 1)  # the last line may lack the newline
+            yield text[begin:end]
+            begin = end + 1
 
 
 def _split(row: str, count: int) -> list[str]:

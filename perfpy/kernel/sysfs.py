@@ -119,6 +119,8 @@ class Pmu:
         self.name = name
         self.path = path
         self._type = type_number
+        self._read_formats: dict[str, Format | None] = {}
+        self._first_alias = ""
 
     @cached_property
     def type(self) -> int | None:
@@ -133,26 +135,50 @@ class Pmu:
     @cached_property
     def formats(self) -> dict[str, Format]:
         """The format terms in the folder's order, in which perf lists them, without malformed files."""
-        formats = {}
         try:
             names = os.listdir(f"{self.path}/format")
         except OSError:
             names = []
-        for name in names:
+        return {name: layout for name in names if (layout := self._format(name))}
+
+    def format(self, name: str) -> Format | None:
+        """Return one format term without reading the others; None if the PMU does not have it."""
+        return self.formats.get(name) if "formats" in self.__dict__ else self._format(name)
+
+    def covers(self, field: str, value: int) -> bool:
+        """Whether format terms have all bits of a field's value. The terms that were read so far usually do."""
+        for layouts in (self._read_formats, self.formats) if value else ():
+            for layout in layouts.values():
+                value &= ~layout.spread(-1) if layout and layout.field == field else -1
+            if not value:
+                return True
+        return not value
+
+    def _format(self, name: str) -> Format | None:
+        if name not in self._read_formats:
             try:
-                formats[name] = parse_format(read_text(f"{self.path}/format/{name}") or "")
+                is_file = name.isprintable() and "/" not in name
+                self._read_formats[name] = parse_format((is_file and read_text(f"{self.path}/format/{name}")) or "")
             except ValueError:
-                continue
-        return formats
+                self._read_formats[name] = None
+        return self._read_formats[name]
 
     @cached_property
     def alias_names(self) -> list[str]:
         """The names of its events, sorted."""
         return [name for name in names_in(f"{self.path}/events") if not name.endswith(_ALIAS_FILES)]
 
+    def has_alias(self, name: str) -> bool:
+        """Whether sysfs has an event of exactly this name. The others are listed when a second name is looked up."""
+        if "alias_names" in self.__dict__ or self._first_alias not in ("", name):
+            return name in self.alias_names
+        self._first_alias = name
+        is_file = name.isprintable() and "/" not in name and not name.endswith(_ALIAS_FILES)
+        return is_file and os.path.isfile(f"{self.path}/events/{name}")
+
     def alias(self, name: str) -> Alias | None:
         """Return the named event; None if sysfs does not have it."""
-        if name not in self.alias_names:
+        if not self.has_alias(name):
             return None
         base = f"{self.path}/events/{name}"
         terms = read_text(base)
@@ -202,7 +228,7 @@ class Pmu:
 
     def bits(self, term: str) -> int:
         """Return all bits of a format term in its field; 0 if the PMU does not have it."""
-        layout = self.formats.get(term)
+        layout = self.format(term)
         return layout.spread((1 << layout.width) - 1) if layout else 0
 
     def __repr__(self) -> str:

@@ -299,9 +299,13 @@ class Option:
     def __init__(
         self, spellings: str, kind: Kind[Any], help: str = "", *, metavar: str = "", hidden: bool = False, negatable: bool = True
     ) -> None:
-        spelt = [spelling.strip() for spelling in spellings.split(",")]
-        self.words = [spelling[2:] for spelling in spelt if spelling.startswith("--")]
-        self.letters = [spelling[1:] for spelling in spelt if not spelling.startswith("--")]
+        self.words: list[str] = []
+        self.letters: list[str] = []
+        for spelling in spellings.split(","):
+            if spelling[:2] == "--":
+                self.words.append(spelling[2:])
+            else:
+                self.letters.append(spelling[1:])
         self.kind = kind
         self.help = help
         self.metavar = metavar or _METAVARS.get(kind.type, "<str>")

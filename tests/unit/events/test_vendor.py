@@ -315,6 +315,16 @@ def test_the_makers_spelling_is_known(identity: str, name: str, terms: str | Non
     assert (alias and alias.terms) == terms
 
 
+def test_rows_are_found_wherever_they_stand() -> None:
+    """The first row, the last one without a newline, several of one name; none for a part of a name, or another kind."""
+    text = "E\ta\t\tevent=1\nE\tb\t\tevent=2\nE\tb\tuncore_x\tevent=3\nE\tb.c\t\tevent=4\nF\tb\tx\nF\td\tx y +\nM\tz\ta / b"
+    table = VendorTable(text, "")
+    events = {name: (event := table.alias(CORE, name)) and event.terms for name in ("a", "A", "b", "b.c", "b.", "d", "z", "")}
+    assert events == {"a": "event=1", "A": "event=1", "b": "event=2", "b.c": "event=4", "b.": None, "d": None, "z": None, "": None}
+    assert [alias.name for alias in table.aliases(CORE)] == ["a", "b", "b.c"]
+    assert [metric.name for metric in table.metrics] == ["b", "d", "z"]
+
+
 def test_a_table_of_an_earlier_perfpy_has_its_metrics() -> None:
     table = VendorTable("E\ta\t\tevent=1\nM\tIpc\ta / b\t1x\tOne;Two\ta > 1\n", "")
     (metric,) = table.metrics

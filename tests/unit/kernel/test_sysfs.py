@@ -14,7 +14,7 @@ from perfpy.events import listing, parse_events
 from perfpy.kernel import sysfs as hwmon
 from perfpy.kernel.cpus import cpu_identity, nominal_frequency
 from perfpy.kernel.procfs import ProcFs
-from perfpy.kernel.sysfs import Format, FrozenOnSmi, Sysfs, Tracefs, parse_format, split_number
+from perfpy.kernel.sysfs import Format, FrozenOnSmi, Pmu, Sysfs, Tracefs, parse_format, split_number
 from perfpy.untrusted.process_files import TOO_LONG
 from tests.builders import sysfs_tree
 from tests.builders.sysfs_tree import Tree, intel_hybrid, intel_skylake
@@ -73,6 +73,29 @@ def test_a_pmus_facts_are_read_on_request(tmp_path: Path) -> None:
     assert cpu.is_core
     assert (tracer.address_filters, cpu.address_filters) == (2, 0)
     assert sysfs.pmu("nothing") is None
+
+
+def test_one_term_or_event_is_read_without_the_others(tmp_path: Path) -> None:
+    """What is looked up alone is what the whole lists have, and no name leaves the PMU's folder."""
+    tree = Tree(tmp_path).pmu("p", 7, {"a": "config:0-7", "b": "config:8-15", "wide": "config1:0-63", "bad": "what:0"}, {"e": "a=1"})
+    one, whole = (Sysfs(str(tree.sys)).pmu("p") for _ in range(2))
+    assert one
+    assert whole
+    assert whole.formats.keys() == {"a", "b", "wide"}
+    names = ("a", "b", "wide", "bad", "none", "", "..", "../type", "a\0")
+    assert [one.format(name) for name in names] == [whole.formats.get(name) for name in names]
+    assert one.has_alias("e")
+    assert [one.has_alias(name) for name in ("e", "E", "..", "../type", "e.scale")] == [True, False, False, False, False]
+    assert [Pmu("p", one.path).has_alias(name) for name in ("", ".", "../type", "e\0", "e.unit")] == [False] * 5
+
+
+def test_bits_of_no_term_are_noticed(tmp_path: Path) -> None:
+    tree = Tree(tmp_path).pmu("p", 7, {"a": "config:0-7", "b": "config:8-15"})
+    pmu = Sysfs(str(tree.sys)).pmu("p")
+    assert pmu
+    assert pmu.format("a")
+    assert [pmu.covers("config", value) for value in (0, 0xFF, 0x1FF, 0x10000)] == [True, True, True, False]
+    assert [pmu.covers("config1", value) for value in (0, 1)] == [True, False]
 
 
 def test_core_pmus_of_a_hybrid_cpu_have_their_cpus(tmp_path: Path) -> None:

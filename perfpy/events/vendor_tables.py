@@ -180,8 +180,9 @@ class VendorTable:
         if len(start) == _KIND:  # all rows of a kind
             for row in text[begin:].split("\n"):
                 if not row.startswith(start):
-                    return
+                    break
                 yield row
+            return
         while text.startswith(start, begin):
             end = text.find("\n", begin) % (len(text) + 1)  # the last line may lack the newline
             yield text[begin:end]

@@ -1,8 +1,9 @@
-"""Draw README's picture: what `perfpy python3 app.py` shows on a terminal, as SVG.
+"""Draw the pictures of README and of `perfpy help screens`.
 
-    .venv/bin/python .github/picture.py        writes .github/report.svg
+    .venv/bin/python .github/picture.py        writes report.svg, colours.svg and page.png beside itself
 
-The script records a small program each time. The picture needs no fonts and nothing else from a network.
+The script records small programs each time. report.svg is what `perfpy python3 app.py` shows on a terminal, page.png a page in Chromium,
+colours.svg the colours of pages. The pictures need no fonts and nothing else from a network.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
@@ -41,6 +43,29 @@ def summary(trees):
 
 print(summary(load(60000)))
 """
+#: three phases
+STEPS = """
+import json, re, time
+
+def until(seconds, work):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        work()
+
+def load():
+    until(1, lambda: json.loads(json.dumps({word: len(word) for word in TEXT.split()})))
+
+def count():
+    until(1.5, lambda: {word: len(re.findall(word, TEXT)) for word in TEXT.split()[:8]})
+
+def write():
+    until(0.8, lambda: ",".join(repr(number / 7) for number in range(1000)))
+
+TEXT = "lorem ipsum dolor sit amet " * 40
+load(); count(); write()
+"""
+PAGE = (1200, 760)  # pixels
+CATEGORIES = "own code", "libraries", "interpreter", "runtime", "kernel", "unknown", "waiting"
 FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, monospace;
 font-size: {char_height}px; line-height: {line_height}px; }}
@@ -78,13 +103,46 @@ def picture(screen: str, title: str) -> str:
     return re.sub(r'(="-?\d+\.\d)\d+(?=")', r"\1", svg)  # a tenth of a pixel is enough
 
 
+def colours(script: str) -> str:
+    """Return the colours of pages, from their script, as SVG: on top of each other on white and on black."""
+    rows = re.findall(r"^  (light|dark): \[(\[.*\])\],$", script, re.MULTILINE)
+    tokens = {theme: re.findall(r"\[(\d+), (\d+), (\d+)\]", row) for theme, row in rows}
+    lines = ['<svg viewBox="0 0 760 92" xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13">']
+    for row, (theme, ground, ink) in enumerate((("light", "#fff", "#16181d"), ("dark", "#14161b", "#e9eaed"))):
+        lines.append(f'<rect y="{46 * row}" width="760" height="46" fill="{ground}"/>')
+        for column, (name, (hue, saturation, light)) in enumerate(zip(CATEGORIES, tokens[theme], strict=True)):
+            left, top = 12 + 107 * column, 46 * row
+            lines.append(f'<rect x="{left}" y="{top + 8}" width="95" height="14" rx="2" fill="hsl({hue} {saturation}% {light}%)"/>')
+            lines.append(f'<text x="{left}" y="{top + 37}" fill="{ink}">{name}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def page_picture(perfpy: list[str], folder: str, file: Path) -> None:
+    """Record a program, and write the picture of its page."""
+    (Path(folder) / "steps.py").write_text(STEPS)
+    subprocess.run([*perfpy, "record", "-q", "--python", "-F", "500", sys.executable, "steps.py"], cwd=folder, check=True)
+    page = Path(folder) / "page.html"
+    subprocess.run([*perfpy, "report", "-q", "--html", str(page)], cwd=folder, check=True)
+    text = re.sub(r"[^ \"]*__main__\.py", "perfpy", page.read_text()).replace(sys.executable, "python3").replace(f"{folder}/", "")
+    page.write_text(text)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.builders.browser import Browser
+
+    with Browser(Path(folder)) as browser:
+        browser.open(page, width=PAGE[0], height=PAGE[1])
+        browser.picture(file)
+
+
 def main() -> None:
     """Record, show, draw."""
     here = Path(__file__).resolve().parent
     perfpy = [sys.executable, "-m", "perfpy"]
     environment = os.environ | {"PYTHONPATH": str(here.parent)}
     os.environ.update(environment)
+    script = here.parent / "perfpy" / "views" / "page" / "scripts" / "model" / "categories.js"
+    (here / "colours.svg").write_text(colours(script.read_text()))
     with tempfile.TemporaryDirectory() as folder:
+        page_picture(perfpy, folder, here / "page.png")
         (Path(folder) / "app.py").write_text(PROGRAM)
         screen = on_a_terminal([*perfpy, sys.executable, "app.py"], folder)
     screen = screen.replace("__main__.py", "perfpy").replace(sys.executable, "python3").lstrip()

@@ -1069,4 +1069,4 @@ complete -c perfpy -n '__fish_seen_subcommand_from version' -l help -f -d 'show 
 complete -c perfpy -n __fish_use_subcommand -f -a help -d 'show the help of a command or a topic'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from help' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem timechart why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide compatibility performance python many continuous cluster'
+complete -c perfpy -n '__fish_seen_subcommand_from help' -f -a 'stat record top trace stacks leaks report view annotate diff script sched lock kwork kmem timechart why mem c2c kvm ftrace list evlist buildid-list buildid-cache probe latency inject archive data export config check version help guide screens compatibility performance python many continuous cluster'

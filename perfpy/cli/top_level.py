@@ -73,6 +73,7 @@ def list_options(name: str) -> int:
 #: name -> what the page is about; the text is in man/topics/NAME.md
 TOPICS: Final = {
     "guide": "how to count, sample, report and compare, by example",
+    "screens": "what colours, words and numbers of reports and pages mean",
     "compatibility": "what perfpy has of perf, and what differs",
     "performance": "CPU time and memory beside perf's",
     "python": "the Python API",

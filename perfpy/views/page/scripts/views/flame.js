@@ -43,24 +43,31 @@ export class FlameView {
 
   viewOf(tree, i) { return [tree.left[i], tree.width[i] || 1]; }
 
-  /* Every frame in view: [node, x, width, row]; a callers' frame of the zoomed one is as wide as the view. */
+  /* The nodes of every frame in view. */
   shown(width) {
-    const t = this.tree, [first, part] = this.view, scale = width / part, found = [];
+    const t = this.tree, [first, part] = this.view, scale = width / part;
+    let found = new Int32Array(1024), n = 0;
     for (let i = 0; i < t.n;) {
       const w = t.width[i] * scale, x = (t.left[i] - first) * scale;
       if (w < SMALLEST || x >= width || x + w <= 0) { i = t.end[i]; continue; }
-      found.push([i, Math.max(0, x), Math.min(width, x + w) - Math.max(0, x), t.depth[i]]);
-      i++;
+      if (n === found.length) { const larger = new Int32Array(2 * n); larger.set(found); found = larger; }
+      found[n++] = i++;
     }
-    return found;
+    return found.subarray(0, n);
+  }
+
+  /* Where a frame is across: [x, width]; a callers' frame of the zoomed one is as wide as the view. */
+  across(i, width) {
+    const [first, part] = this.view, x = (this.tree.left[i] - first) * width / part, left = Math.max(0, x);
+    return [left, Math.min(width, x + this.tree.width[i] * width / part) - left];
   }
 
   /* The frames for the picture, kept while it only scrolls; counts the rows, and makes those that matter as high as fills the room. */
   placed(width) {
     const [first, part] = this.view, last = this.last || {};
     if (last.tree !== this.tree || last.width !== width || last.first !== first || last.part !== part) {
-      const frames = this.shown(width), filled = [];
-      for (const [, , w, row] of frames) filled[row] = (filled[row] || 0) + w;
+      const frames = this.shown(width), filled = [], { depth } = this.tree;
+      for (const i of frames) filled[depth[i]] = (filled[depth[i]] || 0) + this.across(i, width)[1];
       this.last = { tree: this.tree, width, first, part, frames, filled };
     }
     const { frames, filled } = this.last, matter = filled.reduce((count, w) => count + (w >= MATTERS * width ? 1 : 0), 0);
@@ -82,9 +89,10 @@ export class FlameView {
     pen.textBaseline = "middle";
     const letter = pen.measureText("m").width, ink = inks(), style = { look, letter, font, edge: ink("--fg"), wait: ink("--wait-line") };
     this.boxes = [];
-    for (const [i, x, w, row] of frames) {
-      const y = this.topOf(row) - top;
+    for (const i of frames) {
+      const y = this.topOf(this.tree.depth[i]) - top;
       if (y > height || y + this.row < 0) continue;
+      const [x, w] = this.across(i, width);
       this.boxes.push([i, x, y, w]);
       this.frame(pen, i, x, y, w, style);
     }
@@ -93,8 +101,8 @@ export class FlameView {
 
   /* The widest frames in view in words, with their depth. */
   widest() {
-    const found = this.shown(1000).filter(([, , w]) => w >= 10).sort((a, b) => b[2] - a[2]).slice(0, SPOKEN);
-    return found.sort((a, b) => a[0] - b[0]).map(([i, , , row]) => [String(row), this.told.describe(this.tree, i)]);
+    const found = Array.from(this.shown(100)).map(i => [i, this.across(i, 100)[1]]).filter(([, w]) => w >= 1).sort((a, b) => b[1] - a[1]).slice(0, SPOKEN);
+    return found.sort((a, b) => a[0] - b[0]).map(([i]) => [String(this.tree.depth[i]), this.told.describe(this.tree, i)]);
   }
 
   frame(pen, i, x, y, w, { look, letter, font, edge, wait }) {

@@ -151,7 +151,8 @@ export class Tracks {
       const { track, lane, canvas, kind, lanes } = row, [pen, width] = prepared(canvas, LOW);
       if (!canvas.clientWidth) continue;
       if (lane) { this.waits(pen, lane, width, ink); continue; }
-      this.bars(pen, track, width, 1, LOW - 1, this.activity.unit * (lanes.length > 1 ? Math.max(1, track.most(false) / this.activity.unit) : 1), dark, ink);
+      const one = Math.min(this.activity.unit, this.top);
+      this.bars(pen, track, width, 1, LOW - 1, lanes.length > 1 ? Math.max(one, track.most(false)) : one, dark, ink);
       if (this.markRows && kind !== "cpu") this.ticks(pen, width, lanes, ink);
       this.veil(pen, width, LOW, ink);
     }
@@ -206,6 +207,7 @@ export class Tracks {
     const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
     const [axis] = prepared(this.axis, height, AXIS), most = track => track.most(false) || track.most(true);
     const { unit, steps } = axisOf(this.activity, Math.max(...tracks.map(most)));
+    this.top = unit;
     this.shadePhases(pen, width, RULER, height - RULER, ink);
     this.ruler(pen, width, height, ink);
     tracks.forEach((track, place) => {

@@ -94,6 +94,15 @@ def test_samples_of_hardware_are_shown_as_perf_shows_them(name: str, line: str, 
     assert actual == expected
 
 
+@pytest.mark.parametrize("line", ["", " --no-group", " --group"])
+def test_blocks_of_groups_are_perfs(line: str, recordings: dict[str, Path], perf: str) -> None:
+    """perf prints a + of a counter at each one to the right of it, too."""
+    texts = [printed(program, f"report --stdio --total-cycles{line}", recordings["branch_records"]) for program in ([perf], PERFPY)]
+    expected, actual = ([text.replace("+", " ") for text in lines[: lines.index("# Branch Statistics:")]] for lines in texts)
+    assert sum("|AA" in text for text in expected) >= 5
+    assert actual == expected
+
+
 @pytest.mark.skipif(not shutil.which("perf7"), reason="no perf 7 in PATH")
 @pytest.mark.parametrize(
     "line", ["brcntr", "brcntr -v", "brstackinsn,brcntr", "brstackinsn,brcntr -v", "ip,sym,brstackinsn,brstackinsnlen"]

@@ -1,7 +1,8 @@
 """Blocks of code between two branches: their cycles (report --total-cycles), and how often control enters and leaves them (annotate).
 The types of branches (report -b).
 
-Each event has the longest block up to each branch, with the cycles of all blocks that end there.
+A block is the longest one up to a branch, with the cycles and counts of all blocks that end there, of all events. A table has the blocks
+of the functions that the branches of its events enter.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.filters import SampleFilter
+    from perfpy.analysis.report.options import EventGroups
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.address_spaces import TaskTimeline
@@ -40,6 +42,7 @@ class Block(NamedTuple):
         start, end: offsets in the function.
         first, last: the frames of its first instruction and of the branch at its end.
         cycles, times: of all executions.
+        counts, most: the sum and the largest number of each branch counter.
     """
 
     symbol: int
@@ -49,23 +52,33 @@ class Block(NamedTuple):
     last: int
     cycles: int
     times: int
+    counts: list[int]
+    most: list[int]
 
     @property
     def mean(self) -> int:
         """The mean cycles of an execution."""
         return self.cycles // self.times
 
+    @property
+    def mean_counts(self) -> list[int]:
+        """The mean numbers of the branch counters, rounded up as perf does."""
+        return [-(-count // self.times) for count in self.counts]
+
 
 class BlockTable(NamedTuple):
-    """The blocks of an event, sorted by cycles.
+    """The blocks of an event or a group, sorted by cycles.
 
     Attributes:
+        title: the event's name, or the group's with the names of its events.
+        is_group: whether the events were recorded as a group.
         branches: their number.
         cycles: of all blocks.
         means: 100 % of the column of means.
     """
 
-    event: FileEvent
+    title: str
+    is_group: bool
     branches: int
     cycles: int
     means: int
@@ -73,33 +86,60 @@ class BlockTable(NamedTuple):
 
 
 class _Ends:
-    """The blocks that end at one branch: the longest one, and the cycles of all."""
+    """The blocks that end at one branch: the longest one, and the cycles and counts of all."""
 
-    __slots__ = ("cycles", "first", "last", "start", "times")
+    __slots__ = ("counts", "cycles", "first", "last", "most", "start", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, counters: int) -> None:
         self.start, self.first, self.last, self.cycles, self.times = -1, -1, -1, 0, 0
+        self.counts, self.most = [0] * counters, [0] * counters
+
+
+class _TableSums:
+    """The running sums of one table.
+
+    Attributes:
+        events: their indexes.
+        rows: of perf's report: a block counts once for each row that goes into its function.
+        branches: their number.
+    """
+
+    def __init__(self, events: Sequence[int]) -> None:
+        self.events = events
+        self.rows: set[tuple[int, ...]] = set()
+        self.branches = 0
 
 
 class BlockSums:
-    """The running sums of one event's blocks."""
+    """The running sums of the blocks of all events.
 
-    def __init__(self, event: FileEvent, timeline: TaskTimeline, symbolizer: Symbolizer) -> None:
-        self._event = event
+    Args:
+        groups: the events of each table.
+        counters: the number of branch counters, and the bits of each.
+    """
+
+    def __init__(
+        self, events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, groups: EventGroups, counters: tuple[int, int]
+    ) -> None:
+        self._events = events
         self._timeline = timeline
         self._symbolizer = symbolizer
-        kind = event.attr.branch_sample_type
-        self._starts_known = not kind or bool(kind & BranchSample.ANY)
+        self._groups = groups
+        self._counters, self._bits = counters
         self._ends: dict[tuple[int, int], _Ends] = {}
         self._entries: dict[int, int] = {}  # frame -> that of its function's first instruction
-        self._rows: set[tuple[int, ...]] = set()  # of perf's report: a block counts once for each row that goes into its function
-        self.branches = self.cycles = 0
+        leaders = dict.fromkeys(groups.leader)
+        self._tables = {leader: _TableSums([i for i, of in enumerate(groups.leader) if of == leader]) for leader in leaders}
+        self._cycles = 0
 
-    def add(self, view: SampleView) -> None:
-        """Add samples of the event."""
+    def add(self, event: int, view: SampleView) -> None:
+        """Add samples of one event."""
+        table = self._tables[self._groups.leader[event]]
+        kind = self._events[event].attr.branch_sample_type
+        starts_known = not kind or bool(kind & BranchSample.ANY)
         lengths = view.ragged_column("branch_stack", BRANCH_DTYPE).lengths
         branches = branch_samples(view)
-        self.branches += len(branches)
+        table.branches += len(branches)
         if not len(branches):
             return
         source, target = (branch_frames(branches, f"branch_{name}") for name in ("from", "to"))
@@ -107,23 +147,27 @@ class BlockSums:
         cycles = branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK
         first = np.cumsum(lengths) - lengths
         counted = np.repeat(cycles[first[lengths > 0]] > 0, lengths[lengths > 0])
-        self.cycles += int(cycles[counted].sum())
-        self._note_rows(branches, frames, source, target, cycles)
+        self._cycles += int(cycles[counted].sum())
+        table.rows.update(self._rows(branches, frames, source, target, cycles))
         before = np.append(target[1:], np.int32(-1))  # the target of the branch before, which is stored after it
         before[(first + lengths - 1)[lengths > 0]] = -1
         rows = np.flatnonzero(counted & (cycles > 0) & (frames.symbol[source] >= 0))
         self._enter(branches, source[rows], rows)
-        columns = (source[rows].tolist(), before[rows].tolist(), cycles[rows].tolist())
-        for (end, start, took), times in Counter(zip(*columns, strict=True)).items():
-            self._account(end, start, took * times, times)
+        has_counts = self._counters and kind & BranchSample.COUNTERS
+        words = view.ragged_column("branch_counters", np.dtype(np.uint64)).values[rows] if has_counts else np.zeros(len(rows), np.uint64)
+        columns = (source[rows].tolist(), (before[rows] if starts_known else np.full(len(rows), -1)).tolist(), cycles[rows].tolist())
+        for (end, start, took, word), times in Counter(zip(*columns, words.tolist(), strict=True)).items():
+            self._account(end, start, took * times, times, word)
 
-    def _note_rows(self, branches: SampleView, frames: Any, source: NDArray[Any], target: NDArray[Any], cycles: NDArray[Any]) -> None:
+    def _rows(
+        self, branches: SampleView, frames: Any, source: NDArray[Any], target: NDArray[Any], cycles: NDArray[Any]
+    ) -> Iterator[tuple[int, ...]]:
         comm = self._timeline.comm_ids(branches.column("tid"), branches.key)
         has_symbol = frames.symbol[source] >= 0
         origin = np.where(has_symbol, frames.symbol[source].astype(np.int64), -2 - source.astype(np.int64))
         rows = np.flatnonzero(frames.symbol[target] >= 0)
         columns = (frames.symbol[target], comm, origin, cycles)
-        self._rows.update(zip(*(column[rows].tolist() for column in columns), strict=True))
+        return zip(*(column[rows].tolist() for column in columns), strict=True)
 
     def _enter(self, branches: SampleView, source: NDArray[Any], rows: NDArray[Any]) -> None:
         """Resolve the first instructions of the functions of some frames."""
@@ -137,26 +181,37 @@ class BlockSums:
         self._entries.update(zip(own.tolist(), entries.tolist(), strict=True))
         symbolizer.resolve()
 
-    def _account(self, last: int, first: int, cycles: int, times: int) -> None:
+    def _account(self, last: int, first: int, cycles: int, times: int, counters: int) -> None:
         frames, symbols = self._symbolizer.frames, self._symbolizer.symbols
         symbol, address = int(frames.symbol[last]), int(frames.address[last])
         begin = symbols.start(symbol)
-        block = self._ends.setdefault((symbol, address - begin), _Ends())
+        block = self._ends.setdefault((symbol, address - begin), _Ends(self._counters))
         block.last = last
         block.first = block.first if block.first >= 0 else self._entries[last]
         block.cycles += cycles
         block.times += times
-        if not self._starts_known or first < 0 or int(frames.symbol[first]) != symbol or int(frames.address[first]) >= address:
+        for index in range(self._counters):
+            count = counters >> index * self._bits & (1 << self._bits) - 1
+            block.counts[index] += count * times
+            block.most[index] = max(block.most[index], count)
+        if first < 0 or int(frames.symbol[first]) != symbol or int(frames.address[first]) >= address:
             return
         start = int(frames.address[first]) - begin
         if block.start < 0 or start < block.start:
             block.start, block.first = start, first
 
-    def table(self) -> BlockTable:
-        """Return the blocks of functions that branches enter."""
-        rows = Counter(row[0] for row in self._rows)
+    def tables(self) -> Iterator[BlockTable]:
+        """Yield the tables, each with the blocks of functions that its branches enter."""
+        for leader, table in self._tables.items():
+            names = ", ".join(self._events[event].name for event in table.events)
+            title = self._groups.titles.get(leader, "") if len(table.events) > 1 else ""
+            is_group = self._groups.sizes.get(leader, len(table.events)) > 1
+            yield self._table(table, f"{title} {{ {names} }}" if title else names, is_group)
+
+    def _table(self, table: _TableSums, title: str, is_group: bool) -> BlockTable:
+        rows = Counter(row[0] for row in table.rows)
         blocks = [
-            Block(symbol, max(ends.start, 0), end, ends.first, ends.last, ends.cycles, ends.times)
+            Block(symbol, max(ends.start, 0), end, ends.first, ends.last, ends.cycles, ends.times, ends.counts, ends.most)
             for (symbol, end), ends in self._ends.items()
             if rows[symbol]
         ]
@@ -164,7 +219,7 @@ class BlockSums:
         blocks.sort(key=lambda block: (block.start, block.end))
         blocks.sort(key=lambda block: self._symbolizer.symbols.name(block.symbol), reverse=True)
         blocks.sort(key=lambda block: -block.cycles)
-        return BlockTable(self._event, self.branches, self.cycles, means, blocks)
+        return BlockTable(title, is_group, table.branches, self._cycles, means, blocks)
 
 
 def _views(batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer) -> Iterator[SampleView]:
@@ -296,12 +351,18 @@ def branch_coverage(
 
 
 def block_tables(
-    batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
+    batches: Iterable[Batch],
+    events: Sequence[FileEvent],
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    chosen: SampleFilter,
+    groups: EventGroups,
+    counters: tuple[int, int],
 ) -> list[BlockTable]:
-    """Return the blocks of each event."""
-    adders = [BlockSums(event, timeline, symbolizer) for event in events]
+    """Return a table of each event or group. counters: see BlockSums."""
+    running = BlockSums(events, timeline, symbolizer, groups, counters)
     for view in _views(batches, events, timeline, symbolizer):
         mask = np.ones(len(view), bool) if chosen.is_open else chosen.passing_mask(view)
         for number in np.flatnonzero(np.bincount(view.event[mask], minlength=len(events))).tolist():
-            adders[number].add(view.take(np.flatnonzero(mask & (view.event == number))))
-    return [one.table() for one in adders]
+            running.add(number, view.take(np.flatnonzero(mask & (view.event == number))))
+    return list(running.tables())

@@ -15,6 +15,7 @@ from perfpy.analysis.report.options import (
     CallGraph,
     ChainOptions,
     ColumnOptions,
+    EventGroups,
     NameOptions,
     ReportOptions,
     RowOptions,
@@ -149,13 +150,17 @@ class ReportRun:
     def _report_blocks(self) -> int:
         """Print the blocks between branches that took the most cycles."""
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
+        from perfpy.views.script.code import BranchCounters, is_counted
 
         recording, chosen = self._recording, self._request.sample_filter()
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
-        batches = recording.batches(COLUMNS | chosen.all_fields())
-        tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen)
+        groups = EventGroups.of(len(recording.events), recording.data.features.get("group_desc", ()), self._options.group)
+        counters = BranchCounters.of(recording.data.features, recording.events) if any(map(is_counted, recording.events)) else None
+        batches = recording.batches(COLUMNS | ({"branch_counters"} if counters else set()) | chosen.all_fields())
+        sizes = counters.sizes if counters else (0, 0)
+        tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen, groups, sizes)
         self._hint()
-        _print(block_lines(tables, losses(recording.data)[0], symbolizer))
+        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters))
         return _print(self._branch_kind_lines())
 
     def _branch_kind_lines(self) -> Iterator[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.views.recorded import Recorded
     from perfpy.views.report.callchain_text import ChainWriter
+    from perfpy.views.script.code import BranchCounters
 
 
 HEADER_HINT = "# To display the perf.data header info, please use --header/--header-only options.\n#"
@@ -531,23 +532,27 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer) -> Iterator[str]:
-    """Yield all lines of the report, without line ends."""
+def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer, counters: BranchCounters | None = None) -> Iterator[str]:
+    """Yield all lines of the report, without line ends. counters: those of branch records, None without."""
+    columns = (*_COLUMNS[:4], ("Branch Counter", 30), *_COLUMNS[4:]) if counters else _COLUMNS
     yield from ("#", f"# Total Lost Samples: {lost}", "#")
     sources = SourceTexts(symbolizer)
     for table in tables:
         if not table.branches:
             continue
-        yield f"# Samples: {short_number(table.branches)} of event '{table.event.name}'"
+        yield f"# Samples: {short_number(table.branches)} of event{'s' if table.is_group else ''} '{table.title}'"
         yield f"# Event count (approx.): {table.branches}"
         yield "#"
-        yield "# " + "  ".join(f"{name:>{width}}" for name, width in _COLUMNS)
-        yield "# " + "  ".join("." * width for _, width in _COLUMNS)
+        if counters:
+            yield from (*counters.legend.decode("utf-8", "surrogateescape").splitlines(), "#")
+        yield "# " + "  ".join(f"{name:>{width}}" for name, width in columns)
+        yield "# " + "  ".join("." * width for _, width in columns)
         yield "#"
         for block in table.blocks:
-            yield "  " + "  ".join(
-                f"{text:>{width}}" for text, (_, width) in zip(_cells(table, block, sources, symbolizer), _COLUMNS, strict=True)
-            )
+            cells = _cells(table, block, sources, symbolizer)
+            if counters:
+                cells = (*cells[:4], counters.column(block.mean_counts, block.most), *cells[4:])
+            yield "  " + "  ".join(f"{text:>{width}}" for text, (_, width) in zip(cells, columns, strict=True))
     yield from ("#", f"# ({tip()})", "#")
 
 

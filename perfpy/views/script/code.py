@@ -269,6 +269,7 @@ class BranchCode:
 # 6.12 prints neither + nor -, and has the counts before the #.
 
 
+_MOST_LETTERS: Final = 255  # a damaged file may have counters of 32 bits
 _SIGNS: Final = "# '-' No event occurs\n# '+' Event occurrences may be lost due to branch counter saturated\n"
 
 
@@ -286,6 +287,19 @@ class BranchCounters:
         self._width = width
         self._names = names[: len(string.ascii_uppercase)]
         self._letters = string.ascii_uppercase[: len(self._names)]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The number of counters, and the bits of each."""
+        return len(self._letters), self._width
+
+    def column(self, counts: Sequence[int], most: Sequence[int]) -> str:
+        """Return the cells of a report: the letter of each counter for each count, with a + if it was as large as it can be once."""
+        full, cells = (1 << self._width) - 1, []
+        for letter, count, largest in zip(self._letters, counts, most, strict=True):
+            text = letter * min(count, _MOST_LETTERS) + ("+" if full and largest == full else "") if count else "-"
+            cells.append(f"{text:<{min(full, _MOST_LETTERS) + 1}}")
+        return "".join(f"|{cell}" for cell in cells) + "|"
 
     @property
     def legend(self) -> bytes:
@@ -308,7 +322,7 @@ class BranchCounters:
         if self._by_name:
             words = [f"{one_line(name)} {number}{sign} " for name, number, sign in zip(self._names, numbers, signs, strict=True)]
         else:
-            words = [letter * number + sign for letter, number, sign in zip(self._letters, numbers, signs, strict=True)]
+            words = [letter * min(number, _MOST_LETTERS) + sign for letter, number, sign in zip(self._letters, numbers, signs, strict=True)]
         return f"\t# br_cntr: {''.join(words) or '-'} ".encode("utf-8", "surrogateescape")
 
 

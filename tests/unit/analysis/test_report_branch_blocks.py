@@ -18,6 +18,7 @@ from perfpy.analysis.report.branch_blocks import COLUMNS, branch_coverage, branc
 from perfpy.cli import run
 from perfpy.perfdata.header import Feature
 from perfpy.views.report.text import branch_kind_lines
+from perfpy.views.script.code import BranchCounters
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
@@ -73,6 +74,14 @@ def test_reports_end_with_the_types_if_they_were_recorded(
     for options in ([], ["--total-cycles"]):
         assert run(["report", "--stdio", *options, "-i", str(path)]) == 0
         assert capsys.readouterr().out.endswith("\n    COND: 100.0%\n") is is_shown
+
+
+def test_a_column_of_counters_has_as_many_letters_as_their_mean() -> None:
+    """A + marks a counter that was as large as it can be; a - one that was 0. Damaged widths do not fill the memory."""
+    counters = BranchCounters(2, ["a", "b", "c"])
+    assert counters.column([2, 1, 0], [3, 1, 0]) == "|AA+ |B   |-   |"
+    assert len(BranchCounters(32, ["a"]).column([1 << 31], [(1 << 32) - 1])) < 300
+    assert len(BranchCounters(32, ["a"]).text((1 << 32) - 1)) < 300
 
 
 def by_hand(blocks: list[tuple[int, int, int]], address: int) -> tuple[float, float, float]:

@@ -523,8 +523,13 @@ def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:
 
 
 def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:
-    """Return the own function that calls a function in most of its samples, "" for none; share: of these samples."""
+    """Return the own function that calls a function in most of its samples, "" for none; share: of these samples.
+
+    The name of a list comprehension or a lambda says already in which function it is.
+    """
     if hot.caller is None or hot.caller.share < HALF * share or not hot.caller.name:
+        return ""
+    if function_text(hot.name).endswith(f" in {function_text(hot.caller.name)}"):
         return ""
     numbers[key], names[key] = hot.caller.share, hot.caller.name
     is_only = hot.caller.share >= NEARLY_ALL * hot.called

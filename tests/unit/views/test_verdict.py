@@ -59,6 +59,12 @@ def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
     assert not rest
 
 
+def test_a_comprehension_is_not_called_from_the_function_that_it_stands_in(tmp_path: Path) -> None:
+    stack = ("py::parse.<locals>.<listcomp>:/srv/a.py", "py::parse:/srv/a.py", "py::main:/srv/a.py")
+    first, *_ = texts(tmp_path, Stack(tuple(f"{name}@jitted-0-1.so" for name in stack), 1000))
+    assert first == "100 % of the CPU time is in a list comprehension in parse()."
+
+
 def with_lines(folder: Path, stacks: Sequence[Stack], line_of: Callable[[str, int], int], **options: Any) -> list[str]:
     """Return the verdict on an invented program, whose functions begin in line 39 of a.c.
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 #: the name in place of frames that a tree leaves out

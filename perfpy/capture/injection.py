@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.delivery import OrderedChunk, SideRecord
     from perfpy.perfdata.writer import RecordWriter
     from perfpy.symbols.jitdump import MapRecord
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 _MAPPING: Final = (records.Mmap, records.Mmap2)

@@ -79,7 +79,7 @@ def run(options: InjectCommandOptions) -> None:
 def _inject(recording: Recording, output: str, options: InjectCommandOptions, known_build_ids: Mapping[str, bytes]) -> None:
     from perfpy.capture.injection import BuildIdMapper, JitInjector, inject
     from perfpy.cli.output.terminal import print_notes
-    from perfpy.unwind.truncated_stacks import note
+    from perfpy.symbols.quality_notes import truncation_note
 
     injector = entries = mapper = None
     converter = _converter(recording, options)
@@ -95,7 +95,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     with _result(output, recording.data) as fd:
         inject(recording.data, output, fd, jit=injector, build_ids=entries, mapper=mapper, converter=converter)
     if converter is not None:
-        print_notes(note(converter.truncated_stacks), quiet=False, verbose=options.verbose)
+        print_notes(truncation_note(converter.truncated_stacks), quiet=False, verbose=options.verbose)
     if options.verbose and injector:
         folder = f" in {injector.folder}" if injector.folder else ""
         functions, dumps = injector.functions, len(injector.dumps)

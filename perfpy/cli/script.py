@@ -330,9 +330,9 @@ class SampleListing:
             self._explain(run)
         if run.truncated_stacks:
             from perfpy.cli.output.terminal import print_notes
-            from perfpy.unwind.truncated_stacks import note
+            from perfpy.symbols.quality_notes import truncation_note
 
-            print_notes(note(run.truncated_stacks), quiet=options.quiet, verbose=options.verbose)
+            print_notes(truncation_note(run.truncated_stacks), quiet=options.quiet, verbose=options.verbose)
 
     def _print_pmcu(self) -> None:
         """Print the samples of a PMCU, which are not ordered with the kernel's."""

@@ -33,7 +33,7 @@ from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.interning import GroupSums, TupleTable
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
-from perfpy.unwind.truncated_stacks import TruncatedStacks
+from perfpy.symbols.quality_notes import TruncatedStacks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import EventFormat, Tracing
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 #: the columns of frames

@@ -215,8 +215,8 @@ def _classes() -> dict[str, type]:
     from perfpy.perfdata.event_format import EventFormat, TraceField
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.symbols.known_frames import SymbolColumns
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import LineColumns
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.report.text import TextOptions
 
     profiles = Folded, FoldedGroup, PortableProfile, RecordingProblem, RecordingText, ShownText, SymbolColumns, LineColumns, TruncatedStacks

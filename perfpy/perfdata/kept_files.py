@@ -212,3 +212,47 @@ def decode_states(data: bytes) -> list[ObservedState]:
             continue
         states.append(ObservedState(numbers[0], texts[0], *numbers[1:], texts[1], *stacks))
     return states
+
+
+# The command lines of processes (perfpy.capture.unwinding.observed_states): one JSON list a line.
+
+PROCESSES: Final = "perfpy-processes"  #: the name of the file
+_MOST_WORDS: Final = 64
+_LONGEST_WORD: Final = 256
+
+
+class ObservedCommand(NamedTuple):
+    """The command line of a process, as it was last seen.
+
+    Attributes:
+        parent: the process that created it, or that it was given to.
+        began: when it began; numbers of one recording can be compared.
+        words: the program and its arguments, or the title that the process has given itself.
+    """
+
+    pid: int
+    parent: int
+    began: int
+    words: list[str]
+
+
+def encode_commands(commands: Iterable[ObservedCommand]) -> bytes:
+    """Return the file of some command lines."""
+    import json  # rarely needed
+
+    return b"".join(json.dumps(command).encode() + b"\n" for command in commands)
+
+
+def decode_commands(data: bytes) -> list[ObservedCommand]:
+    """Return the command lines of a file; damaged ones are left out."""
+    import json  # rarely needed
+
+    commands = []
+    for line in data.splitlines()[:_MOST_STATES]:
+        try:
+            pid, parent, began, words = json.loads(line)
+            texts = [str(word)[:_LONGEST_WORD] for word in words[:_MOST_WORDS]]
+            commands.append(ObservedCommand(int(pid), int(parent), int(began), texts))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            continue
+    return commands

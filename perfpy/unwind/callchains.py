@@ -13,9 +13,9 @@ import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
+from perfpy.symbols.quality_notes import TruncatedStacks
 from perfpy.unwind.rules import architecture
 from perfpy.unwind.stepper import Stepper, UserStacks
-from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

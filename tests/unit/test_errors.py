@@ -11,7 +11,7 @@ from rich.console import Console
 from perfpy.cli import run
 from perfpy.errors import plural
 from perfpy.recording import Recording
-from perfpy.unwind.truncated_stacks import TruncatedStacks, note
+from perfpy.symbols.quality_notes import TruncatedStacks, truncation_note
 from perfpy.views.page.page import verdict
 from perfpy.views.report.screen import ScreenOptions, show_report
 from tests.builders.perfdata import simple_recording
@@ -53,5 +53,5 @@ def test_an_export_counts_its_samples(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_one_callchain_lacks_its_user_part() -> None:
-    (line,) = note([TruncatedStacks(size=0, stacks=1, truncated=0, machine="pdp11")])
+    (line,) = truncation_note([TruncatedStacks(size=0, stacks=1, truncated=0, machine="pdp11")])
     assert line.startswith("1 callchain lacks its user part: ")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import SampleFilter
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 #: called with the share of the file that has been read (0 to 1)

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
-    from perfpy.symbols.quality_notes import MissingSymbols
+    from perfpy.symbols.quality_notes import MissingSymbols, TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
 
 
 _SHARES: Final = {"period": "overhead", "children": "overhead_children", LATENCY: LATENCY, f"{LATENCY}_children": f"{LATENCY}_children"}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
-from perfpy.abi.framing import LONGEST_COMM, cut_comm
+from perfpy.abi.flags import RecordType
+from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
@@ -25,6 +25,17 @@ from perfpy.analysis.verdict.functions import (
     blocks_of,
     find_phases,
     sampled_functions,
+)
+from perfpy.analysis.verdict.processes import (
+    LOOKS,
+    MOST,
+    NEARLY_ALL,
+    Processes,
+    ProcessStart,
+    find_start_in_script,
+    find_targets,
+    name_processes,
+    process_rows,
 )
 from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
 from perfpy.analysis.verdict.waits import (
@@ -43,22 +54,21 @@ from perfpy.analysis.verdict.waits import (
     waiting_goroutines,
     work_intervals,
 )
-from perfpy.perfdata.kept_files import STATES, decode_states
+from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import FunctionFrames, Phase
+    from perfpy.analysis.verdict.processes import NamedProcess, ProcessRow, SourceLine, StartedProcesses
     from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.kept_files import ObservedState
     from perfpy.perfdata.sample_source import SampleSource
-
-    SourceLine = tuple[str, int]
 
 
 IDLE_COMM: Final = "swapper"
@@ -286,9 +296,24 @@ class Evidence:
     @cached_property
     def _observed(self) -> list[ObservedState]:
         """The states of shells and Go programs that the recorder saw."""
+        return decode_states(self._kept(STATES))
+
+    @cached_property
+    def process_names(self) -> dict[int, NamedProcess]:
+        """The names of processes by their command lines; empty for recordings without these."""
+        commands = decode_commands(self._kept(PROCESSES))
+        functions = self._runtime_functions if commands else None
+        return name_processes(commands, find_targets(functions) if functions is not None else {})
+
+    @cached_property
+    def process_rows(self) -> list[ProcessRow]:
+        """What the processes of a service with several workers did; empty for other programs."""
+        return process_rows(self.functions, self.process_names) if self.functions is not None else []
+
+    def _kept(self, name: str) -> bytes:
+        """Return a file in the recording, b"" if it is missing."""
         files = getattr(self._data, "kept_files", None)  # sources other than files have none
-        data = files.get(STATES) if files is not None and STATES in files else None
-        return decode_states(data) if data else []
+        return (files.get(name) if files is not None and name in files else None) or b""
 
     def call_of(self, wait: Wait) -> str:
         """Return the system call in which the thread that waited longest slept nearly always, "" if it is unknown."""
@@ -482,193 +507,6 @@ class Evidence:
         return any(event.attr.enable_on_exec for event in self._data.events)
 
 
-# The processes of a recording: their parents, the programs that they execute, and the program that recorded.
-
-
-NEARLY_ALL: Final = 0.9  # of the started processes
-LOOKS: Final = 8  # at a shell or a thread, at least
-_MOST_LINES: Final = 3  # of a script that are named
-_DEEPEST: Final = 64  # processes that descend from each other
-
-
-class StartedProcesses(NamedTuple):
-    """The processes that were started during a recording.
-
-    Attributes:
-        pids: those that `starter` created, directly or not; without one, all.
-        starter: the process that created nearly all of them, directly or not, and no other one within it; 0 for none.
-        starter_name: its last name.
-        script: the script that it runs, if the recorded command tells; "" otherwise.
-        is_alone: whether processes of that name created all of them.
-        programs: the program that each of them executed; processes without one are missing.
-        life: the median of the seconds from their start to their end, 0.0 if that is unknown.
-    """
-
-    pids: frozenset[int]
-    starter: int
-    starter_name: str
-    script: str
-    is_alone: bool
-    programs: dict[int, str]
-    life: float
-
-    @property
-    def commands(self) -> list[tuple[str, int]]:
-        """The programs that they executed, and how many did, the most frequent first."""
-        return Counter(self.programs.values()).most_common()
-
-    def pids_of(self, program: str) -> frozenset[int]:
-        """Return the processes that executed a program."""
-        return frozenset(pid for pid, name in self.programs.items() if name == program)
-
-
-class ProcessStart(NamedTuple):
-    """Where a process starts others.
-
-    Attributes:
-        function: own code; "" for lines of a script that are in no function.
-        line: the path and the line, or the first of several lines.
-        lines: those of a script that are in no function.
-        is_nearly_all: whether it starts nearly all of them there.
-    """
-
-    function: str
-    line: SourceLine | None
-    is_nearly_all: bool
-    lines: Sequence[int] = ()
-
-
-def find_start_in_script(states: Iterable[ObservedState]) -> ProcessStart | None:
-    """Return the function and lines of a shell script in which its children were started; None if it is unknown or there are many."""
-    counts: dict[tuple[str, str], Counter[int]] = {}
-    for state in states:
-        if state.frames:
-            function, file, line = state.frames[0]
-            counts.setdefault((function, file), Counter())[line] += state.seen
-    total = sum(lines.total() for lines in counts.values())
-    (function, file), lines = max(counts.items(), key=lambda item: item[1].total(), default=(("", ""), Counter[int]()))
-    if total < LOOKS or lines.total() < MOST * total:
-        return None
-    chosen: list[int] = []
-    for line, _ in lines.most_common(_MOST_LINES):
-        chosen.append(line)
-        if sum(lines[one] for one in chosen) >= MOST * total:
-            break
-    else:
-        chosen = []  # the script starts them everywhere
-    return ProcessStart(function, (file, lines.most_common(1)[0][0]), lines.total() >= NEARLY_ALL * total, sorted(chosen))
-
-
-class Processes:
-    """The processes of a recording.
-
-    Args:
-        data: of the recording.
-    """
-
-    def __init__(self, data: SampleSource) -> None:
-        self._data = data
-
-    @cached_property
-    def _created(self) -> list[tuple[int, int, int]]:
-        """Each created process, its parent, and the delivery key of its record, in order."""
-        side_band = self._data.side_band([RecordType.FORK]).tasks()
-        tasks = side_band.tasks
-        new = (tasks.type == RecordType.FORK) & (tasks.pid != tasks.ppid) & (tasks.pid == tasks.tid)
-        keys = side_band.keys[tasks.rank[new] - 1]
-        return list(zip(tasks.pid[new].tolist(), tasks.ppid[new].tolist(), keys.tolist(), strict=True))
-
-    @cached_property
-    def _parents(self) -> dict[int, int]:
-        """Process -> the process that created it, in order."""
-        return {pid: parent for pid, parent, _ in self._created}
-
-    @cached_property
-    def _names(self) -> tuple[dict[int, str], dict[int, str]]:
-        """The last name of each process, and the last program that it executed."""
-        names: dict[int, str] = {}
-        programs: dict[int, str] = {}
-        for side in self._data.side_band([RecordType.COMM]):
-            record = side.record
-            if record.pid == record.tid:
-                names[record.pid] = record.comm
-                if record.misc & MISC_COMM_EXEC:
-                    programs[record.pid] = record.comm
-        return names, programs
-
-    def find_started(self) -> StartedProcesses | None:
-        """Return the processes that were created during the recording, None without any."""
-        begin = self._data.sample_times[0]
-        pids = {pid: key for pid, _, key in self._created if key >= begin}
-        if not pids:
-            return None
-        programs = self._names[1]
-        descendants: Counter[int] = Counter()
-        depths: dict[int, int] = {}
-        for pid in pids:
-            ancestors = self._ancestors(pid)
-            descendants.update(ancestors)
-            depths |= {ancestor: len(ancestors) - number for number, ancestor in enumerate(ancestors)}
-        common = [pid for pid, count in descendants.items() if count >= NEARLY_ALL * len(pids)]
-        starter = max(common, key=depths.__getitem__, default=0)
-        of_starter = [pid for pid in pids if starter in self._ancestors(pid)]
-        name = self._name_of(starter)
-        is_alone = all(self._name_of(self._parents[pid]) == name for pid in of_starter)
-        executed = {pid: program for pid in of_starter or pids if (program := programs.get(pid, ""))}
-        lives = [(end - pids[pid]) / NANOSECONDS_A_SECOND for pid, end in self._ends.items() if end >= pids.get(pid, end + 1)]
-        life = float(np.median(lives)) if lives else 0.0
-        script = self._script_of(starter, name)
-        return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life)
-
-    def _name_of(self, pid: int) -> str:
-        """Return the last name of a process; a process without one has its parent's."""
-        names = self._names[0]
-        return next((names[one] for one in (pid, *self._ancestors(pid)) if one in names), "")
-
-    def _ancestors(self, pid: int) -> list[int]:
-        """Return the processes that a process descends from, the nearest first."""
-        ancestors: list[int] = []
-        while (pid := self._parents.get(pid, 0)) and pid not in ancestors and len(ancestors) < _DEEPEST:
-            ancestors.append(pid)
-        return ancestors
-
-    @cached_property
-    def _ends(self) -> dict[int, int]:
-        """Process -> the delivery key of the record of its end."""
-        side_band = self._data.side_band([RecordType.EXIT]).tasks()
-        tasks = side_band.tasks
-        ended = (tasks.type == RecordType.EXIT) & (tasks.pid == tasks.tid)
-        return dict(zip(tasks.pid[ended].tolist(), side_band.keys[tasks.rank[ended] - 1].tolist(), strict=True))
-
-    def _script_of(self, pid: int, name: str) -> str:
-        """Return the name of the script that the recorded command runs if a process is that command; "" otherwise."""
-        words = self._command
-        is_command = bool(words) and cut_comm(os.path.basename(words[0])) == name and len(words) > 1 and not words[1].startswith("-")
-        return os.path.basename(words[1]) if is_command and not self._names[1].get(self.parent_of(pid)) else ""
-
-    def parent_of(self, pid: int) -> int:
-        """Return the process that created a process, 0 for none."""
-        return self._parents.get(pid, 0)
-
-    def children_of(self, pid: int) -> list[int]:
-        """Return the processes that a process created."""
-        return [child for child, parent in self._parents.items() if parent == pid]
-
-    @cached_property
-    def _command(self) -> list[str]:
-        """The words of the recorded command, empty if it is not known."""
-        words = [str(word) for word in self._data.features.get("cmdline") or ()]
-        return words[words.index("--") + 1 :] if "--" in words[:-1] else []
-
-    @cached_property
-    def recorder(self) -> str:
-        """The name of the program that recorded: that of the parent of the recorded command; "" if it is not known."""
-        command = cut_comm(os.path.basename(self._command[0])) if self._command else ""
-        names, programs = self._names
-        pids = [pid for pid, name in programs.items() if name == command]
-        return names.get(self._parents.get(pids[0], -1), "") if pids and command else ""
-
-
 # Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.
 
 
@@ -677,7 +515,6 @@ _LONG_TURN: Final = re.compile(re.escape(f"{PYTHON_MARK}{BLOCKED_LOOP}:") + ".*"
 _CALLBACK: Final = re.compile(PYTHON_MARK + r"(?:Handle\.)?_run:.*/asyncio/events\.py", re.DOTALL)
 _LONG_WAIT: Final = 100_000_000  # ns
 _NONE: Final = -1
-MOST: Final = 0.8  #: of the time, in the function that is named
 
 
 class BlockedTime(NamedTuple):

@@ -1,5 +1,5 @@
 """Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
-goroutine they were taken, and a program that waits has no samples.
+goroutine they were taken, and a program that waits has no samples; and at the command lines of all processes.
 
 Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
 (perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
@@ -8,6 +8,7 @@ Each look reads a process's memory without stopping it, so a call stack can be o
 from __future__ import annotations
 
 import os
+import re
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -22,11 +23,11 @@ from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.interpreters import bash
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.kernel.procfs import ProcFs, children_of, read_state
-from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, encode_states
+from perfpy.perfdata.kept_files import ObservedCommand, ObservedFrame, ObservedState, encode_commands, encode_states
 from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
@@ -143,6 +144,89 @@ class ObservedStates:
             return _ObservedGo(pid, memory, known.go, shift)
         addresses = {name: address + shift for name, address in known.variables.items()}
         return _ObservedBash(pid, memory, bash.BashProcess(memory, addresses))
+
+
+_AGES: Final = (0.25, 1.0, 4.0, 16.0)  # seconds after which a process is looked at again: most write their title soon, if at all
+_MOST_AGING: Final = 64  # processes that are looked at again; all others are only at the end
+_MOST_COMMANDS: Final = 4096
+_LONGEST_COMMAND: Final = 4096  # bytes
+
+
+class ObservedCommands:
+    """The command lines of a recording's processes. The workers of a service tell their task there, or are forks of one process.
+
+    A process is looked at some time after its start. Short ones, of which there may be many, are therefore never looked at.
+    """
+
+    def __init__(self, procfs: ProcFs | None = None) -> None:
+        self._procfs = procfs or ProcFs()
+        self._commands: dict[int, ObservedCommand] = {}
+        self._due: dict[int, tuple[float, int]] = {}  # pid -> when it is looked at next, and how often it was
+
+    def note(self, pids: Iterable[int]) -> None:
+        """Look at these processes from now on, which were just created or have executed a program."""
+        now = time.monotonic()
+        for pid in pids:
+            if len(self._due) < _MOST_COMMANDS:
+                self._due[pid] = (now + _AGES[0], 0)
+
+    def look(self) -> float | None:
+        """Look at the processes whose turn has come; return the seconds until the next turn, None without a process."""
+        if not self._due:
+            return None
+        now = time.monotonic()
+        for pid, (moment, looks) in [*self._due.items()]:
+            if moment <= now:
+                del self._due[pid]
+                is_alive = self._read(pid)
+                if is_alive and looks + 1 < len(_AGES) and len(self._due) < _MOST_AGING:
+                    self._due[pid] = (now + _AGES[looks + 1] - _AGES[looks], looks + 1)
+        return max(min((moment for moment, _ in self._due.values()), default=now) - now, _AGES[0] / 4) if self._due else None
+
+    def encoded(self) -> bytes:
+        """Return all command lines for the recording, as they are now; b"" for a single process."""
+        for pid in [*self._commands]:
+            self._read(pid)
+        return encode_commands(self._commands.values()) if len(self._commands) > 1 else b""
+
+    def _read(self, pid: int) -> bool:
+        """Read the command line of a process; return False if it has ended."""
+        text = self._procfs.read(f"{pid}/cmdline", _LONGEST_COMMAND)
+        fields = self._procfs.read(f"{pid}/stat", 1024).rpartition(b") ")[2].split()
+        if not text or len(fields) <= _BEGAN or fields[0] in b"ZX":  # also kernel threads
+            return False
+        old = self._commands.get(pid)
+        if old is None and len(self._commands) >= _MOST_COMMANDS:
+            return False
+        words = naming_words(text.rstrip(b"\0").decode("utf-8", "replace").split("\0"))
+        self._commands[pid] = ObservedCommand(pid, int(fields[_PARENT]), int(fields[_BEGAN]), words)
+        return True
+
+
+_PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat after the state
+_INTERPRETER: Final = re.compile(r"(?:python|pypy|node|ruby|perl|php|lua|bash|dash|sh)[\d.-]*[a-z]?")
+_TAKES_VALUE: Final = ("-X", "-W", "-r", "--require", "-O")  # options of interpreters that a value follows
+_CODE: Final = ("-c", "-e")  # code follows
+#: code that starts the workers of libraries
+_STARTERS: Final = re.compile(r"from multiprocessing\.\w+ import|import sys;exec\(eval\(sys\.stdin\.readline\(\)\)\)")
+
+
+def naming_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line that name what runs: the program and the script or module; other arguments may be secret."""
+    if len(words) == 1 or not _INTERPRETER.fullmatch(os.path.basename(words[0])):
+        return [*words[:1]]
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "-m":
+            return [words[0], word, next(rest, "")]
+        if word in _CODE:
+            code = next(rest, "")
+            return [words[0], word, code if _STARTERS.match(code) else ""]
+        if word in _TAKES_VALUE:
+            next(rest, "")
+        elif not word.startswith("-"):
+            return [words[0], word]
+    return [words[0]]
 
 
 def _examine(pid: int, mapping: ProcMapping) -> _KnownFile | None:

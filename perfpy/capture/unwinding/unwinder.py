@@ -20,15 +20,15 @@ from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
 from perfpy.abi.task_columns import TASK_TYPES
 from perfpy.capture.dso_hits import DsoHits, build_ids_in_mappings
 from perfpy.capture.unwinding.process import has_stacks, plain_attr
-from perfpy.perfdata.kept_files import STATES
+from perfpy.perfdata.kept_files import PROCESSES, STATES
 from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
 from perfpy.perfdata.records.stream import Chunk
 from perfpy.symbols.dso import DsoKind, DsoTable
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.live_tasks import LiveTasks
+from perfpy.symbols.quality_notes import TruncatedStacks, truncation_note
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.unwind.callchains import UserCallchains
-from perfpy.unwind.truncated_stacks import TruncatedStacks, note
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu_events import RawField, WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
     from perfpy.capture.runtimes.hotspot import JavaFrames
-    from perfpy.capture.unwinding.observed_states import ObservedStates
+    from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates
     from perfpy.capture.unwinding.switches_to_waits import PieceWaits
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _MOST_JOINED: Final = 8 << 20  # bytes
 _LONGEST_JOINING: Final = 8.0  # seconds
 _COMM: Final = struct.Struct("=IHHII")  # the header of a COMM record, and its pid and tid
+_FORK: Final = struct.Struct("=IHHIIII")  # the header of a FORK record, and its pid, ppid, tid and ptid
 _PART: Final = 1 << 16  # bytes that the recorder writes at once
 
 
@@ -144,7 +145,9 @@ class PieceUnwinder:
 
             self._python = PythonFrames(events[0], *python)
         self._states: ObservedStates | None = None
+        self._commands: ObservedCommands | None = None
         self._executed: list[int] = []  # processes that have executed a program, until they are looked at
+        self._created: list[int] = []  # the same of those that were created
         self._concerned: ConcernedProcesses | None = None
         self._wakings: dict[int, RawField] = {}  # the thread that is woken, by event
         if around is not None:
@@ -215,21 +218,25 @@ class PieceUnwinder:
         return UnwoundPiece([*(piece.parts if piece else ()), waits], *(piece[1:] if piece else (b"", {})))
 
     def look(self) -> float | None:
-        """Look at shells and Go programs; return the seconds until the next time, None without any."""
-        if self._is_live or self._machine != "x86_64" or not (self._executed or self._states):
+        """Look at processes, shells and Go programs; return the seconds until the next time, None without any."""
+        if self._is_live or self._machine != "x86_64" or not (self._executed or self._created or self._states):
             return None
-        if self._states is None:
-            from perfpy.capture.unwinding.observed_states import ObservedStates  # not before a program runs
+        if self._states is None or self._commands is None:
+            from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates  # not before a program runs
 
             self._states = ObservedStates(has_stacks=self._plan is None or self._plan.switches >= 0)
+            self._commands = ObservedCommands()
         executed, self._executed = self._executed, []
+        created, self._created = self._created, []
         self._states.note(executed)
-        return self._states.look()
+        self._commands.note([*created, *executed])
+        return min(filter(None, (self._states.look(), self._commands.look())), default=None)
 
     def _see(self, chunk: Chunk) -> _Held:
         """Learn from the side-band of a piece."""
         if not self._is_live:
             self._executed += executing_processes(chunk)
+            self._created += created_processes(chunk)
         table = self._table
         rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
         samples, side_band = chunk.rows(rows), chunk.rows(others)
@@ -371,6 +378,8 @@ class PieceUnwinder:
             yield from self._python.write_images()
         if self._states and (states := self._states.encoded()):
             yield STATES, states
+        if self._commands and (commands := self._commands.encoded()):
+            yield PROCESSES, commands
 
     def _callchains(self, before: int, pids: NDArray[np.uint32] | None) -> UserCallchains:
         """Return the unwinder for the current mappings of processes. No later sample has a key below `before`."""
@@ -397,7 +406,7 @@ class PieceUnwinder:
         self._note_truncated()
         self._current = None
         return (
-            [f"note: {line}" for line in note(self._truncated.values())]
+            [f"note: {line}" for line in truncation_note(self._truncated.values())]
             + (self._waits.notes() if self._waits else [])
             + (self._java.notes() if self._java else [])
             + (self._python.notes() if self._python else [])
@@ -670,6 +679,16 @@ def executing_processes(chunk: Chunk) -> list[int]:
         begin = int(chunk.starts[row])
         _, misc, size, pid, tid = _COMM.unpack_from(chunk.data.data, begin)
         if size >= _COMM.size and pid == tid and (misc & MISC_COMM_EXEC or not misc):
+            pids.append(pid)
+    return pids
+
+
+def created_processes(chunk: Chunk) -> list[int]:
+    """Return the processes that were created, by their FORK records."""
+    pids = []
+    for row in chunk.others[chunk.types[chunk.others] == RecordType.FORK].tolist():
+        *_, size, pid, _, tid, _ = _FORK.unpack_from(chunk.data.data, int(chunk.starts[row]))
+        if size >= _FORK.size and pid == tid:
             pids.append(pid)
     return pids
 

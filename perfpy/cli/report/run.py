@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import TimeRanges
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.stacks import Stacks
+    from perfpy.analysis.verdict.evidence import Evidence
+    from perfpy.analysis.verdict.processes import ProcessRow
     from perfpy.cli.line.perfconfig import Config
     from perfpy.cli.report.options import ReportCommandOptions
     from perfpy.perfdata.events import FileEvent
@@ -124,7 +126,7 @@ class ReportRun:
             from perfpy.cli.output.output_files import write_text
             from perfpy.views.report.json import report_json
 
-            write_text(self._options.json, report_json(report))
+            write_text(self._options.json, report_json(report, self._service))
             return 0
         if not report.samples or (is_empty and not self._plain):
             return 0
@@ -146,6 +148,18 @@ class ReportRun:
                 notes if self._options.verbose else fit_notes(notes, rows_left), quiet=self._options.quiet, verbose=self._options.verbose
             )
         return 0
+
+    def _service(self) -> list[ProcessRow]:
+        """Return the processes of a service with several workers, whose names are in the recording; empty for others."""
+        from perfpy.perfdata.kept_files import PROCESSES
+
+        files = self._recording.data.kept_files
+        if files is None or PROCESSES not in files:
+            return []
+        options = self._report_options()
+        options = options._replace(rows=options.rows._replace(by_thread=True))
+        report = self._recording.report(options=options, symbols=self._request.symbol_options(), jobs=self._options.jobs)
+        return self._evidence(report).process_rows
 
     def _report_blocks(self) -> int:
         """Print the blocks between branches that took the most cycles."""
@@ -223,8 +237,9 @@ class ReportRun:
     def _show_screen(self, report: Report, text_options: TextOptions, notes: list[str]) -> int:
         """Print the report, and return the rows that it leaves for notes above the prompt."""
         from perfpy.views.report.screen import ScreenOptions, show_report
+        from perfpy.views.verdict.profile import verdict_of
 
-        options = self._options
+        options, evidence = self._options, self._evidence(report)
         screen_options = ScreenOptions(
             text=text_options._replace(short_names=not options.full_names),
             own_first=options.children is None and not options.latency,
@@ -234,7 +249,8 @@ class ReportRun:
             tree=options.call_graph is not None,
             browser=_has_browser(),
             lines_after=rows_of(notes) if notes_are_read(quiet=options.quiet, verbose=options.verbose) else 0,
-            verdict=self._verdict(report),
+            verdict=verdict_of(evidence),
+            processes=evidence.process_rows,
         )
         screen = console()
         with screen.capture() as captured:
@@ -244,10 +260,15 @@ class ReportRun:
         return max(screen.height - 1 - text.count("\n"), 1)
 
     def _verdict(self, report: Report) -> list[Sentence]:
-        from perfpy.views.verdict.profile import profile_verdict  # not needed for plain reports
+        from perfpy.views.verdict.profile import verdict_of  # not needed for plain reports
+
+        return verdict_of(self._evidence(report))
+
+    def _evidence(self, report: Report) -> Evidence:
+        from perfpy.analysis.verdict.evidence import Evidence  # as above
 
         folds = self._request.folds_interpreters()
-        return profile_verdict(report, self._recording.data, self._unfolded if folds else None)
+        return Evidence(report, self._recording.data, self._unfolded if folds else None)
 
     def _unfolded(self) -> Report:
         """Return a report with the frames of interpreters, which show the reasons of waits and the collection of garbage."""
@@ -256,14 +277,13 @@ class ReportRun:
 
     def _notes(self, report: Report) -> Iterator[str]:
         """Yield notes on missing symbols, missing callers, short stacks and hidden rows, with remedies."""
-        from perfpy.symbols.quality_notes import note
-        from perfpy.unwind import truncated_stacks
+        from perfpy.symbols.quality_notes import note, truncation_note
 
         if self._plain and self._request.sample_filter().marks:
             yield from filtered_rows_notes(report)
         yield from note(report.missing, report.samples, everything=bool(self._options.verbose))
         yield from report.notes
-        yield from truncated_stacks.note(report.truncated)
+        yield from truncation_note(report.truncated)
         if self._is_screen and self._options.fold_interpreters is None and self._request.folds_interpreters():
             yield "note: C functions that Python called have rows (C; C?: named by the call); --no-fold-interpreters shows their code"
 
@@ -327,7 +347,7 @@ _OF_ROWS: Final = ("parent", "exclude_other", "ignore_callees", "hide_unresolved
 def write_exports(recording: Recording, options: ReportCommandOptions, sample_filter: SampleFilter, symbols: SymbolOptions) -> None:
     """Write every format that the options select."""
     from perfpy.cli.output.output_files import write_bytes
-    from perfpy.unwind.truncated_stacks import note
+    from perfpy.symbols.quality_notes import truncation_note
 
     refuse_row_options(options)
     export_stacks = _ExportStacks(recording, options, sample_filter, symbols)
@@ -351,7 +371,7 @@ def write_exports(recording: Recording, options: ReportCommandOptions, sample_fi
                 write_folded(stacks, path, quiet=options.quiet)
             else:
                 write_bytes(path, makers[name](), quiet=options.quiet)
-    print_notes(note(stacks[0].truncated), quiet=options.quiet, verbose=options.verbose)
+    print_notes(truncation_note(stacks[0].truncated), quiet=options.quiet, verbose=options.verbose)
 
 
 class _ExportStacks:

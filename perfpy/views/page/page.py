@@ -31,11 +31,10 @@ from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.errors import plural
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.symbols.quality_notes import note
+from perfpy.symbols.quality_notes import note, truncation_note
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.page import page_json
 from perfpy.untrusted.text import visible
-from perfpy.unwind.truncated_stacks import note as cut_note
 from perfpy.views.page.marks import PagePhase, make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
 from perfpy.views.verdict.comparisons import change_verdict
@@ -49,8 +48,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.source_files import SourceFile, SourceShares
     from perfpy.analysis.stacks import Stacks
+    from perfpy.analysis.verdict.processes import ProcessRow
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.page.marks import Marks, WaitChains, WaitLane
     from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
@@ -126,12 +126,14 @@ class PageText(NamedTuple):
         environment: short phrases (host, seconds ...).
         verdict: lines on the accuracy.
         headline: sentences on where the time goes.
+        processes: those of a service with several workers.
     """
 
     title: str
     environment: Sequence[str] = ()
     verdict: Sequence[str] = ()
     headline: Sequence[HeadlineSentence] = ()
+    processes: Sequence[ProcessRow] = ()
 
 
 def render(
@@ -167,6 +169,7 @@ def render(
         "title": text.title,
         "environment": list(text.environment),
         "headline": [{"text": one.text, "names": [list(pair) for pair in one.names], "column": one.column} for one in text.headline],
+        "processes": [[row.name, row.share, row.in_function, function_text(row.function), row.function] for row in text.processes],
         "verdict": [*text.verdict, *_grain(data), *(marks.notes if marks else ())],
         "code": list(code),
         "files": list(files),
@@ -255,7 +258,7 @@ def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
 
 def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[str]:
     """Return the lines. truncated: stack copies that were too short."""
-    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *cut_note(truncated)]
+    doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *truncation_note(truncated)]
     if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
         doubts.append(_SHORT_WAITS)
     lost = report.lost - report.lost_switches
@@ -360,7 +363,8 @@ def page_of(
     evidence = Evidence(reports.report, recording.data, reports.waits)
     sentences = [HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged")) for one in verdict_of(evidence)]
     phases = [PagePhase.of(phase, recording.data.sample_times[0]) for phase in evidence.phases]
-    text = PageText(recording.title, recording.environment, accuracy, [*map(HeadlineSentence, cause), *sentences])
+    sentences = [*map(HeadlineSentence, cause), *sentences]
+    text = PageText(recording.title, recording.environment, accuracy, sentences, evidence.process_rows)
     functions = code_data(annotation, sites) if code else []
     has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []

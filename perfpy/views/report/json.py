@@ -5,6 +5,8 @@ and stable: fields may be added, those below stay.
 
     {"format": "perfpy-report", "version": 1,
      "lost": samples that the kernel dropped,
+     "processes": [                       of a service with several workers, whose names are known
+       {"pid", "name": "gunicorn: worker 2", "period", "overhead", "function": the hottest one of its own code}],
      "events": [                          one object a table
        {"events": [{"name", "samples", "period"}],    one, or the members of an event group; of clocks, and of
                                                        time off the CPU, "seconds", too, here and in rows
@@ -31,16 +33,22 @@ from typing import TYPE_CHECKING
 from perfpy.analysis.report.report import head_values, row_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.processes import ProcessRow
 
 VERSION = 1
 
 
-def report_json(report: Report) -> Iterator[str]:
-    """Yield the text in parts: a report may have many rows."""
-    yield json.dumps({"format": "perfpy-report", "version": VERSION, "lost": report.lost})[:-1] + ', "events": ['
+def report_json(report: Report, service: Callable[[], Sequence[ProcessRow]] | None = None) -> Iterator[str]:
+    """Yield the text in parts: a report may have many rows. service: returns the processes of a service."""
+    head = {"format": "perfpy-report", "version": VERSION, "lost": report.lost}
+    processes = [
+        {"pid": row.pid, "name": row.name, "period": row.period, "overhead": 100 * row.share, "function": row.function}
+        for row in (service() if service else ())
+    ]
+    yield json.dumps(head | ({"processes": processes} if processes else {}))[:-1] + ', "events": ['
     separator = "\n"
     for histogram in report.histograms:
         yield separator + json.dumps(head_values(histogram))[:-1] + ', "rows": ['

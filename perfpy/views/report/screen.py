@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import SampledFunctions, Share
+    from perfpy.analysis.verdict.processes import ProcessRow
     from perfpy.views.recorded import Recorded
     from perfpy.views.verdict.sentence import Sentence
 
@@ -75,6 +76,7 @@ _PATH: Final = 4  # stretches
 _LEAST_PATH: Final = 2
 _DETAILED_PATH: Final = 8
 _SHARES: Final = 5  # files, functions ... in lists
+_MOST_PROCESSES: Final = 6
 _FEW: Final = 10  # with fewer samples, CPU time is left out beside waits: it says nothing
 _OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
 _OF_TREES: Final = ("hot tree",)  # rules of sentences on functions with all that they call
@@ -100,6 +102,7 @@ class ScreenOptions(NamedTuple):
         browser: whether --tui can be suggested.
         lines_after: lines that follow on the same screen.
         verdict: the sentences that come first.
+        processes: those of a service, which come after the header.
     """
 
     text: TextOptions = TextOptions()
@@ -111,6 +114,7 @@ class ScreenOptions(NamedTuple):
     browser: bool = False
     lines_after: int = 0
     verdict: Sequence[Sentence] = ()
+    processes: Sequence[ProcessRow] = ()
 
 
 class _Part(NamedTuple):
@@ -156,6 +160,10 @@ def show_report(report: Report, recording: Recorded, console: Console, options: 
     lines = console.height - show_verdict(options.verdict, console)
     lines -= _show_header(report, recording, console, options, [table.histogram for table in tables]) + options.lines_after
     has_details = options.details or options.every_row
+    if options.processes:
+        processes = _processes(options, console.width)
+        _show_part(processes, console)
+        lines -= processes.lines + 2
     calls = [] if has_details or not tables else [_calls(tables[0], console.width, options, size) for size in (_LEAST_PATH, _PATH)]
     size = _size(tables, lines, [0 if part is None else part.lines for part in calls], options)
     hidden = 0
@@ -311,6 +319,25 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
 def _show_part(part: _Part, console: Console) -> None:
     console.print(Text(f"\n{part.title}", style="bold"))
     console.print(part.content)
+
+
+def _processes(options: ScreenOptions, width: int) -> _Part:
+    """Return the processes of a service: share, name and hottest own function."""
+    rows = options.processes if options.details or options.every_row else options.processes[:_MOST_PROCESSES]
+    hidden = len(options.processes) - len(rows)
+    names = [visible(row.name) for row in rows]
+    column = min(max(map(cell_len, names), default=0), width // 2)
+    lines = []
+    for row, name in zip(rows, names, strict=True):
+        left = fit_text(name, column, OF_OTHERS)
+        function = visible((at_a_glance if options.text.short_names else str)(row.function)) if row.in_function >= _RARE_CALLER else ""
+        beside = f"{100 * row.in_function:3.0f} % in {function}" if function else ""
+        room = width - column - len("100.00%") - 4
+        line = Text.assemble((f"{100 * row.share:6.2f}%", style(100 * row.share)), f"  {left}{' ' * (column - cell_len(left))}  ")
+        lines.append(line.append(fit_text(beside, max(room, 0)), "dim"))
+    if hidden:
+        lines.append(Text(f"{'':7}  {hidden} more {plural(hidden, 'process', 'processes')} (-v)", style="dim"))
+    return _Part("CPU time by process", Text("\n").join(lines), len(lines))
 
 
 def _parts(table: _Rows, width: int, options: ScreenOptions) -> list[_Part]:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.records.delivery import Span
     from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import FrameOrigins, Symbolizer
     from perfpy.unwind.callchains import UserCallchains
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.code import LineContext, SourceCode
     from perfpy.views.script.lines import DumpLines, ScriptLines

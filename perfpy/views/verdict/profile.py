@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.verdict.evidence import StartedProcesses
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
+    from perfpy.analysis.verdict.processes import StartedProcesses
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
 

@@ -48,7 +48,7 @@ from tests.builders.timeline import comm, mmap
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfpy.unwind.truncated_stacks import TruncatedStacks
+    from perfpy.symbols.quality_notes import TruncatedStacks
 
 
 # Samples folded to rows.

@@ -14,8 +14,8 @@ from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
 from perfpy.analysis.callchains import frames_of, user_callchains, whole_chains_of
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.quality_notes import TruncatedStacks, larger, truncation_note
 from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
-from perfpy.unwind.truncated_stacks import TruncatedStacks, larger, note
 from tests.builders import call_frames as cfi
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -151,7 +151,7 @@ def test_script_prints_complete_callchains_and_a_note(recording, capfd):
     frames = [text.split() for text in out.split("\n\n")[0].splitlines() if text.strip()]
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
     assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
-    assert note([TruncatedStacks(1, 3, COPY)])[0] in err.splitlines()
+    assert truncation_note([TruncatedStacks(1, 3, COPY)])[0] in err.splitlines()
 
 
 def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):
@@ -203,9 +203,9 @@ def test_samples_without_stack_columns_are_unchanged():
 
 def test_the_suggested_size_grows_with_the_truncated_share_up_to_the_maximum():
     assert [larger(8192, 0.05), larger(8192, 0.5), larger(65528, 0.5), larger(32768, 0.9)] == [16384, 32768, 65528, 65528]
-    assert note([TruncatedStacks(0, 10, 8192)]) == []
-    assert note([TruncatedStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy cannot unwind stacks of vax"]
-    assert note([TruncatedStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
+    assert truncation_note([TruncatedStacks(0, 10, 8192)]) == []
+    assert truncation_note([TruncatedStacks(0, 10, 0, "vax")]) == ["10 callchains lack their user part: perfpy cannot unwind stacks of vax"]
+    assert truncation_note([TruncatedStacks(1, 10, 65528)])[0].endswith("larger copies are not possible")
 
 
 @pytest.mark.parametrize("chunk", [1 << 16, 1 << 25], ids=["many chunks", "one"])

@@ -30,6 +30,16 @@ function sentence({ text, names, column }, choose) {
 const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
   help: "help", dialog: "dialog" };
 
+/* The processes of a service: share, name, and the hottest own function as a button. choose: as in sentence(). */
+function showProcesses(processes, choose) {
+  const box = document.getElementById("processes");
+  if (!box) return;
+  box.hidden = !processes.length;
+  box.querySelector("tbody").replaceChildren(...processes.map(([name, share, inFunction, shown, full]) => el("tr", {},
+    el("td.number", { textContent: `${(100 * share).toFixed(1)} %` }), el("th", { textContent: name, scope: "row" }),
+    full ? el("td", {}, `${(100 * inFunction).toFixed(0)} % in `, button(shown, () => choose(full, "charged"), { className: "evidence", title: `Show ${full}` })) : el("td"))));
+}
+
 export function showTop(profile, choose) {
   const parts = Object.fromEntries(Object.entries(PARTS).map(([name, id]) => [name, document.getElementById(id)]));
   document.title = profile.title;
@@ -38,6 +48,7 @@ export function showTop(profile, choose) {
   parts.environment.textContent = profile.environment.join(" \u00b7 ");
   parts.headline.replaceChildren(...(sentences.length ? sentence(sentences[0], choose) : [profile.title]));
   parts.more.replaceChildren(...sentences.slice(1).flatMap((one, i) => [...(i ? [" "] : []), ...sentence(one, choose)]));
+  showProcesses(profile.processes || [], choose);
   parts.title.hidden = !sentences.length;
   parts.notes.replaceChildren(...profile.verdict.map(text => el("li", { textContent: text })));
   parts.badge.textContent = counted(profile.verdict.length, "note");

@@ -1,0 +1,65 @@
+"""Tests of the command lines of recorded processes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfpy.capture.unwinding import observed_states
+from perfpy.capture.unwinding.observed_states import ObservedCommands, naming_words
+from perfpy.kernel.procfs import ProcFs
+from perfpy.perfdata.kept_files import decode_commands
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["python3", "-u", "app.py", "--password", "secret"], ["python3", "app.py"]),
+        (["python3.12", "-X", "dev", "-m", "celery", "secret"], ["python3.12", "-m", "celery"]),
+        (["python3", "-c", "password = 'secret'"], ["python3", "-c", ""]),
+        (["python3", "-c", "from multiprocessing.spawn import spawn_main; x", "--multiprocessing-fork"], None),
+        (["mysql", "-psecret"], ["mysql"]),
+        (["gunicorn: worker [app:app]"], ["gunicorn: worker [app:app]"]),
+        (["python3"], ["python3"]),
+        (["python3", "-"], ["python3"]),
+    ],
+)
+def test_arguments_that_name_nothing_are_not_kept(words: list[str], kept: list[str] | None) -> None:
+    assert naming_words(words) == (words[:3] if kept is None else kept)
+
+
+def process(root: Path, pid: int, command: bytes) -> None:
+    """Write the files of a process."""
+    folder = root / str(pid)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cmdline").write_bytes(command)
+    (folder / "stat").write_bytes(b"%d (a) b) S 1 " % pid + b" ".join(b"%d" % number for number in range(5, 60)))
+
+
+def test_processes_are_looked_at_after_some_time_and_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observed_states, "_AGES", (0.0, 3600.0))
+    process(tmp_path, 10, b"/usr/bin/gunicorn\0")
+    process(tmp_path, 11, b"/usr/bin/gunicorn\0")
+    commands = ObservedCommands(ProcFs(str(tmp_path)))
+    assert commands.look() is None
+    commands.note([10, 11, 12])
+    time.sleep(0.001)
+    assert commands.look() is not None  # 12 has ended
+    process(tmp_path, 11, b"gunicorn: worker [app:app]\0\0\0")
+    (tmp_path / "10" / "cmdline").unlink()
+    seen = {command.pid: command.words for command in decode_commands(commands.encoded())}
+    assert seen == {10: ["/usr/bin/gunicorn"], 11: ["gunicorn: worker [app:app]"]}
+
+
+def test_short_processes_are_never_looked_at(tmp_path: Path) -> None:
+    for pid in range(100, 180):
+        process(tmp_path, pid, b"ls\0")
+    commands = ObservedCommands(ProcFs(str(tmp_path)))
+    commands.note(range(100, 180))
+    commands.look()
+    assert commands.encoded() == b""

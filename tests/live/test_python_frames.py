@@ -521,3 +521,49 @@ def test_threads_without_a_gil_have_their_names_and_functions(tmp_path: Path) ->
     assert {name: 100 * share / sum(actual.values()) for name, share in actual.items()} == pytest.approx(
         {name: 100 * seconds / sum(took.values()) for name, seconds in took.items()}, abs=TOLERANCE
     )
+
+
+# The processes of a service have names.
+
+SERVICE = """
+import multiprocessing, os, sys, time
+
+
+def spin(seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        sum(range(1000))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "fork":
+        for _ in range(2):
+            if not os.fork():
+                spin(60)
+    else:
+        for _ in range(2):
+            multiprocessing.get_context(sys.argv[1]).Process(target=spin, args=(60,), daemon=True).start()
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_service_have_names(tmp_path: Path, way: str):
+    (tmp_path / "service.py").write_text(SERVICE)
+    line = [sys.executable, "service.py", way]
+    with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True) as service:
+        try:
+            assert service.stdout is not None
+            service.stdout.readline()
+            time.sleep(1.0)  # until the workers run
+            output_of([*PERFPY, "record", "-q", "-o", "perf.data", "--python", "-p", str(service.pid), "--", "sleep", "1.5"], cwd=tmp_path)
+        finally:
+            os.killpg(service.pid, signal.SIGKILL)
+    report = json.loads(output_of([*PERFPY, "report", "--json", "-", "-i", "perf.data"], cwd=tmp_path))
+    names = {row["name"]: row["function"] for row in report["processes"]}
+    workers = [name for name in names if name.startswith("service.py: worker ")]
+    ends = ("1", "2") if way == "fork" else ("1, spin()", "2, spin()")
+    assert sorted(workers) == [f"service.py: worker {end}" for end in ends]
+    assert all("py::spin:" in names[name] for name in workers)

@@ -302,8 +302,7 @@ class Evidence:
     def process_names(self) -> dict[int, NamedProcess]:
         """The names of processes by their command lines; empty for recordings without these."""
         commands = decode_commands(self._kept(PROCESSES))
-        functions = self._runtime_functions if commands else None
-        return name_processes(commands, find_targets(functions) if functions is not None else {})
+        return name_processes(commands, find_targets(self.functions) if commands and self.functions is not None else {})
 
     @cached_property
     def process_rows(self) -> list[ProcessRow]:

@@ -156,10 +156,12 @@ class ReportRun:
         files = self._recording.data.kept_files
         if files is None or PROCESSES not in files:
             return []
-        options = self._report_options()
-        options = options._replace(rows=options.rows._replace(by_thread=True))
+        from perfpy.analysis.verdict.evidence import Evidence  # not needed for other recordings
+        from perfpy.views.verdict.profile import headline_options
+
+        options = headline_options(self._report_options().sample_filter)
         report = self._recording.report(options=options, symbols=self._request.symbol_options(), jobs=self._options.jobs)
-        return self._evidence(report).process_rows
+        return Evidence(report, self._recording.data).process_rows
 
     def _report_blocks(self) -> int:
         """Print the blocks between branches that took the most cycles."""

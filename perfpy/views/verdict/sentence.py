@@ -14,8 +14,8 @@ from perfpy.views.readable import at_a_glance, short_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfpy.analysis.verdict.evidence import ProcessStart
     from perfpy.analysis.verdict.functions import Share
+    from perfpy.analysis.verdict.processes import ProcessStart
 
 
 #: the rule whose sentence takes the place of the note on few samples

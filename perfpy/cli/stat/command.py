@@ -13,7 +13,6 @@ from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.line.option_parsing import PerfCommand
 from perfpy.cli.stat.options import Progress, Signals, StatCommandOptions, StatOutput, check, form_of, plan_of
 from perfpy.errors import KernelRefusedError
-from perfpy.events.grammar import names_probe
 from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -59,10 +58,13 @@ def _stat(options: StatCommandOptions) -> int:
 
     `perfpy stat record` writes the counts to a file, `perfpy stat report` shows them.
     """
-    if any(map(names_probe, options.event)):
-        from perfpy.cli.temporary_probes import run_with_probes  # needs numpy and debug information
+    if options.event:
+        from perfpy.events.grammar import names_probe  # not needed for the default events
 
-        return run_with_probes(options, _measure)
+        if any(map(names_probe, options.event)):
+            from perfpy.cli.temporary_probes import run_with_probes  # needs numpy and debug information
+
+            return run_with_probes(options, _measure)
     return _measure(options)
 
 

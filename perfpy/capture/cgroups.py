@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import UsageError
 from perfpy.events.event import copies_of
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 _PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
 
-def mount_point(mounts: str = "/proc/mounts") -> str:
-    """Return the mount point of the hierarchy that perf events follow: perf_event's of version 1, or version 2's."""
+def mount_point(mounts: str = "/proc/mounts", controller: str = "perf_event") -> str:
+    """Return the mount point of the hierarchy of a controller, by default that which perf events follow: of version 1, or version 2's."""
     second = ""
     with open(mounts) as file:
         for line in file:
             _, path, kind, options, *_ = line.split()
-            if kind == "cgroup" and "perf_event" in options.split(","):
+            if kind == "cgroup" and controller in options.split(","):
                 return path
             if kind == "cgroup2":
                 second = second or path
@@ -109,3 +110,56 @@ def folders_of(names: Sequence[str], events: int) -> list[int | None]:
     cgroups = [*names] * (events if len(names) == 1 else 1)
     fds = {name: open_folder(name) for name in set(cgroups) if name}
     return [fds.get(name) for name in cgroups]
+
+
+# The CPU limit of a process's cgroup (kernel: Documentation/scheduler/sched-bwc.rst): its threads wait for a CPU although CPUs are idle.
+
+
+class CpuLimit(NamedTuple):
+    """A limit.
+
+    Attributes:
+        cpus: that the cgroup's threads may use on average.
+        folder: of the cgroup.
+    """
+
+    cpus: float
+    folder: str
+
+    def periods(self) -> tuple[int, int]:
+        """Return the number of periods so far in which the cgroup had work, and of those in which it reached the limit."""
+        numbers = dict(line.split()[:2] for line in _lines(f"{self.folder}/cpu.stat") if " " in line)
+        return int(numbers.get("nr_periods", 0)), int(numbers.get("nr_throttled", 0))
+
+
+def cpu_limit(pid: int, proc: str = "/proc") -> CpuLimit | None:
+    """Return the nearest limit of a process's cgroup and its parents; None without one."""
+    hierarchies = [line.split(":", 2) for line in _lines(f"{proc}/{pid}/cgroup") if line.count(":") >= 2]
+    found = next((one for one in hierarchies if "cpu" in one[1].split(",")), None) or next((one for one in hierarchies if not one[1]), None)
+    if found is None:
+        return None
+    try:
+        root = mount_point(f"{proc}/mounts", "cpu")
+    except (UsageError, OSError):
+        return None
+    folder = os.path.normpath(f"/{found[2].lstrip('/')}")
+    while folder != "/":
+        here = root + folder
+        quota, period = [*"".join(_lines(f"{here}/cpu.max")).split(), "", ""][:2] if not found[1] else _limits_of_first(here)
+        if quota.isdigit() and period.isdigit() and int(period):
+            return CpuLimit(int(quota) / int(period), here)
+        folder = os.path.dirname(folder)
+    return None
+
+
+def _limits_of_first(folder: str) -> list[str]:
+    return ["".join(_lines(f"{folder}/cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
+
+
+def _lines(path: str) -> list[str]:
+    """Return the lines of a small file; none if it cannot be read."""
+    try:
+        with open(path) as file:
+            return file.read(1 << 16).splitlines()
+    except (OSError, ValueError):
+        return []

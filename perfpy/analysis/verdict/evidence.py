@@ -37,11 +37,12 @@ from perfpy.analysis.verdict.processes import (
     name_processes,
     process_rows,
 )
-from perfpy.analysis.verdict.wait_reasons import CHILD, GIL
+from perfpy.analysis.verdict.wait_reasons import CHILD, GIL, JOIN
 from perfpy.analysis.verdict.waits import (
     FEWEST_BURSTS,
     FEWEST_PROCESSES,
     LEAST_DISTANCE,
+    ONE_FUNCTION,
     RUNNING,
     Waits,
     find_bursts,
@@ -75,6 +76,7 @@ IDLE_COMM: Final = "swapper"
 _MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
+_NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
 
@@ -319,6 +321,28 @@ class Evidence:
         states = [state for state in self._observed if state.kind == "call" and state.pid == wait.thread]
         most = max(states, key=lambda state: state.seen, default=None)
         return most.reason if most is not None and most.looks >= LOOKS and most.seen >= NEARLY_ALL * most.looks else ""
+
+    def is_deadlock(self, wait: Wait) -> bool:
+        """Whether all threads of a process wait for locks, or for each other's end, all the time.
+
+        Then one of them holds the lock, or nobody does who could release it. The threads of a JVM that do not run the program's code have
+        none of its locks.
+        """
+        if self.waits is None or wait.threads < 2 or wait.processes > 1:
+            return False
+        rows = np.flatnonzero(self.waits.rows.dimensions["pid"] == self.process_of(wait.thread))
+        is_java = self.waits.are_of_java and wait.in_own >= ONE_FUNCTION
+        others = (one for one in self.waits.by_reason(rows) if one.reason not in (wait.reason, JOIN))
+        runs = bool(self.seconds) and not (is_java and self.functions is not None and not self.functions.by_category()[OWN])
+        return not runs and not any(one.in_own or not is_java for one in others)
+
+    def cpu_limit(self, wait: Wait) -> tuple[float, float]:
+        """Return the CPUs to which a cgroup limits the process that waits longest, and the share of its periods that reached the limit."""
+        pid = self.process_of(wait.thread)
+        limits = [
+            one for one in self._observed if one.kind == "limit" and one.pid == pid and _NUMBER.fullmatch(one.reason) and one.looks > 0
+        ]
+        return (float(limits[0].reason), min(limits[0].seen / limits[0].looks, 1.0)) if limits else (0.0, 0.0)
 
     def goroutines(self, wait: Wait) -> list[WaitingGoroutines]:
         """Return the waiting goroutines of the process that waits; empty for other programs than Go's."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     BARRIER,
     QUEUE,
     FULL_QUEUE,
+    RESULT,
     CONDITION,
     LOCK,
     ROW_LOCK,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     TERMINAL,
     PIPE,
     NETWORK,
+    NAME,
     EVENTS,
     SIGNAL,
     KERNEL_LOCK,
@@ -45,13 +47,14 @@ if TYPE_CHECKING:
     INPUT,
     FUTEX,
     OTHER,
-) = range(25)
+) = range(27)
 
 # when a rule holds
 ALWAYS: Final = 0
 IN_FUTEX: Final = 1  #: the thread is in futex(), or the kernel's functions are unknown
 WITH_PYTHON: Final = 2  #: as IN_FUTEX, and the callchain has Python functions
 NO_KERNEL: Final = 3  #: the kernel's functions are unknown
+IN_SLEEP: Final = 4  #: the thread sleeps for a time
 
 _PY: Final = PYTHON_MARK + r"(?:[\w.<>]+\.)?"  # before the name of a method; classes are not known before Python 3.11
 _PYTHON_LOCK: Final = r"PyThread_acquire_lock.*|_multiprocessing_SemLock_acquire\w*|_?PyMutex_Lock\w*"
@@ -63,6 +66,13 @@ _SYS: Final = r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_"
 _RULES: Final = (
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
     (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|sqlite3InvokeBusyHandler|lock_wait_(?:suspend|timeout)_thread"),
+    (ROW_LOCK, IN_SLEEP, r"sqlite3_(?:step|exec|prepare\w*|backup_step|wal_checkpoint\w*)"),  # it only sleeps between looks for a lock
+    (
+        NAME,
+        ALWAYS,
+        r"getaddrinfo(?:_a)?|gethostby(?:name2?|addr)(?:_r)?|getnameinfo|_*res_(?:context_)?n?(?:query|search|send)\w*|send_(?:dg|vc)",
+    ),
+    (NAME, ALWAYS, r"net\.\(\*Resolver\)\..*|net\.cgoLookup\w*.*"),
     (LOCK, ALWAYS, r"LWLockAcquire(?:OrWait)?|ObjectMonitor::[Ee]nter.*|ObjectSynchronizer::enter.*|.*ReentrantLock\.lock\(.*"),
     # Threads of runtimes and pools that wait for work, or for room in a queue: of Python, C libraries, Go, the JVM, Node, Rust.
     (FULL_QUEUE, ALWAYS, rf"{_PY}put:.*/queues?\.py|.*Blocking(?:Queue|Deque)\.(?:put|offer)\(.*|<?std::sync::mpm?sc::.*Sync\w+<.*send"),
@@ -97,9 +107,16 @@ _RULES: Final = (
     (JOIN, IN_FUTEX, rf"{_PY}(?:join|_wait_for_tstate_lock|_shutdown):.*/threading\.py|ThreadHandle_join"),
     (BARRIER, IN_FUTEX, rf"{PYTHON_MARK}Barrier\.\w*wait:.*/threading\.py"),
     (SEMAPHORE, ALWAYS, rf"{PYTHON_MARK}(?:(?:Bounded)?Semaphore\.)?acquire:.*/threading\.py"),
-    (CONDITION, ALWAYS, rf"{_PY}(?:wait|wait_for):.*/threading\.py|{_PY}(?:result|wait|_wait):.*/concurrent/futures/_base\.py"),
+    (RESULT, ALWAYS, rf"{_PY}(?:result|exception|wait|as_completed|_?result_or_cancel):.*/concurrent/futures/_base\.py"),
+    (
+        RESULT,
+        ALWAYS,
+        r".*java\.util\.concurrent\.(?:FutureTask|CompletableFuture|ForkJoinTask)\.(?:get|join|await\w*|timedGet|waitingGet|invoke)\(.*",
+    ),
+    (CONDITION, ALWAYS, rf"{_PY}(?:wait|wait_for):.*/threading\.py"),
     # the C library and others like it
     (JOIN, IN_FUTEX, r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)|.*java\.lang\.Thread\.join\(.*"),
+    (RESULT, IN_FUTEX, r"std::(?:__future_base::_State_base|__basic_future<|future<|shared_future<|__assoc_sub_state).*"),
     (BARRIER, IN_FUTEX, r"_*pthread_barrier_wait|gomp_(?:team_)?barrier_wait\w*|__kmp_\w*barrier\w*"),
     (CONDITION, IN_FUTEX, r".*LockSupport\.park\w*\(.*"),
     (FUTEX, IN_FUTEX, r"Parker::park.*"),  # of a Java program whose methods are unknown: a lock, or what it makes of parking
@@ -158,6 +175,7 @@ PYTHON_BIT: Final = 2 << len(RULES)  #: the callchain has Python functions
 OTHER_BITS: Final = len(RULES) + 2  #: the first bit for what is of use to the caller
 _GIL_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == GIL)
 _FUTEX_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == FUTEX and rule[1] == ALWAYS)
+_SLEEP_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == SLEEP and "hrtimer_nanosleep" in rule[2])
 _LOCK_BITS: Final = sum(1 << number for number, rule in enumerate(RULES) if rule[2] == _PYTHON_LOCK)
 
 
@@ -194,7 +212,8 @@ def reasons_of(bits: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the reason of each callchain by the bits of its functions: OTHER if no rule holds."""
     no_kernel = (bits & KERNEL_BIT) == 0
     in_futex = no_kernel | ((bits & _FUTEX_BIT) != 0)
-    holds = (np.ones(len(bits), np.bool_), in_futex, in_futex & ((bits & PYTHON_BIT) != 0), no_kernel)
+    is_python, sleeps = (bits & PYTHON_BIT) != 0, no_kernel | ((bits & _SLEEP_BIT) != 0)
+    holds = (np.ones(len(bits), np.bool_), in_futex, in_futex & is_python, no_kernel, sleeps)
     reasons = np.full(len(bits), OTHER, np.int64)
     for number, (reason, condition, _) in reversed([*enumerate(RULES)]):
         reasons[((bits & (1 << number)) != 0) & holds[condition]] = reason

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
 WHOLE: Final = 0.98  # of the longest wait of all threads, which is as long as the recording if threads hang
+_OF_JAVA: Final = re.compile(r"JavaThread::|ObjectMonitor::|Parker::park|VMThread::")
 MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
 
 
@@ -82,6 +83,11 @@ class Waits:
         is_wait = self.reason != CPU
         tids, number = np.unique(self.rows.dimensions["tid"][is_wait], return_inverse=True)
         return int(sum_by(number.ravel(), self.rows.period[is_wait], len(tids)).max(initial=0)) / NANOSECONDS_A_SECOND
+
+    @cached_property
+    def are_of_java(self) -> bool:
+        """Whether threads of a JVM are among those that wait."""
+        return any(_OF_JAVA.match(self.functions.name(number)) for number in self.functions.present.tolist())
 
     @cached_property
     def reason(self) -> Int64:

@@ -1,5 +1,5 @@
 """Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
-goroutine they were taken, and a program that waits has no samples; and at the command lines of all processes.
+goroutine they were taken, and a program that waits has no samples; and at the command lines of all processes, and CPU limits of cgroups.
 
 Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
 (perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
+from perfpy.capture.cgroups import CpuLimit, cpu_limit
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.interpreters import bash
@@ -72,7 +73,14 @@ class ObservedStates:
         self._files: dict[tuple[int, int, int], _KnownFile | None] = {}
         self._others: set[tuple[int, int]] = set()  # device and inode of programs that are neither shells nor Go's
         self._processes: dict[int, _ObservedProcess] = {}
+        self._limits: dict[int, tuple[CpuLimit, tuple[int, int]]] = {}  # process -> its CPU limit, and its periods so far
         self._examined = 0
+
+    def note_limits(self, pids: Sequence[int]) -> None:
+        """Note how often processes that have just executed a program have reached the CPU limits of their cgroups until now."""
+        for pid in pids[: _MOST_PROCESSES - len(self._limits)]:
+            if pid not in self._limits and (limit := cpu_limit(pid, self._procfs.root)) is not None:
+                self._limits[pid] = limit, limit.periods()
 
     def note(self, pids: Iterable[int]) -> None:
         """Look at these processes from now on, which have just executed a program, if they are shells or Go programs."""
@@ -111,7 +119,12 @@ class ObservedStates:
 
     def states(self) -> list[ObservedState]:
         """Return all states."""
-        return [state for process in self._processes.values() for state in process.states()]
+        states = [state for process in self._processes.values() for state in process.states()]
+        for pid, (limit, before) in self._limits.items():
+            periods, reached = (now - then for now, then in zip(limit.periods(), before, strict=True))
+            if reached > 0:
+                states.append(ObservedState(pid, "limit", periods, reached, f"{limit.cpus:.3g}", [], []))
+        return states
 
     def close(self) -> None:
         """Look at no process any longer."""

@@ -219,24 +219,31 @@ class PieceUnwinder:
 
     def look(self) -> float | None:
         """Look at processes, shells and Go programs; return the seconds until the next time, None without any."""
-        if self._is_live or self._machine != "x86_64" or not (self._executed or self._created or self._states):
-            return None
         if self._states is None or self._commands is None:
-            from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates  # not before a program runs
-
-            self._states = ObservedStates(has_stacks=self._plan is None or self._plan.switches >= 0)
-            self._commands = ObservedCommands()
+            return None
         executed, self._executed = self._executed, []
         created, self._created = self._created, []
         self._states.note(executed)
         self._commands.note([*created, *executed])
         return min(filter(None, (self._states.look(), self._commands.look())), default=None)
 
+    def _note_new(self, executed: list[int], created: list[int]) -> None:
+        """Note processes to look at. Their CPU limits are looked at now, unlike their states."""
+        if not executed and not created:
+            return
+        if self._states is None or self._commands is None:
+            from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates  # not before a program runs
+
+            self._states = ObservedStates(has_stacks=self._plan is None or self._plan.switches >= 0)
+            self._commands = ObservedCommands()
+        self._states.note_limits(executed)
+        self._executed += executed
+        self._created += created
+
     def _see(self, chunk: Chunk) -> _Held:
         """Learn from the side-band of a piece."""
-        if not self._is_live:
-            self._executed += executing_processes(chunk)
-            self._created += created_processes(chunk)
+        if not self._is_live and self._machine == "x86_64":
+            self._note_new(executing_processes(chunk), created_processes(chunk))
         table = self._table
         rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
         samples, side_band = chunk.rows(rows), chunk.rows(others)

@@ -293,11 +293,11 @@ COLUMNS: Final[dict[str, tuple[int, ...]]] = {
     "runnable": (reasons.CPU,),
     "disk": (reasons.DISK,),
     "lock": (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.FUTEX, reasons.ROW_LOCK),
-    "pipe/socket": (reasons.PIPE, reasons.NETWORK, reasons.CLIENT, reasons.EVENTS, reasons.TERMINAL),
+    "pipe/socket": (reasons.PIPE, reasons.NETWORK, reasons.NAME, reasons.CLIENT, reasons.EVENTS, reasons.TERMINAL),
     "sleep": (reasons.SLEEP,),
     "page fault": (PAGE_FAULT,),
     "child": (reasons.CHILD,),
-    "thread": (reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.FULL_QUEUE, reasons.CONDITION, reasons.SEMAPHORE),
+    "thread": (reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.FULL_QUEUE, reasons.RESULT, reasons.CONDITION, reasons.SEMAPHORE),
     "other": (reasons.SIGNAL, STOPPED, reasons.OTHER),
 }
 
@@ -306,7 +306,7 @@ WITH_FUTEX: Final = (reasons.LOCK, reasons.GIL, reasons.CONDITION, reasons.SEMAP
 #: waits for what another thread does, which are explained by that thread's own waits
 FOR_OTHERS: Final = (
     *(reasons.JOIN, reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.CLIENT, reasons.EVENTS, reasons.CONDITION, reasons.BARRIER),
-    reasons.TERMINAL,
+    *(reasons.TERMINAL, reasons.RESULT),
     *(reasons.QUEUE, reasons.FULL_QUEUE, reasons.SEMAPHORE, reasons.FUTEX, reasons.SIGNAL),
 )
 #: waits for resources

@@ -54,10 +54,10 @@ OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL
 #: waits for work, which are no cause if other threads of the program run or wait
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
-    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE),
+    *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE, reasons.RESULT),
 )
 #: waits that are no cause if the program's other processes use CPUs meanwhile
-FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.INPUT)
+FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.NAME, reasons.INPUT)
 
 #: waits of a server for its clients
 OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
@@ -70,6 +70,7 @@ WAIT_WORDS: Final = {
     reasons.BARRIER: "at a barrier",
     reasons.QUEUE: "for work",
     reasons.FULL_QUEUE: "for room in a queue",
+    reasons.RESULT: "for the result of a task",
     reasons.CONDITION: "for a condition",
     reasons.LOCK: "for a lock",
     reasons.ROW_LOCK: "for a lock of the database",
@@ -80,6 +81,7 @@ WAIT_WORDS: Final = {
     reasons.PIPE: "for a pipe",
     reasons.CLIENT: "for a connection",
     reasons.NETWORK: "for a socket",
+    reasons.NAME: "for the address of a host (DNS)",
     reasons.EVENTS: "for events",
     reasons.SIGNAL: "for a signal",
     reasons.KERNEL_LOCK: "for a lock in the kernel",
@@ -118,6 +120,10 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
         reason += " or a timer"
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
+    cpus, reached = evidence.cpu_limit(wait) if wait.reason == reasons.CPU else (0.0, 0.0)
+    if reached >= MATTERS:
+        numbers |= {"cpu limit": cpus, "periods at the limit": reached}
+        reason = f" for a CPU; its cgroup may use {cpus:g} CPUs, and reached that limit in {percent(reached)} of the periods"
     if wait.threads > 1:
         who = beginning(f"{number_word(wait.threads)} {'processes' if wait.processes == wait.threads else 'threads'}")
         text = f"{who}{_started_by(evidence, wait)} {verb} {seconds(wait.seconds)} in total{reason}"
@@ -137,8 +143,9 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
         most = "" if is_one or both else "mostly "
         if both or wait.in_function >= IN_ONE_FUNCTION:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
-    if wait.reason in OF_THREADS and evidence.is_endless(wait):
-        text += _hang(evidence, wait)
+    if wait.reason in (*OF_THREADS, reasons.RESULT) and evidence.is_endless(wait):
+        deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
+        text += "; it did not come" if wait.reason == reasons.RESULT else deadlock or "; nobody released it"
     text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
     yield Sentence("longest wait", f"{text}.", numbers, names)
 
@@ -167,19 +174,6 @@ def _started_by(evidence: Evidence, wait: Wait) -> str:
     """Return the name of processes that all have one, and of the program that started them; "" if it is the same program."""
     name, parent = evidence.name_and_parent(wait)
     return f" of {program_text(name)}, which {program_text(parent)} started," if name and parent and name != parent else ""
-
-
-def _hang(evidence: Evidence, wait: Wait) -> str:
-    """Return what is known about locks for which threads wait all the time.
-
-    If all threads of a process wait for locks or for each other's end, one of them holds the lock, or nobody does who could release it.
-    """
-    waits = evidence.waits
-    assert waits is not None
-    rows = waits.rows.dimensions["pid"] == evidence.process_of(wait.thread)
-    others = sum(one.threads for one in waits.by_reason(np.flatnonzero(rows)) if one.reason not in (wait.reason, reasons.JOIN))
-    is_deadlock = not others and wait.threads > 1 and wait.processes == 1 and not evidence.seconds
-    return "; none of them got it: a deadlock, as no other thread can release it" if is_deadlock else "; nobody released it"
 
 
 def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
@@ -243,7 +237,7 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
     idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
     if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
-        return _wait_of_server(evidence) or next(iter(waits), None)
+        return _wait_of_server(evidence) or next((one for one in waits if one.reason == reasons.RESULT), next(iter(waits), None))
     if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
         idle = _wait_of_server(evidence) or idle
         if idle and idle.longest > causes[0].longest:

@@ -11,7 +11,7 @@ import pytest
 
 from perfpy.abi.attr import EventAttr
 from perfpy.capture import cgroups, targets
-from perfpy.capture.cgroups import matching
+from perfpy.capture.cgroups import cpu_limit, matching
 from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.targets import ANY, TargetOptions, Workload, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
@@ -362,3 +362,21 @@ def test_a_child_that_runs_has_no_end_and_one_that_was_collected_is_missing() ->
     assert wait_for_child(pid, 0)[:2] == (pid, signal.SIGKILL)
     with pytest.raises(ChildProcessError):
         wait_for_child(pid, 0)
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_the_nearest_cpu_limit_of_a_cgroup(is_second: bool, tmp_path: Path) -> None:
+    root, proc = tmp_path / "fs", tmp_path / "proc"
+    (root / "pod" / "app").mkdir(parents=True)
+    (proc / "7").mkdir(parents=True)
+    (proc / "7" / "cgroup").write_text("0::/pod/app\n" if is_second else "4:cpu,cpuacct:/pod/app\n0::/other\n")
+    (proc / "mounts").write_text(f"x {root} {'cgroup2 rw' if is_second else 'cgroup rw,cpu,cpuacct'} 0 0\n")
+    files = {"cpu.max": "20000 100000\n"} if is_second else {"cpu.cfs_quota_us": "20000\n", "cpu.cfs_period_us": "100000\n"}
+    assert cpu_limit(7, str(proc)) is None
+    for name, text in {**files, "cpu.stat": "nr_periods 10\nnr_throttled 7\nthrottled_time 9\n"}.items():
+        (root / "pod" / name).write_text(text)
+    for name in files:
+        (root / "pod" / "app" / name).write_text("max 100000\n" if is_second else "-1\n")
+    limit = cpu_limit(7, str(proc))
+    assert limit is not None
+    assert (limit.cpus, limit.folder, limit.periods()) == (0.2, str(root / "pod"), (10, 7))

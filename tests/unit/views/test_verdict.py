@@ -710,6 +710,39 @@ def test_locks_that_nobody_released(tmp_path: Path) -> None:
     assert first == "Two threads waited 18 s in total for a lock, in reserve() and cancel(); nobody released it."
 
 
+def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: Path) -> None:
+    """Those of the JVM, which use CPUs now and then."""
+    enter = (*FUTEX, "pthread_cond_wait@libc.so.6", "ObjectMonitor::enter(JavaThread*)@libc.so.6")
+    waits = [Stack((*enter, name), 1, tid=tid, state="S", weight=9000) for tid, name in ((101, "debit"), (102, "credit"))]
+    of_jvm = [
+        Stack((*FUTEX, "pthread_cond_wait@libc.so.6", "VMThread::run()@libc.so.6"), 1, tid=103, state="S", weight=9000),
+        Stack(("VMThread::run()@libc.so.6",), 1, tid=103),
+    ]
+    first, *_ = texts(tmp_path, *waits, *of_jvm, seconds=0.001)
+    assert first.endswith(" for a lock, in debit() and credit(); none of them got it: a deadlock, as no other thread can release it.")
+    first, *_ = texts(tmp_path, *waits, *of_jvm, Stack(SLEEP, 1, tid=104, state="S", weight=9000), seconds=0.001)
+    assert first.endswith("; nobody released it.")
+
+
+def test_a_cpu_limit_is_told_in_place_of_other_threads(tmp_path: Path) -> None:
+    limit = ObservedState(100, "limit", 10, 9, "0.2", [], [])
+    stacks = [Stack(("encode", "main"), 200), Stack(("schedule@kernel", "encode"), 700, state="R")]
+    _, second, *_ = texts(tmp_path, *stacks, seconds=0.95, states=[limit])
+    text = '"app" waited 0.7 s of 0.95 s for a CPU; its cgroup may use 0.2 CPUs, and reached that limit in 90 % of the periods.'
+    assert second == text
+    _, second, *_ = texts(tmp_path, *stacks, seconds=0.95, states=[limit._replace(seen=1)])
+    assert second == '"app" waited 0.7 s of 0.95 s for a CPU, which other threads used.'
+
+
+def test_tasks_of_a_pool_that_wait_for_tasks_of_the_same_pool(tmp_path: Path) -> None:
+    get = (*FUTEX, "pthread_cond_wait@libc.so.6", "Object java.util.concurrent.FutureTask.get()@libc.so.6")
+    waits = [Stack((*get, name), 1, tid=tid, state="S", weight=9000) for tid, name in ((101, "render"), (102, "render"), (103, "start"))]
+    idle = Stack((*FUTEX, "Parker::park(bool)@libc.so.6", "WorkerThread::run()@libc.so.6"), 1, tid=104, state="S", weight=9000)
+    assert texts(tmp_path, *waits, idle, seconds=0.001) == [
+        "Three threads waited 27 s in total for the result of a task, in render() and start(); it did not come."
+    ]
+
+
 ACCEPT = ("schedule@kernel", "inet_csk_accept@kernel", "accept4@libc.so.6", "accept_loop", "main")
 WORKER = (*FUTEX, "pthread_cond_wait@libc.so.6", "worker")
 

@@ -259,7 +259,7 @@ _perfpy()
         options="-p --pid --locks --descendants --locals --json -h --help"
         ;;
     leaks)
-        options="-p --pid -d --duration --small-objects --html --json -h --help"
+        options="-p --pid -d --duration --descendants --small-objects --html --json -h --help"
         workload="yes"
         ;;
     report)

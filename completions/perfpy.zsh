@@ -471,6 +471,7 @@ _perfpy() {
                 '*--pid=[watch this process]:pids: _sequence _perfpy_ask pids -' \
                 '*-d+[seconds to watch a process]:value: ' \
                 '*--duration=[seconds to watch a process]:value: ' \
+                '*--descendants[also watch the Python processes that it has started]' \
                 '*--small-objects[include objects of up to 512 bytes]' \
                 '*--html=[write a page with flame graphs of a command'\''s memory]:file:_files' \
                 '*--json[print one JSON object]' \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -149,3 +150,36 @@ def test_wrong_options_are_refused(words: list[str]) -> None:
     done = subprocess.run([*LEAKS, *words], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 129
     assert len(done.stderr.splitlines()) == 1
+
+
+FORKS = """
+import os, time
+kept = []
+def keep():
+    kept.append(bytes(100_000))
+children = [1]
+while len(children) < 3 and children[-1]:
+    children.append(os.fork())
+if children[-1]:
+    open("ready", "w").close()
+while len(kept) < 400:
+    keep()
+    time.sleep(0.02)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("option", ["--descendants", "--no-descendants"])
+def test_the_processes_that_a_program_has_started_are_watched_by_default(tmp_path: Path, option: str):
+    (tmp_path / "forks.py").write_text(FORKS)
+    with subprocess.Popen([sys.executable, "forks.py"], cwd=tmp_path, start_new_session=True) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (tmp_path / "ready").exists() and time.monotonic() < end:
+                time.sleep(0.02)
+            answer = json.loads(leaks("-p", str(process.pid), "-d", "1.5", "--json", option))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    every = [answer, *answer.get("descendants", [])]
+    assert len(every) == (3 if option == "--descendants" else 1)
+    assert {stack["frames"][0]["function"] for one in every for stack in one["retained"]} == {"keep"}

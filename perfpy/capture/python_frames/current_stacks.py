@@ -105,24 +105,38 @@ def process_stacks(pid: int, procfs: ProcFs | None = None, *, with_locals: bool 
 
 def in_child(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
     """Return the result of work; None after the time, or if the child died."""
-    end, answer_end = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
-    if child == 0:
-        status = 1
+    return ChildWork(work).result(seconds)
+
+
+class ChildWork:
+    """Work in a child process.
+
+    Attributes:
+        answer: the descriptor that becomes readable with the result.
+    """
+
+    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+        self.answer, answer_end = os.pipe2(os.O_CLOEXEC)
+        self._child = os.fork()
+        if self._child == 0:
+            status = 1
+            try:
+                with open(answer_end, "wb") as answer:
+                    answer.write(json.dumps(work()).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(answer_end)
+
+    def result(self, seconds: float) -> dict[str, Any] | None:
+        """Return the result; None after the time, or if the child died. The child is then gone."""
         try:
-            with open(answer_end, "wb") as answer:
-                answer.write(json.dumps(work()).encode())
-            status = 0
+            return _received(self.answer, time.monotonic() + seconds)
         finally:
-            os._exit(status)
-    os.close(answer_end)
-    try:
-        return _received(end, time.monotonic() + seconds)
-    finally:
-        os.close(end)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            os.close(self.answer)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
 
 
 def _received(end: int, deadline: float) -> dict[str, Any] | None:

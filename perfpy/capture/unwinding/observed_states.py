@@ -196,10 +196,19 @@ class ObservedCommands:
                     self._due[pid] = (now + _AGES[looks + 1] - _AGES[looks], looks + 1)
         return max(min((moment for moment, _ in self._due.values()), default=now) - now, _AGES[0] / 4) if self._due else None
 
+    @property
+    def commands(self) -> list[ObservedCommand]:
+        """The command lines that were read."""
+        return [*self._commands.values()]
+
+    def read(self, pids: Iterable[int]) -> None:
+        """Look at processes now."""
+        for pid in pids:
+            self._read(pid)
+
     def encoded(self) -> bytes:
         """Return all command lines for the recording, as they are now; b"" for a single process."""
-        for pid in [*self._commands]:
-            self._read(pid)
+        self.read([*self._commands])
         return encode_commands(self._commands.values()) if len(self._commands) > 1 else b""
 
     def _read(self, pid: int) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import struct
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.capture.python_frames.kernel_frames import FRAME, HEAD, SCRATCH_SIZE, THREAD, decode, entry_of
@@ -27,7 +29,9 @@ from perfpy.tools.leaks.allocators import (
 )
 
 if TYPE_CHECKING:
-    from perfpy.capture.python_frames.current_stacks import CurrentFrame
+    from collections.abc import Iterable
+
+    from perfpy.capture.python_frames.current_stacks import ChildWork, CurrentFrame
     from perfpy.interpreters.process import PythonProcess
 
 
@@ -35,6 +39,8 @@ _MOST_ALLOCATIONS: Final = 1 << 16  # in the map
 _MOST_THREADS: Final = 1 << 13
 _MOST_PENDING: Final = 1 << 13
 _MOST_STACKS: Final = 1 << 14  # distinct ones, whose functions are known
+_MOST_WATCHED: Final = 32  # processes
+_BETWEEN_LOOKS: Final = 0.25  # seconds between two looks for new processes
 _LONGEST_PREPARATION: Final = 60.0  # seconds for everything but the watch
 _PAUSE: Final = 0.02  # seconds between two looks for new threads
 _BETWEEN_READINGS: Final = 1.0  # seconds between two readings of the map: code objects may be freed
@@ -88,8 +94,8 @@ class MemoryGrowth(NamedTuple):
     retained: list[KeptMemory]
 
 
-def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> MemoryGrowth:
-    """Watch a process from a child process, because a page of a hostile program can block its reader for ever. Raises PerfError.
+def memory_growth(pid: int, seconds: float, *, small_objects: bool = False, descendants: bool = False) -> list[MemoryGrowth]:
+    """Watch a process, each from a child process, because a page of a hostile program can block its reader for ever. Raises PerfError.
 
     Ctrl-C ends the watch early.
 
@@ -97,19 +103,47 @@ def memory_growth(pid: int, seconds: float, *, small_objects: bool = False) -> M
         pid: the process.
         seconds: how long.
         small_objects: also probe CPython's allocator of small objects.
-    """
-    from perfpy.capture.python_frames.current_stacks import CurrentFrame, in_child
+        descendants: also watch the Python processes that it has started, and those that it starts meanwhile.
 
-    parent = os.getpid()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the child's
+    Returns:
+        the process, then its descendants; without the process if only these run Python.
+    """
+    from perfpy.capture.python_frames.current_stacks import ChildWork
+
+    parent, procfs = os.getpid(), ProcFs()
+    end = time.monotonic() + seconds
+    watches: dict[int, ChildWork] = {}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the children's
     try:
-        answer = in_child(lambda: _answer(pid, seconds, parent, small_objects=small_objects), seconds + _LONGEST_PREPARATION)
+        while not watches or (descendants and time.monotonic() < end and not _have_answers(watches.values())):
+            for one in (pid, *(sorted(procfs.descendants([pid])) if descendants else ())):
+                remaining = end - time.monotonic() if watches else seconds
+                if one not in watches and len(watches) < _MOST_WATCHED and remaining > 0:
+                    watches[one] = ChildWork(partial(_answer, one, remaining, parent, small_objects=small_objects))
+            if descendants:
+                time.sleep(min(_BETWEEN_LOOKS, max(end - time.monotonic(), 0.0)))
+        answers = {one: watch.result(max(end - time.monotonic(), 0.0) + _LONGEST_PREPARATION) for one, watch in watches.items()}
     finally:
         signal.signal(signal.SIGINT, before)
-    if answer is None:
-        raise PerfError(f"process {pid}: its memory could not be read in time")
-    if "error" in answer:
-        raise PerfError(str(answer["error"]))
+    known = [_growth(answer) for answer in answers.values() if answer and "error" not in answer]
+    of_first = answers[pid]
+    if not known or (of_first is None and not descendants):
+        raise PerfError(str(of_first["error"]) if of_first else f"process {pid}: its memory could not be read in time")
+    return known
+
+
+def _have_answers(watches: Iterable[ChildWork]) -> bool:
+    """Whether all watches have ended: those of processes that do not run Python end at once."""
+    poller, count = select.poll(), 0
+    for watch in watches:
+        poller.register(watch.answer, select.POLLIN)
+        count += 1
+    return len(poller.poll(0)) == count
+
+
+def _growth(answer: dict[str, Any]) -> MemoryGrowth:
+    from perfpy.capture.python_frames.current_stacks import CurrentFrame
+
     retained = [KeptMemory(tuple(CurrentFrame(*frame) for frame in frames), *numbers) for frames, *numbers in answer["retained"]]
     return MemoryGrowth(**{**answer, "retained": retained})
 

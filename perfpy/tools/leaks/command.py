@@ -11,6 +11,7 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfpy.tools.leaks.attached import MemoryGrowth
     from perfpy.tools.leaks.sums import ProcessSums
 
 _MOST_PID: Final = 1 << 31
@@ -25,6 +26,7 @@ class LeaksCommandOptions(CommandOptions):
     duration: float | None = option(
         "-d,--duration", Value(float, default=None), "seconds to watch a process (default: 10)", metavar="<seconds>"
     )
+    descendants: bool = option("--descendants", Flag(default=True), "also watch the Python processes that it has started (default)")
     small_objects: bool = option("--small-objects", Flag(), "include objects of up to 512 bytes; slows the program down")
     html: str = option("--html", Value(default=""), "write a page with flame graphs of a command's memory", metavar="<file>")
     json: bool = option("--json", Flag(), "print one JSON object")
@@ -35,8 +37,8 @@ def run(options: LeaksCommandOptions) -> int:
     """Show the lines that hold most memory at the highest moment of a command, or that a running Python process allocates and keeps.
 
     A command runs with a small library that counts its calls of malloc, free and mmap (LD_PRELOAD). The library is compiled when it is
-    needed first, which takes a C compiler. It runs in the command's children, too, and needs no privileges. A running process is watched
-    by probes of the kernel, which need root, and stays as it is; Ctrl-C ends the watch early.
+    needed first, which takes a C compiler. It runs in the command's children, too, and needs no privileges. A running process and those
+    that it has started are watched by probes of the kernel, which need root, and stay as they are; Ctrl-C ends the watch early.
     """
     if options.words:
         if options.pid or options.duration is not None:
@@ -50,15 +52,29 @@ def run(options: LeaksCommandOptions) -> int:
     if not 0 < seconds <= _LONGEST:
         fail(f"-d {seconds:g}: expected seconds, more than 0 and at most a day")
     from perfpy.tools.leaks.attached import memory_growth
-    from perfpy.tools.leaks.text import growth_lines
+    from perfpy.tools.leaks.text import growth_lines, service_lines
 
-    growth = memory_growth(int(options.pid), seconds, small_objects=options.small_objects)
+    first, *others = memory_growth(int(options.pid), seconds, small_objects=options.small_objects, descendants=options.descendants)
     if options.json:
-        stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in growth.retained]
-        _print_json({**growth._asdict(), "retained": stacks})
+        _print_json(_growth_values(first) | ({"descendants": [*map(_growth_values, others)]} if others else {}))
     else:
-        _print_wrapped(list(growth_lines(growth)))
+        _print_wrapped(list(service_lines([first, *others], _names((first, *others))) if others else growth_lines(first)))
     return 0
+
+
+def _growth_values(growth: MemoryGrowth) -> dict[str, object]:
+    stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in growth.retained]
+    return {**growth._asdict(), "retained": stacks}
+
+
+def _names(growths: Sequence[MemoryGrowth]) -> dict[int, str]:
+    """Return the names of processes by their command lines."""
+    from perfpy.analysis.verdict.processes import name_processes
+    from perfpy.capture.unwinding.observed_states import ObservedCommands
+
+    observed = ObservedCommands()
+    observed.read([growth.pid for growth in growths])
+    return {pid: named.name for pid, named in name_processes(observed.commands, {}).items()}
 
 
 def _run_command(options: LeaksCommandOptions) -> int:

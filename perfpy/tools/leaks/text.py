@@ -17,7 +17,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.analysis.stacks import Function
     from perfpy.capture.python_frames.current_stacks import CurrentFrame
@@ -53,6 +53,11 @@ def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
     kept = sum(one.bytes for one in growth.retained)
     yield f"Process {growth.pid}: {visible(growth.command)}  (Python {growth.python})"
     yield f"It allocated {_size(growth.allocated)} in {growth.seconds:.1f} s, and kept {_size(kept)}."
+    yield from _rows_and_notes(growth)
+
+
+def _rows_and_notes(growth: MemoryGrowth) -> Iterator[str]:
+    kept = sum(one.bytes for one in growth.retained)
     if kept:
         yield ""
         yield f"{'Kept':>10}  {'Share':>6}  {'First half':>10}  {'Objects':>9}  Function and line"
@@ -65,6 +70,23 @@ def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
     if notes:
         yield ""
         yield from notes
+
+
+def service_lines(growths: Sequence[MemoryGrowth], names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the text of the watched processes of a service: what each kept, and the lines of all of them."""
+    kept = {growth.pid: sum(one.bytes for one in growth.retained) for growth in growths}
+    order = sorted(growths, key=lambda growth: -kept[growth.pid])
+    yield f"{len(growths)} processes kept {_size(sum(kept.values()))} in {max(growth.seconds for growth in growths):.1f} s:"
+    yield ""
+    yield f"{'Kept':>10}  {'Allocated':>10}  Process"
+    for growth in order:
+        name = visible(names.get(growth.pid) or growth.command)
+        yield f"{_size(kept[growth.pid]):>10}  {_size(growth.allocated):>10}  {growth.pid} {name}"
+    young, arenas, grown, lost, unnamed = (
+        sum(getattr(growth, name) for growth in growths) for name in ("young", "arenas", "grown", "lost", "unnamed")
+    )
+    retained = sorted((one for growth in growths for one in growth.retained), key=lambda one: -one.bytes)
+    yield from _rows_and_notes(order[0]._replace(young=young, arenas=arenas, grown=grown, lost=lost, unnamed=unnamed, retained=retained))
 
 
 def _notes(growth: MemoryGrowth) -> Iterator[str]:

@@ -198,7 +198,7 @@ class _Chooser:
                 continue
             groups = "No_group" if definition.groups == (definition.name,) else ";".join(definition.groups)
             names = f"{definition.name};{groups}".lower()
-            is_named = sought in names and sought in names.split(";")  # most have not even the letters
+            is_named = bool(sought) and sought in names and sought in names.split(";")  # most have not even the letters
             if not is_named and (sought != "all" or (has_own and definition in BUILT_IN)):
                 continue
             metric = _ChosenMetric(definition, modifier, grouped=self._is_grouped(definition, sought))

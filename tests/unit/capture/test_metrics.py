@@ -205,6 +205,9 @@ def test_errors_name_the_metric_or_the_event(tmp_path: Path) -> None:
     here = machine(tmp_path, [metric("first", "second + 1"), metric("second", "first"), metric("lost", "no_such_event / 2")])
     with pytest.raises(UnknownMetricError, match="`frist'; similar: first"):
         choose("frist", machine=here)
+    for name in ("", "first;", "irst", ";"):
+        with pytest.raises(UnknownMetricError, match=f"`{name}'"):
+            choose(name, machine=here)
     with pytest.raises(MetricEventsError, match="no_such_event"):
         choose("lost", machine=here)
     with pytest.raises(EventSyntaxError, match="part of its own formula"):

@@ -33,8 +33,7 @@ from perfpy.auxtrace.arm_spe import (
     decode_records,
     has_neoverse_sources,
 )
-from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
-from perfpy.auxtrace.itrace import DEFAULT_PERIOD, Itrace, parse_itrace
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
 from perfpy.auxtrace.pt_samples import PtSamples
 from perfpy.errors import PerfError, plural

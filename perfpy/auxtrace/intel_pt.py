@@ -219,9 +219,9 @@ class PacketStream:
         """Let the packet be read again."""
         self.is_unread = True
 
-    def ahead(self) -> Iterator[Packet]:
-        """Yield the packets that follow in this piece."""
-        return self._reader.packets_after(self._view, self.offset)
+    def ahead(self, offset: int = -1) -> Iterator[Packet]:
+        """Yield the packets that follow in this piece; offset: of the first one, that of the next packet by default."""
+        return self._reader.packets_after(self._view, self.offset if offset < 0 else offset)
 
 
 def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: int, detail: int = 0) -> Packet | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.flags import PMCU_NAME
-from perfpy.auxtrace.aux_pieces import AuxPieces, aux_pieces
+from perfpy.auxtrace.itrace import AuxPieces, aux_pieces
 from perfpy.errors import BadPerfDataError
 
 if TYPE_CHECKING:

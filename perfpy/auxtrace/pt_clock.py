@@ -81,6 +81,7 @@ class PtClock:
         reference: the time near which the first TSC packet is, 0 after it.
         cbr: the last ratio of the core's to the bus frequency.
         cbr_payload: that packet's payload.
+        cycles, cycles_since: cycles since a time, and that time; 0: unknown.
     """
 
     def __init__(self, parameters: PtParameters) -> None:
@@ -90,7 +91,7 @@ class PtClock:
         self._turbo_ratio = parameters.turbo_ratio
         self._has_tma = self._is_new_tma = False
         self._last_mtc = self._crystal_ticks = self._crystal_delta = 0
-        self._cycles = self._cycles_since = 0
+        self.cycles = self.cycles_since = 0
         self._ticks_by_cbr = 0.0
         self._ticks_per_cycle: float | None = None
 
@@ -100,9 +101,11 @@ class PtClock:
         return self._has_tma
 
     @property
-    def has_rate(self) -> bool:
-        """Whether CYC packets tell the time."""
-        return bool(self._cycles_since) and (self._ticks_per_cycle is not None or bool(self.cbr))
+    def rate(self) -> float | None:
+        """Ticks per cycle, None if CYC packets do not tell the time."""
+        if not self.cycles_since:
+            return None
+        return self._ticks_per_cycle if self._ticks_per_cycle is not None else self._ticks_by_cbr if self.cbr else None
 
     def forget(self) -> None:
         """Restart at a piece of trace that does not go on from the one before."""
@@ -160,7 +163,7 @@ class PtClock:
         return after_cyc
 
     def _restart_cycles(self) -> None:
-        self._cycles_since, self._cycles, self._ticks_per_cycle = self.ticks, 0, None
+        self.cycles_since, self.cycles, self._ticks_per_cycle = self.ticks, 0, None
 
     def _ticks_at(self, delta: int) -> int:
         return (self._crystal_ticks + delta * self._numerator // self._denominator) & _MASK_64
@@ -183,16 +186,13 @@ class PtClock:
             return
         self.cbr = ratio
         self._ticks_by_cbr = self._turbo_ratio / ratio if ratio else 0.0
-        self._cycles_since, self._cycles = self.ticks, 0
+        self.cycles_since, self.cycles = self.ticks, 0
 
     def set_cyc(self, payload: int) -> None:
         """Apply a CYC packet."""
-        self._cycles += payload
-        if not self._cycles_since:
-            return
-        ratio = self._ticks_per_cycle if self._ticks_per_cycle is not None else self._ticks_by_cbr if self.cbr else None
-        if ratio is not None:
-            self.ticks = max(self.ticks, min(int(float(self._cycles_since) + self._cycles * ratio), _MASK_64))
+        self.cycles += payload
+        if (rate := self.rate) is not None:
+            self.ticks = max(self.ticks, min(int(float(self.cycles_since) + self.cycles * rate), _MASK_64))
 
     def estimate(self, instructions: int) -> int:
         """Return the time some instructions after the current time."""

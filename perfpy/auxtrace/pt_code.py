@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
 _MOST_PATHS: Final = 1 << 18  # kept of a process
+_MOST_SEEN: Final = 1 << 17
 _ERRORS_OF_FILE: Final = 2  # perf reports a file that it cannot read twice
 
 #: bits of a branch's flags (PERF_IP_FLAG_* in perf's event.h)
@@ -101,42 +102,63 @@ class CodeBlock:
         self.starts = [base + start for start in shape.starts]
 
 
-class Path(NamedTuple):
+#: of the way in a node
+TIP_KEY: Final = -1
+
+
+class Path:
     """Where the bits of a TNT packet lead from an address.
 
     Attributes:
         edges: numbers of the branches.
-        end: the address after them.
+        after: the node of the address after them.
         instructions: their number.
         popped: return addresses that were on the stack before.
         needs: these.
         pushes: return addresses that are left on the stack.
         untimed: branches before the first one that a bit tells.
+        blocks: of code; not of paths of several packets.
     """
 
-    edges: array[int]
-    end: int
-    instructions: int
-    popped: int
-    needs: tuple[int, ...]
-    pushes: list[int]
-    untimed: int
+    __slots__ = ("after", "blocks", "edges", "instructions", "needs", "popped", "pushes", "untimed")
+
+    def __init__(
+        self, edges: array[int], after: Node, instructions: int, stack: list[int], depths: tuple[int, int], pushes: list[int], untimed: int
+    ) -> None:
+        """stack: the innermost return addresses before the path; depths: of the stack before the path and its lowest one on the path."""
+        self.edges, self.after, self.instructions, self.pushes, self.untimed = edges, after, instructions, pushes, untimed
+        self.popped = depths[0] - depths[1]
+        self.needs = tuple(stack[len(stack) - self.popped :])
+        self.blocks: list[CodeBlock] = []
 
 
-class Way(NamedTuple):
+class Way:
     """How direct branches lead from an address to an indirect one.
 
     Attributes:
         edges: numbers of the direct branches.
         instructions: their number, with the indirect branch.
-        pushes: return addresses of the calls among the direct branches.
-        block: the block of the indirect branch.
+        pushes: return addresses of the calls.
+        pops: whether the indirect branch is a return.
+        targets: number of the branch and node of the target by target.
     """
 
-    edges: array[int]
-    instructions: int
-    pushes: list[int]
-    block: CodeBlock
+    __slots__ = ("edges", "instructions", "pops", "pushes", "targets")
+
+    def __init__(self, edges: array[int], instructions: int, pushes: list[int], *, pops: bool) -> None:
+        self.edges, self.instructions, self.pushes, self.pops = edges, instructions, pushes, pops
+        self.targets: dict[int, tuple[int, Node]] = {}
+
+
+class Node(dict[Any, Any]):
+    """What is known to follow an address: the path by the byte of a TNT packet, or by the bytes of several, or for paths with returns, a
+    dictionary of paths by the return address on top of the stack; the way by TIP_KEY.
+    """
+
+    __slots__ = ("ip",)
+
+    def __init__(self, ip: int) -> None:
+        self.ip = ip
 
 
 class _BlockShape(NamedTuple):
@@ -212,8 +234,9 @@ class AddressSpace:
         self._mappings = list(mappings or ())
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks: dict[int, CodeBlock] = {}
-        self.paths: dict[tuple[int, int, int], Path] = {}
-        self.tips: dict[int, Way] = {}
+        self._nodes: dict[int, Node] = {}
+        self._path_count = 0
+        self._seen: set[int] = set()  # hashes of an address and several packets
 
     def copy(self) -> AddressSpace:
         """Return the address space of a forked process."""
@@ -234,20 +257,36 @@ class AddressSpace:
         self._mappings = sorted(kept, key=lambda mapping: mapping.start)
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks.clear()
-        self.paths.clear()
-        self.tips.clear()
+        self._nodes.clear()
 
-    def keep_path(self, key: tuple[int, int, int], path: Path) -> None:
-        """Keep the path from (address, byte of a TNT packet, return address on top of the stack)."""
-        if len(self.paths) >= _MOST_PATHS:
-            self.paths.clear()
-        self.paths[key] = path
+    def node(self, ip: int) -> Node:
+        """Return what is known to follow an address."""
+        node = self._nodes.get(ip)
+        if node is None:
+            node = self._nodes[ip] = Node(ip)
+        return node
 
-    def keep_way(self, start: int, way: Way) -> None:
-        """Keep the way from an address to the next indirect branch."""
-        if len(self.tips) >= _MOST_PATHS:
-            self.tips.clear()
-        self.tips[start] = way
+    def is_again(self, node: Node, packets: bytes) -> bool:
+        """Whether these packets are seen at an address again, so that it is worthwhile to keep their path."""
+        mark, seen = hash(packets) ^ node.ip, self._seen
+        if mark in seen:
+            return True
+        if len(seen) >= _MOST_SEEN:
+            seen.clear()
+        seen.add(mark)
+        return False
+
+    def keep_path(self, start: int, head: int | bytes, path: Path) -> None:
+        """Keep the path from an address by the bytes of TNT packets."""
+        self._path_count += 1
+        if self._path_count >= _MOST_PATHS or len(self._nodes) >= _MOST_PATHS:
+            self._nodes.clear()
+            self._path_count = 0
+        node = self.node(start)
+        if path.needs:
+            node.setdefault(head, {})[path.needs[-1]] = path
+        else:
+            node[head] = path
 
     def block(self, address: int) -> CodeBlock:
         """Return the block at an address."""

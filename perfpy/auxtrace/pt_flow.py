@@ -1,15 +1,12 @@
-"""Follow the flow of control that an Intel PT trace tells through the code of the recording.
+"""Follow the flow of control that an Intel PT trace tells: packet by packet, through the code of the recording.
 
-Input: the pieces of the trace of one CPU or thread, and the code (perfpy.auxtrace.pt_code). Output: the numbers of the branches in order,
-the times at which the clock advances, and the other events between branches. States and errors are perf 6.12's, because samples have to be
-perf's, too.
+Input: the pieces of the trace of one CPU or thread. Output: see perfpy.auxtrace.pt_walk, which follows the code between packets. States and
+errors are perf 6.12's, because samples have to be perf's, too.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.auxtrace.intel_pt import (
     PSB,
@@ -22,45 +19,40 @@ from perfpy.auxtrace.intel_pt import (
     ip_size,
     whole_address,
 )
-from perfpy.auxtrace.itrace import BAD_PACKET, ENDLESS, MISMATCH, NO_INSTRUCTION, OVERFLOW, Period, PtEvent
-from perfpy.auxtrace.pt_clock import PtClock, PtParameters
+from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, Period, PtEvent
 from perfpy.auxtrace.pt_code import (
     ASYNC,
     BRANCH,
     CALL,
     CONDITIONAL_END,
-    DIRECT_END,
-    IN_TX,
     INDIRECT_END,
     INTERRUPT,
-    MISSING_FILE,
-    NO_CODE,
     RETURN_END,
+    TIP_KEY,
     TRACE_BEGIN,
     TRACE_END,
     TX_ABORT,
-    Path,
     Way,
 )
+from perfpy.auxtrace.pt_walk import IN_SYNC, KERNEL_START, MASK_64, MOST_BITS, NO_IP, NO_PSB, RESYNC, CodeWalk, TraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges
+    from perfpy.auxtrace.pt_clock import PtParameters
+    from perfpy.auxtrace.pt_code import AddressSpace, Edges, Node
 
 
-_MOST_LOOPS: Final = 100_000  # direct branches without a packet
-_KERNEL: Final = 1 << 63
-_MASK_64: Final = (1 << 64) - 1
-_NEVER: Final = 1 << 65
-_IN_SYNC, _NO_PSB, _NO_IP, _RESYNC = range(4)
 _FIRST_TNT: Final = 4  # lower bytes are padding and other packets
-_MOST_BITS: Final = 6  # of a short TNT packet
 _SHORT_TNT, _CYC = Packet("TNT", 1), Packet("CYC", 1)
-_LONG_TNT, _LONG_SIZE = b"\x02\xa3", 8
-_TIP_HEAD, _SHORT_CYC = 0x0D, 3  # of the lowest five and three bits
-_IP_SIZES: Final = {1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
+_LONG_TNT, _LONG_SIZE = 0xA3, 8
+_TIP, _MTC, _EXTENDED = 0x0D, 0x59, 0x02
+_IP_SIZES: Final = (0, 2, 4, 6, 6, 0, 8, 0)
+_PARTS: Final = tuple((head,) for head in range(256))  # of short TNT packets
 _MOST_BRANCHES: Final = 1 << 20  # delivered at once
+_WIDE: Final = 4  # bytes of several short TNT packets
+#: searches of paths of several packets before they are judged, misses per hit that are worthwhile, and bytes without searches after that
+_JUDGED, _WORTH, _NARROW = 1 << 14, 4, 1 << 20
 _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 #: packets that the search for the next calibration of cycles passes
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
@@ -68,56 +60,24 @@ _ABORTED: Final = 2  # bit of MODE.TSX
 _CBR, _PTWRITE, _MWAIT, _PWRE, _EXSTOP, _PWRX, _PSB = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
 
 
-class _TraceError(Exception):
-    """An error in the trace: its number, the state to go on in, and whether perf reports it."""
-
-    def __init__(self, number: int, state: int, *, is_silent: bool = False) -> None:
-        super().__init__(number)
-        self.number, self.state, self.is_silent = number, state, is_silent
-
-
-class PtFlow:
+class PtFlow(CodeWalk):
     """The decoding of one trace.
 
     Attributes:
-        branches: numbers of branches, see pt_code.Edges; the caller empties it.
-        stamps: (number of branches before, ticks) where the time of events changes.
-        events: the other events.
-        space: the address space of the running thread.
-        stamp: ticks of the next event.
-        boundary: the numbers of branches and of other events before the first event of that time.
         ended: whether all pieces are decoded.
     """
 
     def __init__(self, pieces: Iterator[TracePiece], parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period) -> None:
-        self.branches = array("i")
-        self.stamps: list[tuple[int, int]] = []
-        self.events: list[PtEvent] = []
-        self.space = space
-        self.stamp = 0
-        self.boundary = (0, 0)
+        super().__init__(parameters, edges, space, period)
         self.ended = False
-        self._parameters, self._edges, self._period = parameters, edges, period
-        self._clock = PtClock(parameters)
         self._packets = PacketStream(pieces)
-        self._state = _NO_PSB
-        self._ip = self._last_ip = 0
+        self._state = NO_PSB
+        self._last_ip = 0
         self._has_last_ip = self._is_on = self._overflowed = False
-        self._stack: list[int] = []
-        self._direct_branches = self._stuck_ip = self._stuck_period = self._stuck_left = 0
-        self._time = self._until = 0  # of the events that are decoded next; of the current run
-        self._later: list[tuple[int, int, int]] = []  # boundaries of branches and events after that of `stamp`, and their times
-        self._total = self._timed_total = self._period_total = self._sampled_total = 0
-        self._limit = 0 if period.length else _NEVER
-        self._last_masked, self._is_continuous = 0, False
-        self._ticks_of_period = 1 << max(period.length.bit_length() - 1, 0)
-        self._is_due = False
-        self._lowest = self._untimed = 0
         self._psb_offset = 0  # as perf tells it: where no PSB was searched
-        self._transaction = 0
         self._pending: dict[str, int] = {}
-        self._cbr_seen = self._cbr_told = -1
-        self._cbr_seen = 0
+        self._cbr_seen, self._cbr_told = 0, -1
+        self._hits = self._misses = self._left_narrow = 0  # of paths of several packets; bytes in which they are not searched
 
     # -- decoding as far as a time -------------------------------------------------
 
@@ -130,35 +90,26 @@ class PtFlow:
             self.boundary = boundary[0], boundary[1]
         while not self.ended and (self.stamp < until or self._is_between) and len(self.branches) < _MOST_BRANCHES:
             try:
-                if self._state == _IN_SYNC:
+                if self._state == IN_SYNC:
                     if self._is_plain:
                         self._walk_known()
                         if self.stamp >= until and not self._is_between:
                             break
                     self._walk_packet()
-                elif self._state == _NO_PSB:
+                elif self._state == NO_PSB:
                     self._synchronize()
                 else:
                     self._find_ip()
-            except _TraceError as failure:
+            except TraceError as failure:
                 self._state = failure.state
                 if not failure.is_silent:
                     self._note_error(failure.number)
             except NewTraceError:
-                self._ip, self._state = 0, _NO_PSB
+                self._ip, self._state = 0, NO_PSB
                 self._clock.forget()
                 self._clock.reference = self._packets.latest
             except EndOfTraceError:
                 self.ended = True
-
-    def take(self, branches: int, events: int) -> None:
-        """Forget the first branches and other events."""
-        del self.branches[:branches], self.events[:events]
-        first = max(bisect_right(self.stamps, (branches, _NEVER)) - 1, 0)
-        self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
-        self.events = [event._replace(position=event.position - branches) for event in self.events]
-        self.boundary = (max(self.boundary[0] - branches, 0), max(self.boundary[1] - events, 0))
-        self._later = [(max(position - branches, 0), max(number - events, 0), ticks) for position, number, ticks in self._later]
 
     def _note_error(self, number: int) -> None:
         ip = self._ip
@@ -168,25 +119,6 @@ class PtFlow:
         self.events.append(PtEvent(len(self.branches), self._time, "error", ip, value=number))
         self._set_boundary(len(self.branches), len(self.events))  # an error does not wait for its time
 
-    def _set_stamp(self, ticks: int, after: int = 0) -> None:
-        """Let events have a time after some more branches."""
-        self._time = min(ticks, _MASK_64)
-        branches, events = len(self.branches) + after, len(self.events)
-        self.stamps.append((branches, self._time))
-        self._set_boundary(branches, events)
-
-    def _set_boundary(self, branches: int, events: int) -> None:
-        """Let the current time begin after some branches and other events; an earlier time that is still to come stays the next one."""
-        if self._later or (self.stamp >= self._until and self.boundary != (branches, events)):
-            self._later.append((branches, events, self._time))
-        else:
-            self.boundary, self.stamp = (branches, events), self._time
-
-    def _update_time(self) -> None:
-        """Let the next event have the current time."""
-        if self._clock.ticks > self._time:
-            self._set_stamp(self._clock.ticks)
-
     # -- packets ---------------------------------------------------------------------
 
     def _read(self) -> Packet:
@@ -195,7 +127,7 @@ class PtFlow:
         if packet is None:
             self._transaction = 0
             self._clock.lose_tma()
-            raise _TraceError(BAD_PACKET, self._state)
+            raise TraceError(BAD_PACKET, self._state)
         return packet
 
     def _set_last_ip(self, packet: Packet) -> None:
@@ -207,7 +139,7 @@ class PtFlow:
         clock, kind = self._clock, packet.kind
         if kind == "CYC":
             clock.set_cyc(packet.value)
-            if clock.has_rate:
+            if clock.rate is not None:
                 self._timed_total = self._total
         elif kind == "MTC":
             if clock.has_tma:
@@ -229,13 +161,37 @@ class PtFlow:
         return True
 
     def _until_mtc(self) -> Iterator[tuple[str, int]]:
-        for packet in self._packets.ahead():
+        """Yield CYC packets, which may be added up, MTC and CBR packets, and ("", 0) for others, as far as they calibrate cycles."""
+        data, offset, size, cycles, is_cyc = self._packets.data, self._packets.offset, len(self._packets.data), 0, False
+        size = 0 if self._packets.is_in_block else size
+        while offset + _LONG_SIZE <= size:
+            head = data[offset]
+            if head & 3 == 3:
+                if head & 4 and data[offset + 1] & 1:
+                    break
+                cycles += head >> 3 | (data[offset + 1] >> 1 << 5 if head & 4 else 0)
+                offset, is_cyc = offset + (2 if head & 4 else 1), True
+            elif head == _MTC:
+                yield "CYC", cycles
+                if not is_cyc:
+                    yield "", 0
+                yield "MTC", data[offset + 1]
+                offset, cycles, is_cyc = offset + 2, 0, False
+            elif not head & 1 and head >= _FIRST_TNT:
+                offset, is_cyc = offset + 1, False
+            elif head == _EXTENDED and data[offset + 1] == _LONG_TNT:
+                offset, is_cyc = offset + _LONG_SIZE, False
+            elif head & 0x1F == _TIP and _IP_SIZES[head >> 5]:
+                offset, is_cyc = offset + 1 + _IP_SIZES[head >> 5], False
+            else:
+                break
+        yield "CYC", cycles
+        if not is_cyc:
+            yield "", 0
+        for packet in self._packets.ahead(offset):
             if packet.kind in _NOT_PASSED:
                 return
-            if packet.kind in ("CYC", "MTC", "CBR"):
-                yield packet.kind, packet.value
-            else:
-                yield "", 0
+            yield (packet.kind, packet.value) if packet.kind in ("CYC", "MTC", "CBR") else ("", 0)
 
     # -- finding the trace ---------------------------------------------------------
 
@@ -254,12 +210,12 @@ class PtFlow:
         self._packets.offset = found
         self._read()
         self._has_last_ip = True
-        self._state = _IN_SYNC
+        self._state = IN_SYNC
         self._read_status(is_first=True)
 
     def _find_ip(self) -> None:
         """Go to the next packet with an address."""
-        if self._state == _NO_IP:
+        if self._state == NO_IP:
             self._has_last_ip, self._last_ip, self._ip = False, 0, 0
         self._pending.clear()
         self._overflowed = False
@@ -291,7 +247,7 @@ class PtFlow:
                 self._stop()
             else:
                 self._apply_time(packet)
-        self._state = _IN_SYNC
+        self._state = IN_SYNC
         flags = {"TIP.PGE": TRACE_BEGIN, "TIP.PGD": TRACE_END}.get(kind, 0)
         self._emit_begin(flags)
 
@@ -299,7 +255,7 @@ class PtFlow:
         """Note that the flow is known from here on."""
         self._tell_cbr()
         self._update_time()
-        if self._ip < _KERNEL:
+        if self._ip < KERNEL_START:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self.branches.append(self._edges.number(0, self._ip, BRANCH | TRACE_BEGIN | more, 0))
 
@@ -322,9 +278,9 @@ class PtFlow:
             elif kind in _NOT_IN_STATUS and not (is_first and kind == "PSB"):
                 if is_first and kind in ("TNT", "TraceSTOP"):
                     self._clock.lose_tma()
-                    raise _TraceError(MISMATCH, _IN_SYNC if self._ip else _RESYNC)
+                    raise TraceError(MISMATCH, IN_SYNC if self._ip else RESYNC)
                 if is_first:
-                    raise _TraceError(MISMATCH, self._state)
+                    raise TraceError(MISMATCH, self._state)
                 self._clock.lose_tma()
                 self._packets.unread()
                 return
@@ -348,19 +304,21 @@ class PtFlow:
         self._pending.clear()
         self._overflowed = True
         self._timed_total = self._total
-        raise _TraceError(OVERFLOW, _IN_SYNC)
+        raise TraceError(OVERFLOW, IN_SYNC)
 
     def _stop(self) -> None:
         self._set_on(False)
         self._transaction = 0
         self._clock.lose_tma()
 
-    # -- walking code --------------------------------------------------------------
+    def _set_on(self, is_on: bool) -> None:
+        """Note whether the processor traces; where it begins again, a new period of ticks begins."""
+        self._is_on = is_on
+        if not is_on:
+            self._is_continuous = False
+            self._limit = 0 if self._period.is_ticks else self._limit
 
-    @property
-    def _is_between(self) -> bool:
-        """Whether nothing has happened yet at the last time."""
-        return self.boundary == (len(self.branches), len(self.events))
+    # -- following packets ---------------------------------------------------------
 
     @property
     def _is_plain(self) -> bool:
@@ -372,9 +330,8 @@ class PtFlow:
         packet = self._read()
         kind = packet.kind
         if kind == "TNT":
-            count = packet.value.bit_length() - 1
-            if count > 0:
-                self._walk_tnt(packet.value, count)
+            for part in _parts_of(packet.value):
+                self._walk_part(part)
         elif kind in ("TIP", "TIP.PGD"):
             self._walk_tip(packet)
         elif kind == "TIP.PGE":
@@ -398,154 +355,162 @@ class PtFlow:
             self._walk_other(packet)
 
     def _walk_known(self) -> None:  # noqa: C901, PLR0912, PLR0915  a call would take longer than a packet
-        """Follow the TNT, TIP and CYC packets that come next, as long as their paths are known."""
+        """Follow the TNT, TIP, CYC and MTC packets that come next, as long as their ways are known."""
         data, offset, size, clock = self._packets.data, self._packets.offset, len(self._packets.data), self._clock
-        paths, stack, branches, tips = self.space.paths, self._stack, self.branches, self.space.tips
-        ip, total, limit, ticks, until = self._ip, self._total, self._limit, clock.ticks, self._until
-        packet, stamp = self._packets.packet, self.stamp
-        while offset < size and (stamp < until or self._is_between):
+        node, total, ticks, limit, begin = self.space.node(self._ip), self._total, clock.ticks, self._limit, offset
+        stack, branches, until, is_wide, hits, misses = self._stack, self.branches, self._until, self._left_narrow <= 0, 0, 0
+        end_of_times = offset
+        found: Any
+        while offset + _LONG_SIZE < size and (self.stamp < until or self._is_between):
             head = data[offset]
-            if not head & 1 and head >= _FIRST_TNT:
-                path = paths.get((ip, head, stack[-1] if stack else 0))
-                if path is None or total + path.instructions >= limit or (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs):
+            if head & 0x1F == _TIP:
+                end, found = offset + 1 + _IP_SIZES[head >> 5], node.get(TIP_KEY)
+                if found is None or end == offset + 1 or total + found.instructions >= limit:
                     break
+                target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
+                if (edge := found.targets.get(target)) is None:
+                    break
+                branches.extend(found.edges)
+                stack.extend(found.pushes)
+                if found.pops:
+                    del stack[-1:]
+                if ticks > self._time:
+                    self._set_stamp(ticks)
+                branches.append(edge[0])
+                node, offset, total = edge[1], end, total + found.instructions
+                self._last_ip, self._has_last_ip = target, True
+            elif not head & 1:
+                found = None
+                if is_wide and (head == _EXTENDED or not (data[offset + 1] | data[offset + 2] | data[offset + 3]) & 1):
+                    key = data[offset : offset + (_LONG_SIZE if head == _EXTENDED else _WIDE)]
+                    found = node.get(key)
+                    if found.__class__ is dict:
+                        found = found.get(stack[-1] if stack else 0)
+                    if found is None:
+                        misses += 1
+                        self._keep_wide(node, key)
+                if found is not None and total + found.instructions < limit and tuple(stack[len(stack) - found.popped :]) == found.needs:
+                    hits, total, offset = hits + 1, total + found.instructions, offset + len(key)
+                    if ticks > self._time:
+                        self._set_stamp(ticks, found.untimed)
+                    branches.extend(found.edges)
+                    if found.popped:
+                        del stack[-found.popped :]
+                    stack.extend(found.pushes)
+                    node = found.after
+                else:
+                    end, node, total = self._follow_parts(offset, node, total)
+                    if end == offset:
+                        break
+                    offset, limit = end, self._limit
+            else:
+                if offset != begin:
+                    self._packets.packet = _SHORT_TNT
+                end = self._follow_times(offset, total)
+                if end == offset:
+                    break
+                offset, end_of_times, ticks, limit = end, end, clock.ticks, self._limit
+        if offset not in (begin, end_of_times):
+            self._packets.packet = _SHORT_TNT
+        self._judge_width(hits, misses, offset - begin)
+        self._ip, self._packets.offset, self._total, self._direct_branches = node.ip, offset, total, 0
+
+    def _follow_parts(self, offset: int, node: Node, total: int) -> tuple[int, Node, int]:  # noqa: C901, PLR0912
+        """Follow TNT packets, up to six bits at once; return the offset after them, the node and the instructions so far."""
+        data, limit, ticks, stack, is_ticks = self._packets.data, self._limit, self._clock.ticks, self._stack, self._period.is_ticks
+        path: Any
+        while offset + _LONG_SIZE <= len(data) and not data[offset] & 1 and (self.stamp < self._until or self._is_between):
+            parts: Sequence[int] = _PARTS[data[offset]]
+            if data[offset] == _EXTENDED and data[offset + 1] == _LONG_TNT:
+                parts = _parts_of(int.from_bytes(data[offset + 2 : offset + _LONG_SIZE], "little"))
+                offset += _LONG_SIZE
+            elif data[offset] >= _FIRST_TNT:
+                offset += 1
+            else:
+                break
+            for part in parts:
+                path = node.get(part)
+                if path.__class__ is dict:
+                    path = path.get(stack[-1] if stack else 0)
+                is_known = path is not None and not (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs)
+                if not is_known or total + path.instructions >= limit:
+                    self._ip, self._total, self._packets.offset, self._packets.packet = node.ip, total, offset, _SHORT_TNT
+                    if not (is_known and is_ticks and self._extend_limit(path.instructions)):
+                        if is_known and not is_ticks:
+                            self._follow_sampled(path)
+                        else:
+                            self._walk_part(part)
+                        node, total, offset, limit = self.space.node(self._ip), self._total, self._packets.offset, self._limit
+                        continue
+                    limit = self._limit
+                total += path.instructions
                 if ticks > self._time:
                     self._set_stamp(ticks, path.untimed)
-                    stamp = self.stamp
-                branches.extend(path.edges)
+                self.branches.extend(path.edges)
                 if path.popped:
                     del stack[-path.popped :]
                 if path.pushes:
                     stack.extend(path.pushes)
-                ip, offset, total, packet = path.end, offset + 1, total + path.instructions, _SHORT_TNT
-            elif head & 0x1F == _TIP_HEAD:
-                end = offset + 1 + _IP_SIZES.get(head >> 5, 0)
-                way = tips.get(ip)
-                if way is None or end > size or end == offset + 1 or total + way.instructions >= limit:
+                node = path.after
+            if self._left_narrow <= 0:  # the next packets may have a path together
+                break
+        return offset, node, total
+
+    def _follow_times(self, offset: int, total: int) -> int:
+        """Apply CYC and MTC packets; return the offset after them. total: instructions before."""
+        data, clock, begin = self._packets.data, self._clock, offset
+        rate, since, cycles = clock.rate, clock.cycles_since, clock.cycles
+        while offset + 1 < len(data):
+            head = data[offset]
+            if head & 3 == 3:
+                if head & 4 and data[offset + 1] & 1:
                     break
-                target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
-                edge = way.block.targets.get(target)
-                if edge is None:
-                    break
-                branches.extend(way.edges)
-                stack.extend(way.pushes)
-                if way.block.end == RETURN_END:
-                    del stack[-1:]
-                elif way.block.pushes:
-                    stack.append(way.block.after)
-                if ticks > self._time:
-                    self._set_stamp(ticks)
-                    stamp = self.stamp
-                branches.append(edge)
-                ip, offset, total, packet = target, end, total + way.instructions, _SHORT_TNT
-                self._last_ip, self._has_last_ip = target, True
-            elif head & 7 == _SHORT_CYC:
-                clock.set_cyc(head >> 3)
-                offset, ticks, packet = offset + 1, clock.ticks, _CYC
-                if clock.has_rate:
+                cycles += head >> 3 | (data[offset + 1] >> 1 << 5 if head & 4 else 0)
+                offset, self._packets.packet = offset + (2 if head & 4 else 1), _CYC
+                if rate is not None:
+                    clock.ticks = max(clock.ticks, min(int(since + cycles * rate), MASK_64))
                     self._timed_total = total
-                if self._period.is_ticks:
-                    limit = self._limit = 0
+            elif head == _MTC and clock.has_tma:
+                clock.cycles, self._timed_total = cycles, total
+                if clock.set_mtc(data[offset + 1], after_cyc=self._packets.packet.kind == "CYC"):
+                    self._packets.offset = offset + 2
+                    clock.calibrate(self._until_mtc())
+                rate, since, cycles = clock.rate, clock.cycles_since, clock.cycles
+                offset, self._packets.packet = offset + 2, _SHORT_TNT
             else:
                 break
-        if offset != self._packets.offset:
-            self._ip, self._packets.offset, self._total = ip, offset, total
-            self._packets.packet, self._direct_branches = packet, 0
-        if data[offset : offset + 2] == _LONG_TNT and offset + _LONG_SIZE <= size and (stamp < until or self._is_between):
-            bits = int.from_bytes(data[offset + 2 : offset + _LONG_SIZE], "little")
-            self._packets.offset, self._packets.packet = offset + _LONG_SIZE, _SHORT_TNT
-            self._walk_tnt(bits, max(bits.bit_length() - 1, 0))
+        clock.cycles = cycles
+        if self._period.is_ticks and offset != begin:
+            self._set_limit_by_time(total)
+        return offset
 
-    def _walk_tnt(self, bits: int, count: int) -> None:
-        """Follow the branches of a TNT packet, `count` bits, the first one highest, and keep the paths of some bits each."""
-        while count:
-            part = min(count, _MOST_BITS)
-            count -= part
-            head = (1 << part | bits >> count & (1 << part) - 1) << 1
-            start, stack = self._ip, self._stack
-            key = start, head, stack[-1] if stack else 0
-            if (known := self.space.paths.get(key)) is not None and self._follow(known):
-                continue
-            first, total, tail = len(self.branches), self._total, stack[-_MOST_BITS:]
-            self._lowest, self._untimed = len(stack), -1
-            depth, events, offset = len(stack), len(self.events), self._packets.offset
-            self._walk_bits(head >> 1, part)
-            popped = depth - self._lowest
-            if len(self.events) == events and not self._transaction and self._untimed >= 0 and self._packets.offset == offset:
-                needs, pushes = tuple(tail[len(tail) - popped :]), stack[self._lowest :]
-                path = Path(self.branches[first:], self._ip, self._total - total, popped, needs, pushes, self._untimed - first)
-                self.space.keep_path(key, path)
+    def _keep_wide(self, node: Node, key: bytes) -> None:
+        """Keep the path of bytes from an address, if they recur there and are whole TNT packets with known paths."""
+        if not self.space.is_again(node, key):
+            return
+        if key[0] == _EXTENDED:
+            parts: Sequence[int] = _parts_of(int.from_bytes(key[2:], "little")) if key[1] == _LONG_TNT else ()
+        else:
+            parts = key if min(key) >= _FIRST_TNT else ()
+        if parts and (path := self._path_of(node, parts)) is not None:
+            self.space.keep_path(node.ip, key, path)
 
-    def _follow(self, path: Path) -> bool:
-        """Follow a path if its returns lead where they led and no sample is due on it; return whether that is so."""
-        stack, popped = self._stack, path.popped
-        is_known = self._total + path.instructions < self._limit and not (popped > 1 and tuple(stack[-popped:]) != path.needs)
-        if not is_known or self._is_due or self._transaction:
-            return False
-        if self._clock.ticks > self._time:
-            self._set_stamp(self._clock.ticks, path.untimed)
-        self.branches.extend(path.edges)
-        if popped:
-            del stack[-popped:]
-        stack.extend(path.pushes)
-        self._ip, self._total, self._direct_branches = path.end, self._total + path.instructions, 0
-        return True
+    def _judge_width(self, hits: int, misses: int, passed: int) -> None:
+        """Search paths of several packets only where they recur."""
+        self._left_narrow -= passed
+        self._hits, self._misses = self._hits + hits, self._misses + misses
+        if self._hits + self._misses > _JUDGED:
+            if self._hits < self._misses // _WORTH:
+                self._left_narrow = _NARROW
+            self._hits = self._misses = 0
 
-    def _walk_bits(self, bits: int, count: int) -> None:
-        """Follow some branches of a TNT packet, whose bits are below a one."""
-        stack = self._stack
-        while count:
-            block = self.space.blocks.get(self._ip) or self._fetch()
-            if self._total + block.count >= self._limit and self._sample(block):
-                continue
-            self._total += block.count
-            end = block.end
-            if end == DIRECT_END:
-                if block.pushes:
-                    stack.append(block.after)
-                self._go_directly(block)
-                continue
-            self._direct_branches = 0
-            if end > RETURN_END:
-                self._fail(block)
-            if end == INDIRECT_END:
-                self._walk_deferred(block)
-                continue
-            count -= 1
-            taken = bits >> count & 1
-            target = self._compressed_return(block, taken=bool(taken)) if end == RETURN_END else block.target
-            if self._untimed < 0:
-                self._untimed = len(self.branches)
-                self._update_time()
-            if end == RETURN_END:
-                self._emit_indirect(block, target)
-                continue
-            if self._is_due:
-                self._sample_branch(block.last, target if taken else 0, block.flags, block.length)
-            if taken:
-                self.branches.append(block.edge)
-            self._ip = target if taken else block.after
-
-    def _compressed_return(self, block: CodeBlock, *, taken: bool) -> int:
-        """Return where a RET instruction goes that is a bit of a TNT packet."""
-        target = self._stack.pop() if self._stack else 0
-        self._lowest = min(self._lowest, len(self._stack))
-        self._ip = block.last
-        if not (self._parameters.returns_are_compressed and target and taken):
-            raise _TraceError(MISMATCH, _RESYNC)
-        return target
-
-    def _walk_deferred(self, block: CodeBlock) -> None:
-        """Follow an indirect branch whose TIP packet comes after a TNT packet with later branches."""
-        if block.pushes:
-            self._stack.append(block.after)
-        self._ip = block.last
+    def _read_target(self) -> int:
         packet = self._read()
         if packet.kind != "TIP" or not ip_size(packet):
             self._packets.unread()
-            raise _TraceError(MISMATCH, _RESYNC)
+            raise TraceError(MISMATCH, RESYNC)
         self._set_last_ip(packet)
-        self._emit_indirect(block, self._last_ip)
+        return self._last_ip
 
     def _walk_tip(self, packet: Packet) -> None:
         """Follow the code to the indirect branch of a TIP or TIP.PGD packet."""
@@ -554,11 +519,16 @@ class PtFlow:
             self._set_last_ip(packet)
         start, first, depth, total, events = self._ip, len(self.branches), len(self._stack), self._total, len(self.events)
         block = self._walk_to_branch()
-        if block.end in (INDIRECT_END, RETURN_END) and block.last < _KERNEL and not self._is_due and len(self.events) == events:
-            self.space.keep_way(start, Way(self.branches[first:], self._total - total, self._stack[depth:], block))
+        way = None
+        if block.end in (INDIRECT_END, RETURN_END) and not self._is_due and len(self.events) == events:
+            way = self.space.node(start).get(TIP_KEY)
+            if way is None:
+                pushes = self._stack[depth:] + [block.after] * block.pushes
+                way = Way(self.branches[first:], self._total - total, pushes, pops=block.end == RETURN_END)
+                self.space.node(start)[TIP_KEY] = way
         if block.end == CONDITIONAL_END:
             self._ip = block.last
-            raise _TraceError(MISMATCH, _RESYNC)
+            raise TraceError(MISMATCH, RESYNC)
         if block.end == RETURN_END and self._stack:
             self._stack.pop()
         elif block.pushes:
@@ -569,93 +539,10 @@ class PtFlow:
         if is_end:
             self._set_on(False)
         self._emit_indirect(block, target, more)
+        if way is not None and not more and not self._transaction and (block.last < KERNEL_START or target >= KERNEL_START):
+            way.targets[target] = self.branches[-1], self.space.node(target)
         if not has_ip:
             self._ip = block.last
-
-    def _walk_to_branch(self) -> CodeBlock:
-        """Follow direct branches up to another one."""
-        while True:
-            block = self.space.blocks.get(self._ip) or self._fetch()
-            if self._total + block.count >= self._limit and self._sample(block):
-                continue
-            self._total += block.count
-            if block.end != DIRECT_END:
-                self._direct_branches = 0
-                return block
-            if block.pushes:
-                self._stack.append(block.after)
-            self._go_directly(block)
-
-    def _walk_to(self, address: int) -> None:
-        """Follow direct branches up to an address."""
-        while self._ip != address:
-            block = self.space.blocks.get(self._ip) or self._fetch(address)
-            if self._ip < address <= block.last:
-                index = bisect_left(block.starts, address)
-                if index < len(block.starts) and block.starts[index] == address:
-                    if self._sample_before(block, index):
-                        continue
-                    self._total += index
-                    break
-            if block.end >= NO_CODE:
-                self._fail(block)
-            if self._total + block.count >= self._limit and self._sample(block):
-                continue
-            self._total += block.count
-            if block.end != DIRECT_END:
-                self._ip = block.last
-                raise _TraceError(MISMATCH, _RESYNC)
-            if block.pushes:
-                self._stack.append(block.after)
-            self._go_directly(block)
-        self._ip = address
-        self._direct_branches = 0
-
-    def _go_directly(self, block: CodeBlock) -> None:
-        """Follow a direct branch, but not for ever."""
-        target = block.target
-        if self._is_due:
-            self._sample_branch(block.last, target, block.flags, block.length)
-        count, self._direct_branches = self._direct_branches, self._direct_branches + 1
-        self._ip = target
-        if count:
-            if count == 1:
-                self._stuck_ip, self._stuck_period, self._stuck_left = target, 1, 1
-            elif count > _MOST_LOOPS or target == self._stuck_ip:
-                self._direct_branches = 0
-                raise _TraceError(ENDLESS, _RESYNC)
-            else:
-                self._stuck_left -= 1
-                if not self._stuck_left:
-                    self._stuck_period += 1
-                    self._stuck_left, self._stuck_ip = self._stuck_period, target
-        self.branches.append(block.edge)
-
-    def _fetch(self, address: int = -1) -> CodeBlock:
-        """Return the block at the current address, which is not kept yet; raise _TraceError if there is no code up to `address`."""
-        block = self.space.block(self._ip)
-        if block.end >= NO_CODE and not self._ip < address <= block.last:
-            self._fail(block)
-        return block
-
-    def _fail(self, block: CodeBlock) -> None:
-        self._ip = block.last if block.count else self._ip
-        self._direct_branches = 0
-        raise _TraceError(NO_INSTRUCTION, _NO_IP, is_silent=block.end == MISSING_FILE)
-
-    def _emit_indirect(self, block: CodeBlock, target: int, more: int = 0) -> None:
-        edge = block.targets.get(target) if not more and not self._transaction else None
-        if edge is None:
-            flags = block.flags | more | (IN_TX if self._transaction & 1 else 0)
-            edge = self._edges.number(block.last, target, flags, block.length)
-            if not more and not self._transaction:
-                block.targets[target] = edge
-        if self._is_due:
-            self._sample_branch(block.last, target, block.flags | more, block.length)
-        if block.last >= _KERNEL > target > 0:
-            self._set_stamp(self._clock.estimate(self._total - self._timed_total))
-        self.branches.append(edge)
-        self._ip = target
 
     def _walk_psb(self, packet: Packet) -> None:
         """Follow the code up to the address in the status, then read it."""
@@ -721,7 +608,7 @@ class PtFlow:
                 self._overflow()
             if kind in ("TSC", "TMA") or (not self._apply_time(packet) and kind not in _BEFORE_TARGET):
                 self._packets.unread()
-                raise _TraceError(MISMATCH, _RESYNC)
+                raise TraceError(MISMATCH, RESYNC)
         source = self._ip if kind != "TIP.PGE" else 0
         target = 0
         if ip_size(packet):
@@ -737,7 +624,7 @@ class PtFlow:
         else:
             flags = BRANCH | CALL | ASYNC | INTERRUPT
         flags |= {"TIP.PGE": TRACE_BEGIN, "TIP.PGD": TRACE_END}.get(kind, 0)
-        if (source >= _KERNEL or not source) and 0 < target < _KERNEL:
+        if (source >= KERNEL_START or not source) and 0 < target < KERNEL_START:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self.branches.append(self._edges.number(source, target, flags, 0))
 
@@ -802,85 +689,15 @@ class PtFlow:
         else:
             self._packets.unread()
 
-    # -- samples of instructions -----------------------------------------------------
 
-    def _set_on(self, is_on: bool) -> None:
-        """Note whether the processor traces; where it begins again, a new period of ticks begins."""
-        self._is_on = is_on
-        if not is_on:
-            self._is_continuous = False
-            self._limit = 0 if self._period.is_ticks else self._limit
-
-    def _instructions_left(self) -> int:
-        """Return how many instructions there are up to the next sample, with the sampled one."""
-        if not self._period.is_ticks:
-            return self._period.length - (self._total - self._period_total)
-        ticks, period = self._clock.ticks + self._total - self._timed_total, self._ticks_of_period
-        masked = ticks & -period
-        if self._is_continuous:
-            if masked > self._last_masked:
-                return 1
-        else:
-            ticks += 1
-            masked = ticks & -period
-            if masked > self._last_masked:
-                self._last_masked, self._is_continuous = masked, True
-        return period if masked < self._last_masked else period - (ticks - masked)
-
-    def _sample(self, block: CodeBlock) -> bool:
-        """Sample an instruction of a block if one is due; return whether that is in front of the branch, which is then still to follow."""
-        left = self._instructions_left()
-        if left > block.count:
-            self._limit = self._total + left
-            if self._period.is_ticks:
-                ticks = self._clock.ticks + self._total - self._timed_total
-                ahead = self._last_masked - ticks  # of the time until when nothing is sampled
-                self._limit += -1 if ahead <= 0 else min(ahead - 1 - left, -1)
-            return False
-        if left < block.count:
-            self._sample_at(block, left)
-            return True
-        self._total += left
-        self._note_sample()
-        self._total -= left
-        self._is_due = True
-        return False
-
-    def _sample_before(self, block: CodeBlock, end: int) -> bool:
-        """Sample one of the first `end` instructions of a block if one is due; return whether it was."""
-        if self._total + end < self._limit:
-            return False
-        left = self._instructions_left()
-        if left > end or not self._period.length:
-            return False
-        self._sample_at(block, left)
-        return True
-
-    def _sample_at(self, block: CodeBlock, left: int) -> None:
-        self._total += left
-        self._note_sample()
-        ip = block.starts[left - 1]
-        self._direct_branches = 0
-        self._add_sample(ip, 0, 0, block.starts[left] - ip if left < len(block.starts) else block.last - ip)
-        self._ip = block.starts[left] if left < len(block.starts) else block.last
-
-    def _note_sample(self) -> None:
-        """Begin the next period."""
-        if self._period.is_ticks:
-            masked = (self._clock.ticks + self._total - self._timed_total) & -self._ticks_of_period
-            self._last_masked = masked if masked > self._last_masked else self._last_masked + self._ticks_of_period
-            self._limit = 0
-        else:
-            self._period_total = self._total
-            self._limit = self._total + self._period.length
-
-    def _sample_branch(self, ip: int, target: int, flags: int, length: int) -> None:
-        self._is_due = False
-        self._add_sample(ip, target, flags, length)
-
-    def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
-        since, self._sampled_total = self._total - self._sampled_total, self._total
-        self.events.append(PtEvent(len(self.branches), self._time, "instructions", ip, target, flags, length, since))
+def _parts_of(bits: int) -> list[int]:
+    """Return the parts of a TNT packet as short TNT packets. bits: those of the packet below a one."""
+    count, parts = bits.bit_length() - 1, []
+    while count > 0:
+        size = min(count, MOST_BITS)
+        count -= size
+        parts.append((1 << size | bits >> count & (1 << size) - 1) << 1)
+    return parts
 
 
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address

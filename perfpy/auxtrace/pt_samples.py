@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.auxtrace.aux_pieces import AuxPiece, AuxPieces
-    from perfpy.auxtrace.itrace import Itrace, PtEvent
+    from perfpy.auxtrace.itrace import AuxPiece, AuxPieces, Itrace, PtEvent
     from perfpy.auxtrace.pt_clock import TraceClock
     from perfpy.auxtrace.pt_code import FindFile
     from perfpy.perfdata.reader import PerfData
@@ -383,6 +382,8 @@ class PtSamples:
         blocks = self._branch_blocks(queue, pid, tid, end)
         numbers = np.frombuffer(flow.branches[:end], np.int32)
         position = walked = 0
+        if blocks is None and self._calls is None and not self._left_to_skip:
+            events = self._write_instructions(queue, pid, tid, events, writer)
         for event in events:
             if event.kind != "error" and event.kind not in self._attrs:
                 continue
@@ -453,28 +454,64 @@ class PtSamples:
         chosen = numbers[is_chosen]
         times = self._times(flow, np.flatnonzero(is_chosen))
         source, target = columns[0][chosen], columns[1][chosen]
-        values = {
+        weight: NDArray[np.uint64] | int = 0
+        if self._depths is not None:
+            depths = self._depths.depths(tid, queue.number, numbers, columns)[is_chosen]
+            weight = columns[2][chosen] | depths << np.uint64(DEPTH_SHIFT)
+        address = np.where(source == 0, target, source)
+        return self._rows(attr, ident, queue.cpu, (pid, tid), source, target, times, 1, weight, address), before
+
+    @staticmethod
+    def _rows(
+        attr: EventAttr,
+        ident: int,
+        cpu: int,
+        task: tuple[int, int],
+        source: NDArray[np.uint64],
+        target: NDArray[np.uint64],
+        times: NDArray[np.uint64],
+        period: NDArray[np.uint64] | int,
+        weight: NDArray[np.uint64] | int,
+        address: NDArray[np.uint64],
+    ) -> NDArray[np.uint64]:
+        """Return samples as words, a row each. address: tells the level of privilege."""
+        values: dict[int, Any] = {
             SampleType.IDENTIFIER: ident,
             SampleType.IP: source,
-            SampleType.TID: pid & 0xFFFFFFFF | (tid & 0xFFFFFFFF) << 32,
+            SampleType.TID: task[0] & 0xFFFFFFFF | (task[1] & 0xFFFFFFFF) << 32,
             SampleType.TIME: times,
             SampleType.ADDR: target,
             SampleType.ID: ident,
             SampleType.STREAM_ID: ident,
-            SampleType.CPU: queue.cpu & 0xFFFFFFFF,
-            SampleType.PERIOD: 1,
-            SampleType.WEIGHT: 0,
+            SampleType.CPU: cpu & 0xFFFFFFFF,
+            SampleType.PERIOD: period,
+            SampleType.WEIGHT: weight,
         }
-        if self._depths is not None:
-            depths = self._depths.depths(tid, queue.number, numbers, columns)[is_chosen]
-            values[SampleType.WEIGHT] = columns[2][chosen] | depths << np.uint64(DEPTH_SHIFT)
         used = [value for field, value in values.items() if attr.sample_type & field]
-        rows = np.empty((len(chosen), 1 + len(used)), np.uint64)
-        level = np.where(np.where(source == 0, target, source) >= np.uint64(_KERNEL), np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
+        rows = np.empty((len(source), 1 + len(used)), np.uint64)
+        level = np.where(address >= np.uint64(_KERNEL), np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
         rows[:, 0] = np.uint64(RecordType.SAMPLE | 8 * rows.shape[1] << 48) | level << np.uint64(32)
         for number, value in enumerate(used, 1):
             rows[:, number] = value
-        return rows, before
+        return rows
+
+    def _write_instructions(self, queue: _PtQueue, pid: int, tid: int, events: list[PtEvent], writer: Writer) -> list[PtEvent]:
+        """Write the samples of instructions at once if there is nothing between them; return the events that are left."""
+        is_all = all(event.kind == "instructions" or (event.kind not in self._attrs and event.kind != "error") for event in events)
+        events = [event for event in events if event.kind == "instructions"] if is_all else events
+        if not is_all or not events:
+            return events
+        attr, ident = self._attrs["instructions"]
+        fields = zip(*((event.ticks, event.ip, event.target, event.value) for event in events), strict=True)
+        ticks, ip, target, value = (np.array(column, np.uint64) for column in fields)
+        value[0] += np.uint64(queue.period_skipped)
+        queue.period_skipped = 0
+        flags = np.array([event.flags for event in events], np.uint64)
+        address = np.where(ip == 0, target, ip)
+        rows = self._rows(attr, ident, queue.cpu, (pid, tid), ip, target, self._clock.nanoseconds(ticks), value, flags, address)
+        self._count_bytes(rows.nbytes)
+        writer.write(rows.data.cast("B"))
+        return []
 
     def _edge_columns(self) -> NDArray[np.uint64]:
         """Return sources, targets, flags and lengths of all branches by number."""

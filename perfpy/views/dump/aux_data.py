@@ -14,8 +14,8 @@ from perfpy.untrusted.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfpy.auxtrace.aux_pieces import AuxPiece
     from perfpy.auxtrace.intel_pt import Packet
+    from perfpy.auxtrace.itrace import AuxPiece
     from perfpy.auxtrace.pmcu import Field, PmcuHeader, PmcuTrace
 
     AuxPacket = Callable[[memoryview, int, int], tuple[int, str]]

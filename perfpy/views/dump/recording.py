@@ -14,7 +14,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
-from perfpy.auxtrace.aux_pieces import aux_pieces
+from perfpy.auxtrace.itrace import aux_pieces
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
 from perfpy.untrusted.text import one_line
 from perfpy.views.dump.aux_data import aux_texts, info_text
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfpy.auxtrace.aux_pieces import AuxPieces
+    from perfpy.auxtrace.itrace import AuxPieces
     from perfpy.perfdata.records.delivery import OrderedChunk
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines

@@ -14,7 +14,7 @@ from perfpy.abi import perf_records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.perf_records import HISI_PMCU, Auxtrace, AuxtraceInfo
-from perfpy.auxtrace.aux_pieces import aux_pieces
+from perfpy.auxtrace.itrace import aux_pieces
 from perfpy.capture.aux_area import AuxTrace, TracedCounter, write_user_events
 from perfpy.capture.sample_counters import Opened, SampleCounters
 from perfpy.capture.session.output import DataFile, RecordOutput

@@ -1,0 +1,418 @@
+"""Follow the code of the recording between the packets of an Intel PT trace: branches, instructions, and the samples that are due on them.
+
+Input: bits, targets and addresses from packets (perfpy.auxtrace.pt_flow), and blocks of code (perfpy.auxtrace.pt_code). Output: the numbers
+of the branches in order, the times at which the clock advances, and the other events between branches. Errors are perf 6.12's.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, Period, PtEvent
+from perfpy.auxtrace.pt_clock import PtClock, PtParameters
+from perfpy.auxtrace.pt_code import (
+    CONDITIONAL_END,
+    DIRECT_END,
+    IN_TX,
+    INDIRECT_END,
+    MISSING_FILE,
+    NO_CODE,
+    RETURN_END,
+    Path,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges, Node
+
+
+_MOST_LOOPS: Final = 100_000  # direct branches without a packet
+KERNEL_START: Final = 1 << 63
+NEVER: Final = 1 << 65
+MASK_64: Final = (1 << 64) - 1
+MOST_BITS: Final = 6  # of a short TNT packet
+_MOST_RETURNS: Final = 64  # of several packets
+#: states of the decoder: the flow is known, no PSB packet is known, no address is known, the next address is searched after an error
+IN_SYNC, NO_PSB, NO_IP, RESYNC = range(4)
+
+
+class TraceError(Exception):
+    """An error in the trace: its number, the state to go on in, and whether perf reports it."""
+
+    def __init__(self, number: int, state: int, *, is_silent: bool = False) -> None:
+        super().__init__(number)
+        self.number, self.state, self.is_silent = number, state, is_silent
+
+
+class CodeWalk:
+    """The walk of one trace through the code.
+
+    Attributes:
+        branches: numbers of branches, see pt_code.Edges; the caller empties it.
+        stamps: (number of branches before, ticks) where the time of events changes.
+        events: the other events.
+        space: the address space of the running thread.
+        stamp: ticks of the next event.
+        boundary: the numbers of branches and of other events before the first event of that time.
+    """
+
+    def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period) -> None:
+        self.branches = array("i")
+        self.stamps: list[tuple[int, int]] = []
+        self.events: list[PtEvent] = []
+        self.space = space
+        self.stamp = 0
+        self.boundary = (0, 0)
+        self._parameters, self._edges, self._period = parameters, edges, period
+        self._clock = PtClock(parameters)
+        self._ip = 0
+        self._stack: list[int] = []
+        self._direct_branches = self._stuck_ip = self._stuck_period = self._stuck_left = 0
+        self._time = self._until = 0  # of the events that are decoded next; of the current run
+        self._later: list[tuple[int, int, int]] = []  # boundaries of branches and events after that of `stamp`, and their times
+        self._total = self._timed_total = self._period_total = self._sampled_total = 0
+        self._limit = 0 if period.length else NEVER
+        self._last_masked, self._is_continuous = 0, False
+        self._ticks_of_period = 1 << max(period.length.bit_length() - 1, 0)
+        self._is_due = self._is_deferred = False
+        self._lowest = self._untimed = 0
+        self._blocks: list[CodeBlock] = []  # of the current path
+        self._transaction = 0
+
+    def take(self, branches: int, events: int) -> None:
+        """Forget the first branches and other events."""
+        del self.branches[:branches], self.events[:events]
+        first = max(bisect_right(self.stamps, (branches, NEVER)) - 1, 0)
+        self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
+        self.events = [event._replace(position=event.position - branches) for event in self.events]
+        self.boundary = (max(self.boundary[0] - branches, 0), max(self.boundary[1] - events, 0))
+        self._later = [(max(position - branches, 0), max(number - events, 0), ticks) for position, number, ticks in self._later]
+
+    # -- time ------------------------------------------------------------------------
+
+    @property
+    def _is_between(self) -> bool:
+        """Whether nothing has happened yet at the last time."""
+        return self.boundary == (len(self.branches), len(self.events))
+
+    def _set_stamp(self, ticks: int, after: int = 0) -> None:
+        """Let events have a time after some more branches."""
+        self._time = min(ticks, MASK_64)
+        branches, events = len(self.branches) + after, len(self.events)
+        self.stamps.append((branches, self._time))
+        self._set_boundary(branches, events)
+
+    def _set_boundary(self, branches: int, events: int) -> None:
+        """Let the current time begin after some branches and other events; an earlier time that is still to come stays the next one."""
+        if self._later or (self.stamp >= self._until and self.boundary != (branches, events)):
+            self._later.append((branches, events, self._time))
+        else:
+            self.boundary, self.stamp = (branches, events), self._time
+
+    def _update_time(self) -> None:
+        """Let the next event have the current time."""
+        if self._clock.ticks > self._time:
+            self._set_stamp(self._clock.ticks)
+
+    # -- walking code ------------------------------------------------------------------
+
+    def _walk_part(self, head: int) -> None:
+        """Follow the branches of up to six bits, as a short TNT packet has them, and keep their path."""
+        start, first, total = self._ip, len(self.branches), self._total
+        depth, events = len(self._stack), len(self.events)
+        tail = self._stack[-MOST_BITS:]
+        self._lowest, self._untimed = depth, -1
+        self._is_deferred = False
+        self._blocks.clear()
+        self._walk_bits(head >> 1, head.bit_length() - 2)
+        if len(self.events) == events and not self._transaction and self._untimed >= 0 and not self._is_deferred:
+            edges, depths, pushes = self.branches[first:], (depth, self._lowest), self._stack[self._lowest :]
+            path = Path(edges, self.space.node(self._ip), self._total - total, tail, depths, pushes, self._untimed - first)
+            path.blocks = self._blocks[:]
+            self.space.keep_path(start, head, path)
+
+    def _follow_sampled(self, path: Path) -> None:
+        """Follow a known path on which instructions are sampled by their number."""
+        branches, columns, position, edges = self.branches, self._edges.columns, 0, path.edges
+        total = self._total
+        for block in path.blocks:
+            end, source, target = total + block.count, 0, 0
+            if position < len(edges):
+                source, target, _, _ = columns[edges[position]]
+            while end > self._limit:
+                self._total = self._limit
+                self._note_sample()
+                number = self._total - total
+                ip, after = block.starts[number - 1], block.starts[number] if number < block.count else block.last
+                self._add_sample(ip, 0, 0, after - ip)
+            if position == path.untimed and block.end in (CONDITIONAL_END, RETURN_END):
+                self._update_time()
+            self._total = total = end
+            if end == self._limit:
+                self._note_sample()
+                self._add_sample(block.last, target if source == block.last else 0, block.flags, block.length)
+            if source == block.last:
+                branches.append(edges[position])
+                position += 1
+        del self._stack[len(self._stack) - path.popped :]
+        self._stack.extend(path.pushes)
+        self._ip, self._direct_branches = path.after.ip, 0
+
+    def _path_of(self, node: Node, parts: Sequence[int]) -> Path | None:
+        """Return the path of several TNT packets from an address if the paths of all are known."""
+        before, edges, instructions, untimed = self._stack[-_MOST_RETURNS:], array("i"), 0, -1
+        stack = before[:]
+        lowest = len(before)
+        for part in parts:
+            path = node.get(part)
+            if path.__class__ is dict:
+                path = path.get(stack[-1] if stack else 0)
+            if path is None or tuple(stack[len(stack) - path.popped :]) != path.needs:
+                return None
+            untimed = path.untimed if untimed < 0 else untimed
+            edges.extend(path.edges)
+            instructions, node = instructions + path.instructions, path.after
+            del stack[len(stack) - path.popped :]
+            lowest = min(lowest, len(stack))
+            stack.extend(path.pushes)
+        return Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
+
+    def _walk_bits(self, bits: int, count: int) -> None:
+        """Follow some branches of a TNT packet, whose bits are below a one."""
+        stack = self._stack
+        while count:
+            block = self.space.blocks.get(self._ip) or self._fetch()
+            if self._total + block.count >= self._limit and self._sample(block):
+                continue
+            self._total += block.count
+            self._blocks.append(block)
+            end = block.end
+            if end == DIRECT_END:
+                if block.pushes:
+                    stack.append(block.after)
+                self._go_directly(block)
+                continue
+            self._direct_branches = 0
+            if end > RETURN_END:
+                self._fail(block)
+            if end == INDIRECT_END:
+                self._walk_deferred(block)
+                continue
+            count -= 1
+            taken = bits >> count & 1
+            target = self._compressed_return(block, taken=bool(taken)) if end == RETURN_END else block.target
+            if self._untimed < 0:
+                self._untimed = len(self.branches)
+                self._update_time()
+            if end == RETURN_END:
+                self._emit_indirect(block, target)
+                continue
+            if self._is_due:
+                self._sample_branch(block.last, target if taken else 0, block.flags, block.length)
+            if taken:
+                self.branches.append(block.edge)
+            self._ip = target if taken else block.after
+
+    def _compressed_return(self, block: CodeBlock, *, taken: bool) -> int:
+        """Return where a RET instruction goes that is a bit of a TNT packet."""
+        target = self._stack.pop() if self._stack else 0
+        self._lowest = min(self._lowest, len(self._stack))
+        self._ip = block.last
+        if not (self._parameters.returns_are_compressed and target and taken):
+            raise TraceError(MISMATCH, RESYNC)
+        return target
+
+    def _walk_deferred(self, block: CodeBlock) -> None:
+        """Follow an indirect branch whose TIP packet comes after a TNT packet with later branches."""
+        if block.pushes:
+            self._stack.append(block.after)
+        self._ip = block.last
+        self._is_deferred = True
+        self._emit_indirect(block, self._read_target())
+
+    def _read_target(self) -> int:
+        """Read the address of a TIP packet that comes next. Raises TraceError."""
+        raise NotImplementedError
+
+    def _walk_to_branch(self) -> CodeBlock:
+        """Follow direct branches up to another one."""
+        while True:
+            block = self.space.blocks.get(self._ip) or self._fetch()
+            if self._total + block.count >= self._limit and self._sample(block):
+                continue
+            self._total += block.count
+            if block.end != DIRECT_END:
+                self._direct_branches = 0
+                return block
+            if block.pushes:
+                self._stack.append(block.after)
+            self._go_directly(block)
+
+    def _walk_to(self, address: int) -> None:
+        """Follow direct branches up to an address."""
+        while self._ip != address:
+            block = self.space.blocks.get(self._ip) or self._fetch(address)
+            if self._ip < address <= block.last:
+                index = bisect_left(block.starts, address)
+                if index < len(block.starts) and block.starts[index] == address:
+                    if self._sample_before(block, index):
+                        continue
+                    self._total += index
+                    break
+            if block.end >= NO_CODE:
+                self._fail(block)
+            if self._total + block.count >= self._limit and self._sample(block):
+                continue
+            self._total += block.count
+            if block.end != DIRECT_END:
+                self._ip = block.last
+                raise TraceError(MISMATCH, RESYNC)
+            if block.pushes:
+                self._stack.append(block.after)
+            self._go_directly(block)
+        self._ip = address
+        self._direct_branches = 0
+
+    def _go_directly(self, block: CodeBlock) -> None:
+        """Follow a direct branch, but not for ever."""
+        target = block.target
+        if self._is_due:
+            self._sample_branch(block.last, target, block.flags, block.length)
+        count, self._direct_branches = self._direct_branches, self._direct_branches + 1
+        self._ip = target
+        if count:
+            if count == 1:
+                self._stuck_ip, self._stuck_period, self._stuck_left = target, 1, 1
+            elif count > _MOST_LOOPS or target == self._stuck_ip:
+                self._direct_branches = 0
+                raise TraceError(ENDLESS, RESYNC)
+            else:
+                self._stuck_left -= 1
+                if not self._stuck_left:
+                    self._stuck_period += 1
+                    self._stuck_left, self._stuck_ip = self._stuck_period, target
+        self.branches.append(block.edge)
+
+    def _fetch(self, address: int = -1) -> CodeBlock:
+        """Return the block at the current address, which is not kept yet; raise TraceError if there is no code up to `address`."""
+        block = self.space.block(self._ip)
+        if block.end >= NO_CODE and not self._ip < address <= block.last:
+            self._fail(block)
+        return block
+
+    def _fail(self, block: CodeBlock) -> None:
+        self._ip = block.last if block.count else self._ip
+        self._direct_branches = 0
+        raise TraceError(NO_INSTRUCTION, NO_IP, is_silent=block.end == MISSING_FILE)
+
+    def _emit_indirect(self, block: CodeBlock, target: int, more: int = 0) -> None:
+        edge = block.targets.get(target) if not more and not self._transaction else None
+        if edge is None:
+            flags = block.flags | more | (IN_TX if self._transaction & 1 else 0)
+            edge = self._edges.number(block.last, target, flags, block.length)
+            if not more and not self._transaction:
+                block.targets[target] = edge
+        if self._is_due:
+            self._sample_branch(block.last, target, block.flags | more, block.length)
+        if block.last >= KERNEL_START > target > 0:
+            self._set_stamp(self._clock.estimate(self._total - self._timed_total))
+        self.branches.append(edge)
+        self._ip = target
+
+    # -- samples of instructions -----------------------------------------------------
+
+    def _instructions_left(self) -> int:
+        """Return how many instructions there are up to the next sample, with the sampled one."""
+        if not self._period.is_ticks:
+            return self._period.length - (self._total - self._period_total)
+        ticks, period = self._clock.ticks + self._total - self._timed_total, self._ticks_of_period
+        masked = ticks & -period
+        if self._is_continuous:
+            if masked > self._last_masked:
+                return 1
+        else:
+            ticks += 1
+            masked = ticks & -period
+            if masked > self._last_masked:
+                self._last_masked, self._is_continuous = masked, True
+        return period if masked < self._last_masked else period - (ticks - masked)
+
+    def _set_limit_by_time(self, total: int) -> None:
+        """Set the limit after a packet of time, if samples are taken by ticks. total: instructions before."""
+        left = self._last_masked + self._ticks_of_period - (self._clock.ticks + total - self._timed_total)
+        if left > self._ticks_of_period:  # the last sample was early
+            left = min(left - self._ticks_of_period, self._ticks_of_period)
+        self._limit = total + left - 1 if self._is_continuous and left > 0 else 0
+
+    def _extend_limit(self, instructions: int) -> bool:
+        """Set the limit beyond the next instructions if none of them is sampled by ticks; return whether that is so."""
+        ticks, period = self._clock.ticks + self._total - self._timed_total, self._ticks_of_period
+        since_last = not self._is_continuous
+        masked, last = ticks + since_last & -period, self._last_masked
+        if self._is_continuous and masked > last:
+            return False
+        is_continuous, last = self._is_continuous or masked > last, max(masked, last)
+        left = period if masked < last else period - (ticks + since_last - masked)
+        limit = self._total + left + (-1 if last <= ticks else min(last - ticks - 1 - left, -1))
+        if left <= instructions or self._total + instructions >= limit:
+            return False
+        self._is_continuous, self._last_masked, self._limit = is_continuous, last, limit
+        return True
+
+    def _sample(self, block: CodeBlock) -> bool:
+        """Sample an instruction of a block if one is due; return whether that is in front of the branch, which is then still to follow."""
+        left = self._instructions_left()
+        if left > block.count:
+            self._limit = self._total + left
+            if self._period.is_ticks:
+                ticks = self._clock.ticks + self._total - self._timed_total
+                ahead = self._last_masked - ticks  # of the time until when nothing is sampled
+                self._limit += -1 if ahead <= 0 else min(ahead - 1 - left, -1)
+            return False
+        if left < block.count:
+            self._sample_at(block, left)
+            return True
+        self._total += left
+        self._note_sample()
+        self._total -= left
+        self._is_due = True
+        return False
+
+    def _sample_before(self, block: CodeBlock, end: int) -> bool:
+        """Sample one of the first `end` instructions of a block if one is due; return whether it was."""
+        if self._total + end < self._limit:
+            return False
+        left = self._instructions_left()
+        if left > end or not self._period.length:
+            return False
+        self._sample_at(block, left)
+        return True
+
+    def _sample_at(self, block: CodeBlock, left: int) -> None:
+        self._total += left
+        self._note_sample()
+        ip = block.starts[left - 1]
+        self._direct_branches = 0
+        self._add_sample(ip, 0, 0, block.starts[left] - ip if left < len(block.starts) else block.last - ip)
+        self._ip = block.starts[left] if left < len(block.starts) else block.last
+
+    def _note_sample(self) -> None:
+        """Begin the next period."""
+        if self._period.is_ticks:
+            masked = (self._clock.ticks + self._total - self._timed_total) & -self._ticks_of_period
+            self._last_masked = masked if masked > self._last_masked else self._last_masked + self._ticks_of_period
+            self._limit = 0
+        else:
+            self._period_total = self._total
+            self._limit = self._total + self._period.length
+
+    def _sample_branch(self, ip: int, target: int, flags: int, length: int) -> None:
+        self._is_due = False
+        self._add_sample(ip, target, flags, length)
+
+    def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
+        since, self._sampled_total = self._total - self._sampled_total, self._total
+        self.events.append(PtEvent(len(self.branches), self._time, "instructions", ip, target, flags, length, since))

@@ -1,17 +1,20 @@
-"""The figures of the documents, measured anew: python tests/bench/figures.py [--rounds N] [--large] [NAME...]
+"""The figures of the documents, measured anew: python tests/bench/figures.py [--rounds N] [--minutes N] [--large] [NAME...]
 
 Each line has a figure as README.md or man/topics/performance.md states it, and what this machine gives now: the median, and half the
-distance between the quartiles. `sizes` prints the table of an installation, `unwinding` the sizes of recordings. --large measures
-recordings of 3 and 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12, which
-ran in turns with it. Run it on a machine without other work: the load is in the first line. The rest takes two to four minutes.
+distance between the quartiles, and whether the two agree within a quarter. `sizes` prints the table of an installation, `unwinding` the
+sizes of recordings. --large measures recordings of 3 and 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's
+cost divided by that of perf 6.12, which ran in turns with it. Run it on a machine without other work: the load is in the first line. It
+takes three to five minutes there. After --minutes, the figures that are left are named as not measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench import trace_slowdown
 from tests.bench.cases import BENCHES, Bench, SkippedError
 from tests.bench.inputs import Inputs
-from tests.bench.pairs import run_once
+from tests.bench.pairs import Comparison, run_once
 from tests.bench.table import this_machine, this_version
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = ("README.md", "man/topics/performance.md")
+_TOLERANCE: Final = 1.25  # machines and their load differ
 
 
 class Figure(NamedTuple):
@@ -70,28 +74,74 @@ def stated(row: str) -> list[str]:
     return [line for page in PAGES for line in (CHECKOUT / page).read_text().splitlines() if line.startswith(row)]
 
 
+def judged(rows: list[str], ratio: float) -> str:
+    """Return whether the CPU times that the documents state agree with a ratio.
+
+    >>> judged(["| `list` | 0.9 to 1.1 | |"], 1.2), judged(["| `script` | 0.45, at first | 1.0 |"], 0.7)
+    ('agrees', 'DIFFERS')
+    """
+    for row in rows:
+        numbers = [float(number) for number in re.findall(r"\d+\.?\d*", row.split("|")[2].split(",")[0])]
+        if not min(numbers) / _TOLERANCE <= ratio <= max(numbers) * _TOLERANCE:
+            return "DIFFERS"
+    return "agrees"
+
+
+def bounded(lines: Iterator[str], end: float) -> Iterator[str]:
+    """Yield lines that a process group of its own makes; end the group at a time of the monotonic clock."""
+    if time.monotonic() >= end:
+        yield "    not measured: no time is left"
+        return
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # removes folders on the way
+        os.close(reader)
+        try:
+            with open(writer, "w", buffering=1) as pipe:
+                for line in lines:
+                    print(line, file=pipe)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    with contextlib.suppress(PermissionError):  # the child was faster
+        os.setpgid(child, child)
+    os.close(writer)
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(child, signal.SIGTERM))
+    signal.setitimer(signal.ITIMER_REAL, max(end - time.monotonic(), 0.001))
+    with open(reader) as pipe:
+        yield from (line.rstrip("\n") for line in pipe)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if os.waitpid(child, 0)[1]:
+        yield "    not measured: it failed, or took too long"
+
+
 def ratios(options: argparse.Namespace) -> Iterator[str]:
     """Yield the ratios of the tables, one a line, below the rows that state them."""
     with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
         inputs = Inputs(Path(folder), "perf")
         for figure in FIGURES:
-            if figure.samples > 1_000_000 and not options.large:
-                continue
-            yield from stated(figure.row)
-            try:
-                rows = [
-                    row
-                    for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, options.rounds))
-                    if row.case.startswith(figure.case)
-                ]
-            except (SkippedError, RuntimeError) as error:
-                yield f"    not measured: {error}"
-                continue
-            for row in rows:
-                values = ", ".join(
-                    f"{measure} {row.costs.ratio(measure):.2f} +-{row.costs.spread(measure):.0%}" for measure in ("cpu", "wall", "memory")
-                )
-                yield f"    now: {values}; {row.costs.median('cpu', ours=True):.3f} s of CPU, {len(row.costs.ours)} pairs"
+            if figure.samples <= 1_000_000 or options.large:
+                rows = stated(figure.row)
+                yield from rows
+                yield from bounded(_ratios_of(figure, rows, inputs, options.rounds), options.end)
+
+
+def _ratios_of(figure: Figure, stated_rows: list[str], inputs: Inputs, rounds: int) -> Iterator[str]:
+    try:
+        rows = [row for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, rounds)) if row.case.startswith(figure.case)]
+    except (SkippedError, RuntimeError) as error:
+        yield f"    not measured: {error}"
+        return
+    for row in rows:
+        values = ", ".join(f"{measure} {_with_spread(row.costs, measure)}" for measure in ("cpu", "wall", "memory"))
+        seconds, pairs = row.costs.median("cpu", ours=True), len(row.costs.ours)
+        yield f"    now: {values}; {seconds:.3f} s of CPU, {pairs} pairs: {judged(stated_rows, row.costs.ratio('cpu'))}"
+
+
+def _with_spread(costs: Comparison, measure: str) -> str:
+    return f"{costs.ratio(measure):.2f} +-{costs.spread(measure):.0%}"
 
 
 def starts(options: argparse.Namespace) -> Iterator[str]:
@@ -152,9 +202,9 @@ def sizes(_options: argparse.Namespace) -> Iterator[str]:
 MEASUREMENTS: Final[dict[str, Callable[[argparse.Namespace], Iterator[str]]]] = {
     "sizes": sizes,
     "starts": starts,
-    "ratios": ratios,
     "unwinding": unwinding,
     "slowdowns": slowdowns,
+    "ratios": ratios,
 }
 
 
@@ -163,13 +213,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASUREMENTS))
     parser.add_argument("--rounds", type=int, default=5, help="how often each command runs")
+    parser.add_argument("--minutes", type=float, default=15, help="the time after which nothing more is measured")
     parser.add_argument("--large", action="store_true", help="recordings of 3 and 10 million samples, too")
     options = parser.parse_args()
     print(f"# perfpy {this_version()}, {this_machine()}; load average {os.getloadavg()[0]:.1f}")
     began = time.monotonic()
+    options.end = began + 60 * options.minutes
     for name in options.names or MEASUREMENTS:
-        print(f"\n{name}")
-        for line in MEASUREMENTS[name](options):
+        print(f"\n{name}", flush=True)
+        lines = MEASUREMENTS[name](options)
+        for line in lines if name == "ratios" else bounded(lines, options.end):
             print(line, flush=True)
         print(f"# {time.monotonic() - began:.0f} s so far")
     return 0

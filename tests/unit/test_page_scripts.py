@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import dataclasses
+import itertools
 import json
 import re
 import shutil
@@ -438,6 +439,16 @@ def test_categories_differ_for_every_kind_of_eyes(eyes: str, dark: bool) -> None
         (a, b): sum((x - y) ** 2 for x, y in zip(seen_colours[a], seen_colours[b], strict=True)) ** 0.5 for a in range(7) for b in range(a)
     }
     assert min(apart.values()) >= 20, sorted(apart.items(), key=lambda pair: pair[1])[:3]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_kinds_of_code_differ_on_grey_paper(dark: bool) -> None:
+    """In lightness alone, by at least 5 of 100, and from waits and unknown code by 2."""
+    colours = node(f"STACKED.map(category => token(category, {json.dumps(dark)}))")
+    lightness = [lab(tuple(linear(colour)))[0] for colour in colours]
+    for most, least in ((5, 5), (7, 2)):
+        ascending = sorted(lightness[:most])
+        assert all(after - before >= least for before, after in itertools.pairwise(ascending)), ascending
 
 
 def lab(rgb: tuple[float, ...]) -> tuple[float, float, float]:

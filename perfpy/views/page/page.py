@@ -361,7 +361,9 @@ def page_of(
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
     accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
     evidence = Evidence(reports.report, recording.data, reports.waits)
-    sentences = [HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged")) for one in verdict_of(evidence)]
+    says_more = not cause or evidence.seconds is not None  # beside the cause of waits, shares of their tracepoints say nothing
+    said = verdict_of(evidence) if says_more else []
+    sentences = [HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged")) for one in said]
     phases = [PagePhase.of(phase, recording.data.sample_times[0]) for phase in evidence.phases]
     sentences = [*map(HeadlineSentence, cause), *sentences]
     text = PageText(recording.title, recording.environment, accuracy, sentences, evidence.process_rows)

@@ -1,6 +1,7 @@
 /* Categories of code and their colours, and the colour of a frame: by category; by search; by change.
 
-The colours differ in lightness as well as in hue, so that they differ for people who do not tell red from green, or blue from yellow. */
+The colours differ in lightness as well as in hue, so that they differ for people who do not tell red from green, or blue from yellow, and on
+grey paper. */
 
 import { changeOf, shareOfAll } from "./trees.js";
 
@@ -20,8 +21,8 @@ export const STACKED = [OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN, WAI
 export const INK = "#10131a";
 /* hue, saturation, lightness */
 const TOKENS = {
-  light: [[39, 98, 50], [205, 95, 56], [145, 30, 42], [291, 60, 79], [18, 67, 50], [222, 3, 65], [217, 34, 90]],
-  dark: [[46, 92, 56], [205, 90, 70], [145, 46, 42], [300, 39, 86], [18, 72, 51], [216, 0, 63], [222, 31, 56]],
+  light: [[40, 88, 54], [209, 100, 65], [130, 25, 49], [292, 70, 84], [22, 75, 46], [212, 5, 60], [205, 15, 95]],
+  dark: [[46, 94, 50], [205, 100, 66], [130, 29, 49], [325, 30, 94], [21, 80, 46], [225, 3, 55], [214, 40, 75]],
 };
 const COMMAND_TOKEN = [215, 10, 72];
 export const FOUND = { light: "hsl(318 80% 70%)", dark: "hsl(318 75% 68%)" };

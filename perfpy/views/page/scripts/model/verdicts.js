@@ -7,7 +7,7 @@ import { counted, duration } from "./words.js";
 /* fewer samples say nothing; a function below OUTSTANDING does not stand out */
 const FEWEST = 20, OUTSTANDING = 0.1;
 
-const round = share => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+const round = share => !share ? "none" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 const places = weights => weights.reduce((best, weight, f) => weight > weights[best] ? f : best, 0);
 
 /* The sentence of a range. weights: by function, of the range and of the whole recording (chargedWeights); samples: of the range;

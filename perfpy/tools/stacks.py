@@ -49,6 +49,7 @@ class StacksCommandOptions(CommandOptions):
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
     descendants: bool = option("--descendants", Flag(default=True), "also print the processes that they have started (default)")
+    inspect: bool = option("--inspect", Flag(), "open the inspector of Node (own processes) for JavaScript functions")
     locals: bool = option("--locals", Flag(), "also print local variables of Python functions (own processes)")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = words("[PID ...]")
@@ -112,9 +113,8 @@ def run(options: StacksCommandOptions) -> None:
     given = [pid for text in (options.pid, *options.words) if text for pid in text.split(",")]
     if not given:
         fail("no process given; perfpy stacks PID prints the stacks of a process")
-    for pid in given:
-        if not (pid.isdecimal() and 0 < int(pid) < _MOST_PIDS):
-            fail(f"{visible(pid)}: expected process ids, separated by commas")
+    if wrong := [pid for pid in given if not (pid.isdecimal() and 0 < int(pid) < _MOST_PIDS)]:
+        fail(f"{visible(wrong[0])}: expected process ids, separated by commas")
     pids = dict.fromkeys(map(int, given))
     if options.descendants:
         from perfpy.kernel.procfs import ProcFs
@@ -124,6 +124,7 @@ def run(options: StacksCommandOptions) -> None:
         raise PerfError(f"process {others[0]} belongs to another user; --locals shows variables of your own processes")
     own = {pid for pid in pids if options.locals and _is_own(pid)}
     processes = read_processes(pids, required=map(int, given), with_locals=own)
+    processes = _with_javascript(processes) if options.inspect else processes
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:
@@ -138,6 +139,30 @@ def run(options: StacksCommandOptions) -> None:
             print(line)
         if options.locks and not process.threads:
             print("no thread waits for a lock with a known holder")
+
+
+def _with_javascript(processes: Sequence[CurrentProcess]) -> list[CurrentProcess]:
+    """Return the processes with the JavaScript functions of Node's main threads. Raises PerfError if none is Node, or if one refuses.
+
+    A thread that sleeps runs none: it waits for events, or in native code, which cannot be paused.
+    """
+    from perfpy.capture.runtimes.attaching import NODE, runtime_of_process, script_stack
+
+    of_node = [one for one in processes if (runtime := runtime_of_process(one.pid)) is not None and runtime.name == NODE]
+    if not of_node:
+        raise PerfError(f"--inspect: process {processes[0].pid} is not Node.js; drop --inspect")
+    stacks = {}
+    for process in of_node:
+        if any(one.tid == process.pid and one.state == "running" for one in process.threads):
+            try:
+                stacks[process.pid] = [NativeFrame(*frame, NODE) for frame in script_stack(process.pid)]
+            except (OSError, ValueError, LookupError, TypeError) as error:
+                reason = visible(str(getattr(error, "strerror", None) or error))
+                raise PerfError(f"--inspect: cannot ask process {process.pid}: {reason}") from None
+    return [
+        process._replace(threads=[one._replace(frames=stacks.get(one.tid) or one.frames) for one in process.threads])
+        for process in processes
+    ]
 
 
 def _is_own(pid: int) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.capture.wait_targets import sockets_of
+from perfpy.kernel.procfs import target_of
 from tests.builders.hung import build_deadlock, hung
 from tests.builders.pythons import interpreter
 
@@ -360,3 +362,37 @@ def test_local_variables_of_other_users_are_not_read(tmp_path: Path) -> None:
             process.kill()
     assert "hidden" not in result.stdout
     assert "--locals shows variables of your own processes" in result.stdout + result.stderr
+
+
+BUSY_NODE = """\
+function checksum(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s; }
+function handle() { return checksum(3e7); }
+setTimeout(() => { for (;;) handle(); }, 10);
+"""
+
+
+def listening_ports(pid: int) -> list[str]:
+    """Return the addresses at which a process listens."""
+    return [address for inode, address in sockets_of(pid).items() if "listening" in address and f"socket:[{inode}]" in links(pid)]
+
+
+def links(pid: int) -> list[str]:
+    """Return what the descriptors of a process lead to."""
+    return [target_of(pid, int(number)) for number in os.listdir(f"/proc/{pid}/fd")]
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="no node")
+def test_the_inspector_of_node_names_its_functions_and_is_closed(tmp_path: Path) -> None:
+    script = tmp_path / "busy.js"
+    script.write_text(BUSY_NODE)
+    with subprocess.Popen(["node", str(script)], stderr=subprocess.DEVNULL) as process:
+        try:
+            time.sleep(2)
+            for _ in range(2):  # the second time, the inspector must be closed
+                text = subprocess.run(
+                    [*STACKS, "--inspect", str(process.pid)], capture_output=True, text=True, timeout=60, check=True
+                ).stdout
+                assert "    handle (busy.js:2)" in text, text
+            assert not listening_ports(process.pid)
+        finally:
+            process.kill()

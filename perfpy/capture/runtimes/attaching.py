@@ -1,29 +1,36 @@
-"""Names from runtimes that were running before the recording (`record --jit -p PID`)."""
+"""Names from runtimes that were running before the recording (`record --jit -p PID`), and stacks that they describe themselves."""
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
+import re
 import signal
 import socket
 import stat
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
+from perfpy.capture.wait_targets import sockets_of
+from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
 from perfpy.untrusted import process_files
 from perfpy.untrusted.process_root import ProcessRoot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any
 
     from perfpy.capture.runtimes.known_runtimes import LanguageRuntime
 
 
 JCMD: Final = "jcmd"
 REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython_attach, which reports what is missing itself
+NODE: Final = "Node.js"
 _LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 _MOST_WORDS: Final = 8 << 20  # bytes of arguments and variables; execve(2) takes less, but prctl(2) can point to any memory
@@ -60,7 +67,8 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
         return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
     if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)):
         return ""
-    return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}"
+    now = f", or see what it runs now: perfpy stacks --inspect {pid}" if runtime.name == NODE else ""
+    return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}{now}"
 
 
 def ask(pids: Iterable[int]) -> Iterator[str]:
@@ -191,3 +199,175 @@ def _wake(pid: int, root: ProcessRoot, folder: int, inner: int) -> None:
             time.sleep(_PAUSE)
     finally:
         root.run(lambda _: os.unlink(request, dir_fd=folder))
+
+
+# Ask a running Node by V8's inspector, if the user allows it: SIGUSR1 makes Node listen at 127.0.0.1. The protocol (Chrome DevTools, its
+# domains Debugger and Runtime) is JSON in the frames of a WebSocket (RFC 6455). Node is paused for some milliseconds, and the inspector is
+# closed at the end if it was not open before.
+
+_INSPECTOR: Final = 9229  # its usual port
+_OPENS: Final = 3.0  # seconds for Node to listen
+_PAUSES: Final = 1.0  # seconds for JavaScript code to run
+_LONGEST_MESSAGE: Final = 64 << 20  # bytes: Debugger.enable describes each script
+_PATH: Final = re.compile(r"/[\w-]{8,64}")
+_CLOSE: Final = "(process.getBuiltinModule ? process.getBuiltinModule('inspector') : require('inspector')).close()"
+
+
+class JavaScriptFrame(NamedTuple):
+    """A function of JavaScript, its file ("" if unknown) and line."""
+
+    function: str
+    file: str
+    line: int
+
+
+def script_stack(pid: int) -> list[JavaScriptFrame]:
+    """Return the functions that a Node process runs, innermost first; none if it runs no JavaScript. Raises OSError."""
+    runtime, status = runtime_of_process(pid), ProcFs().status(pid)
+    if runtime is None or runtime.name != NODE:
+        raise OSError(errno.EINVAL, "it is not Node.js")
+    if status is None or status.uid != os.geteuid():
+        raise PermissionError(errno.EACCES, "it belongs to another user")
+    before = _listening_ports(pid)
+    port = _open_inspector(pid, before)
+    inspector = _Inspector(port)
+    try:
+        return inspector.stack()
+    finally:
+        inspector.end(closes=port not in before)
+
+
+def _listening_ports(pid: int) -> set[int]:
+    """Return the ports of 127.0.0.1 at which a process listens."""
+    ports, sockets, link = set(), sockets_of(pid), ""
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):  # closed meanwhile
+            link = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        text = sockets.get(link.removeprefix("socket:[").removesuffix("]"), "")
+        if text.startswith("127.0.0.1:") and text.endswith(" (listening)"):
+            ports.add(int(text.split(":")[1].split()[0]))
+    return ports
+
+
+def _open_inspector(pid: int, before: Collection[int]) -> int:
+    """Make Node listen, and return the port."""
+    if _INSPECTOR in before:
+        return _INSPECTOR
+    if not dso.catches(pid, signal.SIGUSR1):
+        raise OSError(errno.EAGAIN, "it does not handle SIGUSR1 (--disable-sigusr1)")
+    os.kill(pid, signal.SIGUSR1)
+    end = time.monotonic() + _OPENS
+    while not (new := _listening_ports(pid) - {*before}):
+        if time.monotonic() > end:
+            raise TimeoutError(errno.ETIMEDOUT, f"its inspector does not open; another process may use port {_INSPECTOR}")
+        time.sleep(_PAUSE)
+    return min(new)
+
+
+class _Inspector:
+    """A connection to the inspector at a port of this machine."""
+
+    def __init__(self, port: int) -> None:
+        import json  # rarely needed
+
+        self._json = json
+        self._number = 0
+        self._files: dict[str, str] = {}  # of scripts, by their ids
+        self._socket = socket.create_connection(("127.0.0.1", port), _PATIENCE)
+        self._data = bytearray()
+        self._socket.sendall(b"GET /json/list HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        length = re.search(rb"(?i)content-length: ?(\d{1,6})", self._head())
+        targets = json.loads(self._take(int(length[1]) if length else 0))
+        path = str(targets[0]["webSocketDebuggerUrl"]).rpartition("/")
+        if not _PATH.fullmatch(f"/{path[2]}"):
+            raise OSError(errno.EPROTO, "its inspector has an unknown address")
+        self._socket.close()
+        self._socket, self._data = socket.create_connection(("127.0.0.1", port), _PATIENCE), bytearray()
+        key = base64.b64encode(os.urandom(16)).decode()
+        upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13"
+        self._socket.sendall(f"GET /{path[2]} HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}\r\n\r\n".encode())
+        if b" 101 " not in self._head().split(b"\r\n")[0]:
+            raise OSError(errno.EPROTO, "its inspector refuses the connection")
+
+    def stack(self) -> list[JavaScriptFrame]:
+        """Pause Node for a moment, and return the functions that it runs."""
+        self._ask("Debugger.enable")
+        self._ask("Debugger.pause")
+        end = time.monotonic() + _PAUSES
+        frames: list[dict[str, Any]] = []
+        with suppress(TimeoutError):  # it waits for events, or runs native code
+            while not frames:
+                self._socket.settimeout(max(end - time.monotonic(), 0.001))
+                message = self._message()
+                if message.get("method") == "Debugger.paused":
+                    frames = message["params"]["callFrames"]
+        self._socket.settimeout(_PATIENCE)
+        self._ask("Debugger.disable")  # which also resumes it, or cancels the pause
+        return [self._frame(frame) for frame in frames]
+
+    def _frame(self, frame: Mapping[str, Any]) -> JavaScriptFrame:
+        location = frame["location"]
+        file = self._files.get(str(location["scriptId"]), "") or str(frame.get("url", ""))
+        return JavaScriptFrame(str(frame["functionName"]) or "(anonymous)", file.removeprefix("file://"), int(location["lineNumber"]) + 1)
+
+    def end(self, *, closes: bool) -> None:
+        """End the connection; closes: the inspector, too."""
+        with suppress(OSError):
+            if closes:  # Node ends the connection before it answers
+                self._ask("Runtime.evaluate", {"expression": _CLOSE, "includeCommandLineAPI": True})
+        self._socket.close()
+
+    def _ask(self, method: str, parameters: Mapping[str, object] | None = None) -> None:
+        """Send a request and wait for its answer; messages before it are dropped."""
+        self._number += 1
+        data = self._json.dumps({"id": self._number, "method": method, "params": parameters or {}}).encode()
+        mask = os.urandom(4)  # clients must mask
+        head = bytes([0x81, 0x80 | len(data)]) if len(data) < 126 else bytes([0x81, 0x80 | 126]) + len(data).to_bytes(2, "big")
+        self._socket.sendall(head + mask + bytes(byte ^ mask[number & 3] for number, byte in enumerate(data)))
+        while self._message().get("id") != self._number:
+            pass
+
+    def _message(self) -> dict[str, Any]:
+        """Return the next message."""
+        data = b""
+        while True:
+            begin = self._peek(2)
+            extra = {126: 2, 127: 8}.get(begin[1] & 0x7F, 0)
+            head = self._peek(2 + extra)
+            size = int.from_bytes(head[2:], "big") if extra else begin[1] & 0x7F
+            if size + len(data) > _LONGEST_MESSAGE:
+                raise OSError(errno.EMSGSIZE, "its inspector sends too long a message")
+            self._peek(2 + extra + size)
+            part = self._take(2 + extra + size)[2 + extra :]
+            kind = begin[0] & 15
+            if kind == 8:
+                raise ConnectionResetError(errno.ECONNRESET, "its inspector ends the connection")
+            data += part if kind < 3 else b""
+            if begin[0] & 0x80 and kind < 3:
+                message: dict[str, Any] = self._json.loads(data)
+                if message.get("method") == "Debugger.scriptParsed":
+                    self._files[str(message["params"]["scriptId"])] = str(message["params"]["url"])
+                return message
+
+    def _head(self) -> bytes:
+        """Return the head of an HTTP answer."""
+        while b"\r\n\r\n" not in self._data:
+            if len(self._data) > _LONGEST_ANSWER:
+                raise OSError(errno.EPROTO, "its inspector answers nonsense")
+            self._peek(len(self._data) + 1)
+        return self._take(self._data.index(b"\r\n\r\n") + 4)
+
+    def _peek(self, size: int) -> bytes:
+        """Return the next bytes, which stay. A time limit loses none."""
+        while len(self._data) < size:
+            piece = self._socket.recv(1 << 16)
+            if not piece:
+                raise ConnectionResetError(errno.ECONNRESET, "its inspector ended the connection")
+            self._data += piece
+        return bytes(self._data[:size])
+
+    def _take(self, size: int) -> bytes:
+        """Return the next bytes, which go."""
+        data = self._peek(size)
+        del self._data[:size]
+        return data

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -713,3 +715,64 @@ def test_the_machine_code_is_that_of_its_source(tmp_path: Path):
     result.unlink()
     subprocess.run([sys.executable, shutil.copy(CHECKOUT / "scripts" / "build_evaluator.py", tmp_path / "scripts")], check=True)
     assert result.read_text() == (Path(STARTUP) / "perfpy_machine_code.py").read_text()
+
+
+# The inspector of a running Node.
+
+
+def _message(value: object, *, parts: int = 1) -> bytes:
+    """Return a WebSocket message, in several frames with a ping between them."""
+    data = json.dumps(value).encode()
+    pieces = [data[len(data) * part // parts : len(data) * (part + 1) // parts] for part in range(parts)]
+    frames = b""
+    for number, piece in enumerate(pieces):
+        first = (0x80 if number == parts - 1 else 0) | (1 if number == 0 else 0)
+        size = bytes([len(piece)]) if len(piece) < 126 else b"\x7e" + len(piece).to_bytes(2, "big")
+        frames += (b"\x89\x00" if number else b"") + bytes([first]) + size + piece
+    return frames
+
+
+def _inspected(server: socket.socket, received: list[str]) -> None:
+    """Serve as Node's inspector: one request for the list, then one connection."""
+    with server.accept()[0] as connection:
+        connection.recv(1 << 16)
+        body = json.dumps([{"webSocketDebuggerUrl": "ws://127.0.0.1/0123-4567-89ab"}]).encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    with server.accept()[0] as connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+        while data := connection.recv(1 << 16):
+            extra = 2 if data[1] & 0x7F == 126 else 0
+            mask = data[2 + extra : 6 + extra]
+            request = json.loads(bytes(byte ^ mask[number & 3] for number, byte in enumerate(data[6 + extra :])))
+            received.append(request["method"])
+            if request["method"] == "Runtime.evaluate":
+                return
+            events = [{"method": "Debugger.scriptParsed", "params": {"scriptId": "7", "url": "file:///srv/app.js"}}]
+            frames = [
+                {"functionName": "checksum", "url": "", "location": {"scriptId": "7", "lineNumber": 2}},
+                {"functionName": "", "url": "node:timers", "location": {"scriptId": "9", "lineNumber": 0}},
+            ]
+            if request["method"] == "Debugger.enable":
+                connection.sendall(_message(events[0]))
+            connection.sendall(_message({"id": request["id"], "result": {}}))
+            if request["method"] == "Debugger.pause":
+                connection.sendall(_message({"method": "Debugger.paused", "params": {"callFrames": frames}}, parts=3))
+
+
+def test_node_is_paused_for_its_functions_and_its_inspector_closed() -> None:
+    received: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=_inspected, args=(server, received))
+        thread.start()
+        inspector = attaching._Inspector(server.getsockname()[1])
+        frames = inspector.stack()
+        inspector.end(closes=True)
+        thread.join()
+    assert frames == [attaching.JavaScriptFrame("checksum", "/srv/app.js", 3), attaching.JavaScriptFrame("(anonymous)", "node:timers", 1)]
+    assert received == ["Debugger.enable", "Debugger.pause", "Debugger.disable", "Runtime.evaluate"]
+
+
+def test_a_process_that_is_no_node_gets_no_signal() -> None:
+    with pytest.raises(OSError, match=re.escape("it is not Node.js")):
+        attaching.script_stack(os.getpid())

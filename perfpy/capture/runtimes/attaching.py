@@ -11,9 +11,8 @@ import socket
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
 from perfpy.capture.wait_targets import sockets_of
 from perfpy.kernel.procfs import ProcFs

@@ -71,19 +71,28 @@ def merge(
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
     loop_frames, grade = list[list[Frame]](), EXACT
+    has_read_frame = True  # whether a frame of the outermost loop was read
+    has_other_frames = False  # whether frames that were read do not belong to a loop
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
+        has_read_frame = sure < PARTIAL
+        has_other_frames |= loop is not None and bool(segment) and not has_read_frame
         if sure == OPEN_LINES and seen_callers:
             is_known_call = seen_callers.calls.has
             if not all(is_known_call(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
                 frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
         if sure == PARTIAL and loop and seen_callers:
-            frames, sure = _by_seen_callers(loop, segment, seen_callers)
+            frames, sure, has_read_frame = _by_seen_callers(loop, segment, seen_callers)
         elif sure == OPEN_LINES and loop and seen_callers:
             frames, sure = _with_seen_line(loop, frames, seen_callers)
         loop_frames.append(frames)
         grade = max(grade, sure)
+    if has_other_frames and not all(loops):  # the thread may run another greenlet by now
+        loop_frames = [frames if loop else [] for loop, frames in zip(loops, loop_frames, strict=True)]
+        grade = max(grade, PARTIAL)
+    if is_cut and loops and not has_read_frame:
+        return MergedFrames(loop_frames, max(grade, PARTIAL))  # as above: it has other callers
     if is_cut and loops and grade < PARTIAL:
         for segment in segments[first + len(loops) :]:
             loop_frames[-1] += [(frame.code, frame.offset) for frame in segment]
@@ -203,21 +212,21 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
     return frames
 
 
-def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int]:
-    """Return the frames of a loop by the callers at other readings, up to the first frame that was read."""
+def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int, bool]:
+    """Return the frames of a loop by the callers at other readings, up to the first frame that was read, and whether there is one."""
     frames: list[Frame] = [(loop.code, loop.offset)]
     caller = next((caller for pointer in loop.pointers if (caller := seen_callers.caller(pointer, loop.code))), None)
     rows = {(frame.address, frame.code): row for row, frame in enumerate(segment) if not frame.is_left}
     while caller is not None and len(frames) < MOST_FRAMES:
         if caller.code == NOBODY:
-            return frames, _grade(frames)
+            return frames, _grade(frames), False
         frames.append((caller.code, caller.offset))
         row = rows.get((caller.address, caller.code))
         if row is not None:
             frames += _callers(segment, row + 1, is_open=False)
-            return frames, _grade(frames)
+            return frames, _grade(frames), True
         caller = seen_callers.caller(caller.address, caller.code)
-    return frames, PARTIAL
+    return frames, PARTIAL, False
 
 
 def _with_seen_line(loop: Evaluated, frames: list[Frame], seen_callers: SeenCallers) -> tuple[list[Frame], int]:

@@ -159,6 +159,24 @@ def test_callers_that_were_seen_at_other_moments_are_trusted_until_one_was_read(
     assert merged == ([[(2, 20), (1, 10), (0, 10)]], SEEN)
 
 
+def test_frames_of_another_greenlet_are_no_callers():
+    """The thread has switched between the sample and the reading: the frames are those of another stack."""
+    callers = seen([frame(13, 3), frame(12, 2, is_entry=True)])
+    other = [frame(9, 5, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
+    loops = [loop(None, 3)._replace(pointers=(frame(13, 3)[0],))]
+    merged = merge(loops, other, CODES, ended_frames=[frame(2, 5, is_entry=True)], seen_callers=callers, is_cut=True)
+    assert merged == ([[(3, 20), (2, 10)]], PARTIAL)
+
+
+def test_loops_that_say_nothing_get_no_frames_of_another_greenlet():
+    read = [frame(9, 5, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
+    before = {(address, number): offset for address, number, offset, _ in read}
+    merged = merge([None, loop(None, 3)], read, CODES, before=before, is_cut=False)
+    assert merged == ([[], [(3, 20)]], PARTIAL)
+    merged = merge([None, loop(1, 1)], read, CODES, before=before, is_cut=False)
+    assert merged.loops == [[(5, 10)], [(1, 20), (0, 10)]]
+
+
 def test_callers_at_several_lines_have_none():
     other = [frame(2, 2), frame(1, 1, 30), frame(0, 0, is_entry=True)]
     merged = merge([at(2, 2)], CALLED_OTHERWISE, CODES, seen_callers=seen(ONE_LOOP, other), is_cut=False)

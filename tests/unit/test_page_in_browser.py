@@ -12,6 +12,7 @@ import pytest
 
 from perfpy.analysis.stacks import Function
 from perfpy.analysis.verdict.functions import KERNEL, LIBRARY, OWN
+from perfpy.analysis.verdict.processes import ProcessRow
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing
 from perfpy.tools.trace.lane_page import lane_page
@@ -119,6 +120,15 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of a service with two workers."""
+    file = tmp_path_factory.mktemp("page") / "service.html"
+    rows = [ProcessRow(7, "app.py: worker 1", 0.7, 7, "hot", 0.9), ProcessRow(8, "<b>2</b>", 0.3, 3, "", 0.0)]
+    file.write_text(render([timed_stacks(RAN)], PageText("service", headline=HEADLINE, processes=rows)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of two recordings: `query` has become three times as much."""
     before = timed_stacks([At("app;main;hot", at * 10 * MS) for at in range(60)] + [At("app;main;query", at * 10 * MS) for at in range(20)])
@@ -185,6 +195,17 @@ def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     assert page.texts("#details .shares dd") == ["50.00%, 5.000 s", "50.00%, 5.000 s", "50.00%, 5.000 s"]
     assert page.texts("#details .neighbours button") == ["50.00%\nmain"]
     assert page.texts("#details .snippet tr") == ["\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
+
+
+def test_the_processes_of_a_service_are_a_table(browser: Browser, service: Path) -> None:
+    browser.open(service)
+    assert browser.text("#processes tbody").split("\n") == ["70.0 %\tapp.py: worker 1\t90 % in hot()", "30.0 %\t<b>2</b>\t"]
+    browser.click("#processes .evidence")
+    assert browser.text("#details-name") == "hot"
+
+
+def test_a_page_without_a_service_has_no_table_of_processes(page: Browser) -> None:
+    assert page.run("document.getElementById('processes').hidden") is True
 
 
 def test_a_click_on_the_headline_leads_to_the_row_with_its_share(page: Browser) -> None:

@@ -200,6 +200,7 @@ def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
 def test_the_processes_of_a_service_are_a_table(browser: Browser, service: Path) -> None:
     browser.open(service)
     assert browser.text("#processes tbody").split("\n") == ["70.0 %\tapp.py: worker 1\t90 % in hot()", "30.0 %\t<b>2</b>\t"]
+    assert "app.py: worker 1 7\n" in browser.run("document.body.innerText")  # its lane
     browser.click("#processes .evidence")
     assert browser.text("#details-name") == "hot"
 

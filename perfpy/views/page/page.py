@@ -165,6 +165,8 @@ def render(
         phases: times in which one recording's program mostly runs one function.
     """
     data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes, waits, phases)
+    names = {row.pid: row.name for row in text.processes}
+    data["threads"] = [[pid, tid, names.get(pid, name) if pid == tid else name] for pid, tid, name in data["threads"]]
     data |= {
         "title": text.title,
         "environment": list(text.environment),

@@ -283,26 +283,32 @@ def _mergeable_symbols(symbolizer: Symbolizer, first: int) -> NDArray[np.int32]:
 #
 # Each sample moves to the innermost function of its callchain that was
 # named by a runtime; all code run by this function (the interpreter, its
-# libraries, extension modules, the kernel) counts for it. Callchains keep
-# the named functions, and their outer callers except those in runtimes and the C
+# libraries, installed extension modules, the kernel) counts for it, or for a function of an extension module of the program itself.
+# Callchains keep the named functions and these modules' functions, and their outer callers except those in runtimes and the C
 # library: a program that embeds an interpreter. Samples whose callchains
 # contain no named function are unchanged.
 
 
-def with_interpreters_folded(samples: SampleView) -> SampleView:
-    """Return the samples with addresses and callchains replaced where a runtime named a function."""
+def with_interpreters_folded(samples: SampleView, *, by_python: bool = False) -> SampleView:
+    """Return the samples with addresses and callchains replaced where a runtime named a function.
+
+    by_python: whether all samples count for functions of Python.
+    """
     chains = samples.chains().gather()
     if not len(chains.values) or not any(dso.made_code for dso in samples.symbolizer.dsos):
         return samples
     rows, counts, modes = entries_of(chains)
     values = chains.values[rows]
     frames = samples.symbolizer.frame_ids(samples.column("pid"), values, samples.key, modes, counts)
-    is_named, is_outside = _kinds(samples.symbolizer, frames)
+    is_named, is_own, is_outside = _kinds(samples.symbolizer, frames)
     sample = np.repeat(np.arange(len(counts)), counts)
     innermost, outermost = _first_and_last(sample, is_named, len(counts))
     folds = innermost >= 0
     if not folds.any():
         return samples
+    if is_own.any() and not by_python:
+        is_named |= is_own & folds[sample]
+        innermost, _ = _first_and_last(sample, is_named, len(counts))
     position = np.arange(len(values))
     mask = folds[sample] & (is_named | (is_outside & (position > outermost[sample])))
     columns = {**samples.columns, "callchain": _replace_chains(chains, folds, values[mask], sample[mask])}
@@ -311,15 +317,18 @@ def with_interpreters_folded(samples: SampleView) -> SampleView:
     return samples.with_columns(columns)
 
 
-def _kinds(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which frames are functions named by a runtime, and which are outside of runtimes and the C library."""
-    from perfpy.symbols.interpreters import is_c_library, is_runtime
+def _kinds(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which frames are functions named by a runtime, of extension modules of the program, and outside of runtimes and the C
+    library.
+    """
+    from perfpy.symbols.interpreters import is_c_library, is_own_library, is_runtime
 
     dso = symbolizer.frames.dso[frames]
     # one entry more: the Dso -1
     is_runtime_code = np.array([bool(one.made_code) for one in symbolizer.dsos] + [False])
+    is_own = np.array([is_own_library(one) for one in symbolizer.dsos] + [False])
     outside = np.array([not (one.made_code or is_runtime(one) or is_c_library(one)) for one in symbolizer.dsos] + [False])
-    return is_runtime_code[dso], outside[dso]
+    return is_runtime_code[dso], is_own[dso], outside[dso]
 
 
 def _first_and_last(sample: NDArray[np.int64], chosen: NDArray[np.bool_], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

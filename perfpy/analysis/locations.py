@@ -311,7 +311,9 @@ class SourceTexts:
 
     def __init__(self, symbolizer: Symbolizer, *, full_paths: bool = False, as_addr2line: bool = False) -> None:
         from perfpy.debuginfo.debug_info import lines_of
+        from perfpy.debuginfo.source_lines import GeneratedLines
 
+        self._generated = GeneratedLines()
         self._symbolizer = symbolizer
         self._infos = lines_of(symbolizer, as_addr2line=as_addr2line)
         self._full_paths = full_paths
@@ -336,11 +338,12 @@ class SourceTexts:
         """Return the path and the line for each frame, None if unknown; callers (default: none) have the address after the call."""
         back = None if are_callers is None else are_callers.astype(np.uint64)
         lines, paths = self._infos.code_lines(np.asarray(frames, np.int64), back), self._infos.paths
-        return [(paths[file], line) if file >= 0 else None for file, line in zip(lines.file.tolist(), lines.line.tolist(), strict=True)]
+        pairs = zip(lines.file.tolist(), lines.line.tolist(), strict=True)
+        return [self._generated.find(paths[file], line) if file >= 0 else None for file, line in pairs]
 
     def begins(self, symbols: Sequence[int]) -> dict[int, tuple[str, int]]:
         """Return the path and the line where functions begin, if known."""
-        return self._infos.begins(symbols)
+        return {symbol: self._generated.find(*begin) for symbol, begin in self._infos.begins(symbols).items()}
 
     def _texts_of_frames(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
         """Return FILE:LINE for each frame; None without a mapping; otherwise(frame, address) if the file is unknown."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfpy.symbols.dso import DsoKind
 from perfpy.untrusted.files import PYTHON_IMAGE
 
 if TYPE_CHECKING:
@@ -29,6 +30,19 @@ _INTERPRETERS = re.compile(
 )
 
 _C_LIBRARY = re.compile(r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]")
+
+
+#: files of the system, of packages, and of virtual machines whose program is elsewhere
+_INSTALLED = re.compile(
+    r"/(?:usr/)?lib(?:32|64|x32)?/.*|/snap/.*|/nix/store/.*|/gnu/store/.*|.*/(?:site|dist)-packages/.*|.*/node_modules/.*|.*/lib/python\d.*"
+    r"|(?:.*/)?lib(?:perl|lua|php|R|coreclr|clrjit|mono)\b[^/]*"
+)
+
+
+def is_own_library(dso: Dso) -> bool:
+    """Whether a dso is a shared library of the program itself, as an extension module that is built where it is used."""
+    is_library = dso.kind is DsoKind.FILE and not dso.made_code and ".so" in dso.short_name
+    return is_library and not (is_runtime(dso) or is_c_library(dso) or _INSTALLED.fullmatch(dso.name))
 
 
 def is_runtime(dso: Dso) -> bool:

@@ -30,7 +30,8 @@ main()
 """
 VERSION = (3, 8)
 LIBPYTHON, LIBC, FAST, PYTHON, APP = (0x10000 * number + 0x10 for number in range(1, 6))
-FILES = ("/usr/lib/libpython3.12.so.1.0", "/lib/libc.so.6", "/srv/fast.so", "/usr/bin/python3.12", "/srv/embedding")
+INSTALLED = "/usr/lib/python3/dist-packages/fast.so"
+FILES = ("/usr/lib/libpython3.12.so.1.0", "/lib/libc.so.6", INSTALLED, "/usr/bin/python3.12", "/srv/embedding")
 KERNEL = 0xFFFFFFFF81000010
 
 
@@ -43,8 +44,8 @@ def place(functions: PythonFunctions, name: str, path: Path, first_line: int) ->
     return placed
 
 
-def python_recording(folder: Path) -> Path:
-    """Write the program and its recording."""
+def python_recording(folder: Path, module: str = INSTALLED) -> Path:
+    """Write the program and its recording; module: the path of the extension module."""
     source = folder / "app.py"
     source.write_text(SOURCE)
     functions = PythonFunctions()
@@ -68,7 +69,7 @@ def python_recording(folder: Path) -> Path:
     ids = SampleId(pid=7, tid=7, time=100)
     built.record(records.Comm(0, 7, 7, "python", ids))
     image = str(folder / "jit" / "jitted-0-1.so")
-    for number, file in enumerate(FILES):
+    for number, file in enumerate(module if file == INSTALLED else file for file in FILES):
         built.record(records.Mmap2(2, 7, 7, 0x10000 * (number + 1), 0x1000, 0, 8, 1, 5 + number, 0, 5, 2, file, b"", ids))
     for state in GilState:
         built.record(records.Mmap2(2, 7, 7, mapping_of(state), MAPPED_SIZE, IMAGE_OFFSET, 8, 1, 99, 0, 5, 2, image, b"", ids))

@@ -269,7 +269,7 @@ class SampleScan:
         if self._folds:
             from perfpy.analysis.callchains import with_interpreters_folded
 
-            samples = with_interpreters_folded(samples)
+            samples = with_interpreters_folded(samples, by_python=self.by_python)
         for columns in self.more:
             samples = columns.add_to(samples)
         samples = samples.take(self.folding.sample_filter.passing_rows(samples))

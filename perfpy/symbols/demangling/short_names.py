@@ -53,7 +53,29 @@ def shorten_name(name: str) -> str:
     >>> shortened("void sort<std::vector<int, std::allocator<int> > >(std::vector<int, std::allocator<int> >&)")
     'sort<std::vector<…>>(std::vector<…>&)'
     """
+    if name.startswith("__pyx_"):
+        return name_in_cython(name)
     return _with_less(name, of_all=False) if "<" in name or "(" in name else name
+
+
+_OF_CYTHON = re.compile(r"__pyx_(?:pw|pf|f|gb)_(?=\d)(.+)", re.DOTALL)
+_LENGTH = re.compile(r"\d{1,4}")
+
+
+def name_in_cython(name: str) -> str:
+    """Return the name in Cython of a C function that Cython generated, other names as they are.
+
+    Its parts are after their lengths; the number before the last part may count the functions of a module instead.
+
+    >>> name_in_cython("__pyx_pw_5cyext_1heavy"), name_in_cython("__pyx_f_3pkg_3mod_5Shape_area"), name_in_cython("__pyx_pymod_exec_a")
+    ('cyext.heavy', 'pkg.mod.Shape.area', '__pyx_pymod_exec_a')
+    """
+    match = _OF_CYTHON.fullmatch(name)
+    rest, parts = match[1] if match else "", []
+    while (length := _LENGTH.match(rest)) and (end := length.end() + int(length[0])) < len(rest) and rest[end] == "_":
+        parts.append(rest[length.end() : end])
+        rest = rest[end + 1 :]
+    return ".".join([*parts, rest.lstrip("0123456789")]) if parts else name
 
 
 @lru_cache(maxsize=1 << 14)

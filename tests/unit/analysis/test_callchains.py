@@ -114,6 +114,21 @@ def test_self_is_the_functions_own_and_that_of_the_code_it_ran(recording: Path, 
     assert actual_rows[f"[.] py::main:{tmp_path}/app.py"] == (80.0, 20.0)
 
 
+def test_functions_of_an_extension_module_of_the_program_count_for_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Rows of Python functions have them nevertheless."""
+    path = python_recording(tmp_path, "/srv/fast.so")
+    actual_rows = rows(path, capsys, "-s", "dso", "--fold-interpreters")
+    assert actual_rows["fast.so"] == (20.0, 20.0)
+    with Recording(str(path)) as opened:
+        (part,) = opened.stacks(FOLDED)
+    stacks = [[frame.partition(":/")[0] for frame in line.rpartition(" ")[0].split(";")[1:]] for line in folded_lines(part)]
+    assert sorted(stack for stack in stacks if stack[-1] == "[fast.so]") == [
+        ["[libc.so.6]", "[fast.so]"],
+        ["py::main", "py::spin", "[fast.so]"],
+    ]
+    assert rows(path, capsys, "--no-children", "-s", "pyfunc")[f"spin {tmp_path}/app.py"] == (60.0,)
+
+
 def test_perfs_text_stays_without_the_option(recording: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     assert rows(recording, capsys, "-s", "sym")[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 0.0)
     assert rows(recording, capsys, "-s", "sym", "--no-fold-interpreters")[f"[.] py::spin:{tmp_path}/app.py"] == (60.0, 0.0)

@@ -10,6 +10,8 @@ import bisect
 import contextlib
 import os
 import re
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -134,9 +136,10 @@ class _SumsFile:
         rows = zip(peak[order].tolist(), peak_objects[order].tolist(),
                       *(columns[name][order].tolist() for name in ("live", "live_count", "total", "count", "temporary")),
                       *(columns[name][order].tolist() for name in ("first", "depth")), strict=True)  # fmt: skip
+        numbers_of_frames, frames_of = pool.tolist(), {number: frames.of(number) for number in np.unique(pool).tolist()}
         stacks = [
             StackSums(
-                tuple(frame for number in pool[first : first + min(depth, hook.MOST_FRAMES)].tolist() for frame in frames.of(number)),
+                tuple(chain.from_iterable(map(frames_of.__getitem__, numbers_of_frames[first : first + min(depth, hook.MOST_FRAMES)]))),
                 *numbers,
             )
             for *numbers, first, depth in rows
@@ -269,9 +272,11 @@ def _file_offset(segments: Iterable[Any], address: int) -> int:
     return 0
 
 
-def own_part(frames: Sequence[CurrentFrame]) -> Sequence[CurrentFrame]:
-    """Return a stack without the allocating functions of libraries at its inner end."""
-    for index, frame in enumerate(frames):
-        if not _LIBRARIES.search(f"/{frame.file}") and not frame.function.startswith("operator new"):
-            return frames[index:]
-    return frames
+def own_begin(frames: Sequence[CurrentFrame]) -> int:
+    """Return the number of allocating functions of libraries at the inner end of a stack, 0 if it has no others."""
+    return next((index for index, frame in enumerate(frames) if not _allocates(frame)), 0)
+
+
+@lru_cache(maxsize=1 << 16)
+def _allocates(frame: CurrentFrame) -> bool:
+    return _LIBRARIES.search(f"/{frame.file}") is not None or frame.function.startswith("operator new")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
-from perfpy.tools.leaks.sums import own_part
+from perfpy.tools.leaks.sums import own_begin
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 
@@ -115,8 +115,9 @@ def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
     """Return the lines, the one that keeps most first."""
     lines: dict[CurrentFrame | None, _KeepingLine] = {}
     for one in growth.retained:  # the largest stack of a line comes first
-        frame, way = _charged(one.frames)
-        before = lines.get(frame, _KeepingLine(frame, 0, 0, 0, way))
+        index = _charged(one.frames)
+        frame = None if index is None else one.frames[index]
+        before = lines.get(frame) or _KeepingLine(frame, 0, 0, 0, _way(one.frames, index))
         numbers = (before.bytes + one.bytes, before.objects + one.objects, before.early_bytes + one.early_bytes)
         lines[frame] = _KeepingLine(frame, *numbers, before.way)
     return sorted(lines.values(), key=lambda line: -line.bytes)
@@ -129,16 +130,21 @@ def _named(frame: CurrentFrame | None) -> str:
     return f"{visible(frame.function)} ({visible(_PREFIX.sub('', frame.file))}:{frame.line or '?'})"
 
 
-def _charged(frames: Sequence[CurrentFrame]) -> tuple[CurrentFrame | None, str]:
-    """Return the frame that a stack (innermost first) is charged to, and how it leads there: the innermost one of own code, if any is."""
-    frames = own_part(frames)
-    index = next((index for index, frame in enumerate(frames) if category(frame) == OWN), 0)
-    if not frames:
-        return None, ""
-    inside = [_named(frame) for frame in frames[: min(index, _MOST_CALLERS)]]
+def _charged(frames: Sequence[CurrentFrame]) -> int | None:
+    """Return the position of the frame that a stack (innermost first) is charged to: the innermost one of own code, if any is."""
+    begin = own_begin(frames)
+    own = (index for index in range(begin, len(frames)) if category(frames[index]) == OWN)
+    return next(own, begin) if frames else None
+
+
+def _way(frames: Sequence[CurrentFrame], index: int | None) -> str:
+    """Return how a stack leads to the frame that it is charged to, and from it."""
+    if index is None:
+        return ""
+    inside = [_named(frame) for frame in frames[own_begin(frames) : index][:_MOST_CALLERS]]
     callers = [_named(frame) for frame in frames[index + 1 : index + 1 + _MOST_CALLERS - len(inside)]]
     way = [*([f"by {', '.join(inside)}"] if inside else []), *([f"called from {', '.join(callers)}"] if callers else [])]
-    return frames[index], "; ".join(way)
+    return "; ".join(way)
 
 
 _INTERPRETER: Final = re.compile(r"/(?:Objects|Python|Modules|Parser)/\w+\.[ch]$|^(?:lib)?python3[^/]*$|libpython")
@@ -146,6 +152,7 @@ _LIBRARY: Final = re.compile(r"/sysdeps/|\.so(?:\.|$)|^/usr/(?:include|lib)")
 _PREFIX: Final = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python\d[^/]*)/|^.*/(?=(?:Objects|Python|Modules|Parser)/\w+\.[ch]$)")
 
 
+@lru_cache(maxsize=1 << 16)
 def category(frame: CurrentFrame) -> int:
     """Return the category of a frame's function (OWN, LIBRARY or INTERPRETER) by its file: a Python module, a C source or a binary."""
     if _INTERPRETER.search(frame.file):
@@ -179,7 +186,8 @@ def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iter
     if others:
         most = _size(max(one.peak for one in others))
         yield f"{len(others)} further {plural(len(others), 'process', 'processes')} held at most {most} each."
-    yield "Counted by a library that perfpy loaded into the command (LD_PRELOAD): malloc, free, and anonymous mappings."
+    yield "Counted by a library that perfpy loaded into the command (LD_PRELOAD): malloc, free, and anonymous mappings (whole,"
+    yield "also what was never touched: NumPy's OpenBLAS reserves 64 MB at its import)."
     if not small_objects and any(one.python for one in shown):
         yield f"CPython's objects of up to {_SMALLEST} bytes are in arenas, each at the line that needed it; --small-objects counts all."
 
@@ -236,13 +244,16 @@ def _and(texts: Sequence[str]) -> str:
 
 def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
     """Return the lines, the one that held most first."""
-    totals: dict[CurrentFrame | None, Counter[str]] = {}
+    totals: dict[CurrentFrame | None, tuple[int, int, int, int]] = {}
     ways: dict[CurrentFrame | None, str] = {}
     for stack in process.stacks:  # the largest stack of a line comes first
-        frame, way = _charged(stack.frames)
-        ways.setdefault(frame, way)
-        totals.setdefault(frame, Counter()).update(peak=stack.peak, objects=stack.peak_objects, left=stack.left, temporary=stack.temporary)
-    lines = [_HoldingLine(frame, one["peak"], one["objects"], one["left"], one["temporary"], ways[frame]) for frame, one in totals.items()]
+        index = _charged(stack.frames)
+        frame = None if index is None else stack.frames[index]
+        if frame not in totals:
+            totals[frame], ways[frame] = (0, 0, 0, 0), _way(stack.frames, index)
+        peak, objects, left, temporary = totals[frame]
+        totals[frame] = (peak + stack.peak, objects + stack.peak_objects, left + stack.left, temporary + stack.temporary)
+    lines = [_HoldingLine(frame, *numbers, ways[frame]) for frame, numbers in totals.items()]
     return sorted(lines, key=lambda line: -line.peak)
 
 

@@ -13,7 +13,7 @@ from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
-from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_part, read_processes
+from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_begin, read_processes
 from perfpy.tools.leaks.text import category, memory_page, peak_lines
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def test_a_killed_process_and_small_ones_are_reported() -> None:
 
 def test_allocating_functions_of_libraries_give_way_to_their_caller() -> None:
     new = CurrentFrame("operator new(unsigned long)", "libstdc++.so.6", 0)
-    assert own_part((new, KEEP, MAIN)) == (KEEP, MAIN)
-    assert own_part((new,)) == (new,)
+    assert own_begin((new, KEEP, MAIN)) == 1
+    assert own_begin((new,)) == 0
 
 
 def test_the_page_has_the_three_weights_and_no_markup_of_names() -> None:

@@ -580,6 +580,9 @@ class _Builder:
         if self._by_site:
             nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
         chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
+        outside = self._rows_outside_chains(folded, locations, frames, offsets, of_row)
+        if len(outside):
+            chains.put_on_top(outside, node_of[folded.dimensions["frame"][outside]])
         first_reason = 2 * len(function_of) if self._by_site else len(functions)
         reasons = chains.with_states(folded.dimensions["state"], first_reason) if self._has_waits else []
         sites, site = None, None
@@ -593,6 +596,19 @@ class _Builder:
         present = distinct(folded.event[is_selected]).tolist()
         results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
         return [replace(one, sites=sites, site=site, categories=categories) for one in results]
+
+    def _rows_outside_chains(
+        self, folded: Folded, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
+        """Return the rows that were sampled in the kernel, with callchains of user space only (record --user-callchains)."""
+        without_kernel = [event.index for event in self._events if event.attr.exclude_callchain_kernel]
+        if not without_kernel:
+            return np.zeros(0, np.intp)
+        lengths = np.append(np.diff(offsets), 0)[of_row]  # -1: none
+        rows = np.flatnonzero(np.isin(folded.event, without_kernel) & (lengths > 0))
+        in_kernel = locations.level[folded.dimensions["frame"][rows]] == ord("k")
+        is_outside: NDArray[np.bool_] = in_kernel & (locations.level[frames[offsets[of_row[rows]]]] != ord("k"))
+        return rows[is_outside]
 
     def _site_nodes(
         self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
@@ -678,20 +694,25 @@ class _Chains:
         """Put the reason of each wait on top of its chain, as nodes from `first` on; return the reasons."""
         waits = np.flatnonzero(states)
         names, reason = np.unique(states[waits], return_inverse=True)
-        pairs, number = np.unique(self.of_row[waits] * len(names) + reason.ravel(), return_inverse=True)
-        below, top = pairs // max(len(names), 1), pairs % max(len(names), 1)
+        self.put_on_top(waits, first + reason.ravel())
+        return [Function(f"[{state_name(state)}]", "") for state in names.tolist()]
+
+    def put_on_top(self, rows: NDArray[np.intp], nodes: Numbers) -> None:
+        """Put a node on top of the chain of each of some rows."""
+        tops, top_of = np.unique(nodes, return_inverse=True)
+        pairs, number = np.unique(self.of_row[rows] * max(len(tops), 1) + top_of.ravel(), return_inverse=True)
+        below, top = pairs // max(len(tops), 1), tops[pairs % max(len(tops), 1)] if len(tops) else pairs
         index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
         lengths = np.diff(offsets) + 1
         starts = np.cumsum(lengths) - lengths
         added = np.empty(int(lengths.sum()), self.frames.dtype)
-        added[starts] = first + top
+        added[starts] = top
         rest = np.ones(len(added), bool)
         rest[starts] = False
         added[rest] = self.frames[index]
-        self.of_row[waits] = len(self.offsets) - 1 + number.ravel()
+        self.of_row[rows] = len(self.offsets) - 1 + number.ravel()
         self.offsets = np.concatenate([self.offsets, self.offsets[-1] + np.cumsum(lengths)])
         self.frames = np.concatenate([self.frames, added])
-        return [Function(f"[{state_name(state)}]", "") for state in names.tolist()]
 
     def to_functions(
         self, finder: SiteFinder, function_of: NDArray[np.int32], first_reason: int, functions: int

@@ -26,8 +26,9 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.page.page import page_parts
 from perfpy.views.page.profile_data import profile_data
 from perfpy.views.report.json import report_json
-from perfpy.views.verdict.profile import headline_options
+from perfpy.views.verdict.profile import headline_options, profile_verdict
 from tests.builders.prepared_start import PERFPY
+from tests.builders.sampled_program import Stack, sampled_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,8 +72,9 @@ def by_name(pairs: Iterator[tuple[str, float]]) -> dict[str, float]:
 
 
 def differences(what: str, one: dict[str, float], other: dict[str, float]) -> list[str]:
-    """Return the functions whose shares differ, or that only one of both has."""
-    return [f"{what} {name}: {one.get(name)} and {other.get(name)}" for name in sorted({*one, *other})
+    """Return the functions whose shares differ, or that only one of both has; the verdict has no functions of idle CPUs."""
+    is_verdict, idle = what.startswith(("verdict", "charged", "callers")), {name for name in other if "idle" in name and name not in one}
+    return [f"{what} {name}: {one.get(name)} and {other.get(name)}" for name in sorted({*one, *other} - (idle if is_verdict else set()))
             if abs(one.get(name, 0.0) - other.get(name, 0.0)) > _SAME]  # fmt: skip
 
 
@@ -83,13 +85,12 @@ def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> lis
     if histogram is None or histogram is not report.histograms[0] or "symbol" not in histogram.keys:
         return []
     functions = sampled_functions(report, histogram)
-    if functions.idle or not functions.period:
-        return []  # the verdict has no samples of idle CPUs
-    if histogram.leader.event.attr.exclude_callchain_kernel:
-        return []  # pages have callchains only, which do not begin where these samples were taken
+    if not functions.period:
+        return []
     periods = {number: int(functions.rows.period[functions.leaf == number].sum()) for number in np.unique(functions.leaf).tolist()}
-    own = by_name((functions.name(number), functions.share(period)) for number, period in periods.items() if functions.name(number))
-    charged = by_name((name, functions.share(period)) for name, (_, period) in functions.charged_amounts().items())
+    named = ((functions.name(number), period) for number, period in periods.items() if functions.name(number))
+    own = by_name((name, functions.share(period) * functions.busy) for name, period in named)
+    charged = by_name((name, functions.share(period) * functions.busy) for name, (_, period) in functions.charged_amounts().items())
     columns = by_name((row.texts["symbol"][4:].strip(), row.percent / 100) for row in report.histograms[0].rows())
     values = json.loads("".join(report_json(report)))["events"][0]
     in_json = by_name((row["keys"]["symbol"][4:].strip(), row["overhead"] / 100) for row in values["rows"])
@@ -176,8 +177,9 @@ _JAVA += 'public static void main(String[] a) { int t = 0; for (int k = 0; k < 2
         ("p.js", _JAVASCRIPT, "", "node p.js", "--jit"),
         ("A.java", _JAVA, "javac A.java", "java -cp . A", "--jit"),
         ("p.cpp", _CPP, "g++ -O2 -g -o p p.cpp", "./p", "-a --unwind"),
+        ("p.cpp", _CPP, "g++ -O2 -g -o p p.cpp", "./p", "--user-callchains -g"),
     ],
-    ids=["cpp", "rust", "go", "python", "node", "java", "system-wide"],
+    ids=["cpp", "rust", "go", "python", "node", "java", "system-wide", "user callchains"],
 )
 def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
     source: str, text: str, builder: str, command: str, record: str, tmp_path: Path
@@ -195,6 +197,19 @@ def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
     symbols = SymbolOptions(cache=False, fold_interpreters=record == "--python")
     with Recording(str(tmp_path / "perf.data"), symbols=symbols) as recording:
         assert recording.data.sample_counts.total() > 50
+        assert errors_of(recording, symbols, tmp_path) == []
+
+
+def test_shares_beside_idle_cpus_are_those_of_the_table(tmp_path: Path) -> None:
+    """The CPU time that is used is not the base of tables and pages, which have the functions of idle CPUs, too."""
+    idle = Stack(("default_idle@kernel", "do_idle@kernel"), 600, tid=0, pid=0)
+    path = sampled_program(tmp_path, [Stack(("work", "main"), 300), Stack(("rest", "main"), 100), idle])
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    with Recording(str(path), symbols=symbols) as recording:
+        report = recording.report(options=headline_options(SampleFilter()), symbols=symbols)
+        first, second = (sentence.text for sentence in profile_verdict(report, recording.data))
+        assert first.startswith("The CPUs were idle 60 % of the time")
+        assert second == "30 % of the time of the CPUs is in work() and 10 % in rest(), both called from main()."
         assert errors_of(recording, symbols, tmp_path) == []
 
 

@@ -218,6 +218,11 @@ class SampledFunctions:
         """Return a period as a share of all samples that are not idle."""
         return period / self.period if self.period else 0.0
 
+    @property
+    def busy(self) -> float:
+        """The share of samples that are not of idle CPUs."""
+        return self.period / (self.period + self.idle) if self.idle else 1.0
+
     def by_category(self) -> list[float]:
         """Return the share of the samples of each category."""
         totals = sum_by(self.category_of[self.leaf].astype(np.int64), self.rows.period, UNKNOWN + 1)

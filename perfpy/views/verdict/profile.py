@@ -292,7 +292,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         is_share_known = is_share_known and _is_named(share, functions, HALF)
         if _is_named(in_kernel, functions, HALF):
             numbers["kernel"] = in_kernel
-            kernel = f"; {percent(in_kernel)} {'is' if starter and is_share_known else f'of {_measure(evidence)}'} in the kernel"
+            of_what = "is" if starter and is_share_known else f"of {_measure(evidence)}"
+            kernel = f"; {percent(in_kernel * functions.busy)} {of_what} in the kernel"
     text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
     if starter and is_share_known and functions is not None:
         numbers["share"] = share
@@ -385,9 +386,9 @@ def imports(evidence: Evidence) -> Iterator[Sentence]:
         if one.share >= OF_IMPORTS * share:
             path = one.name.partition("<module>:")[2]
             names[f"module {number}"], numbers[f"share {number}"] = one.name, one.share
-            portion = f" ({percent(one.share)})" if sure.width <= UNCERTAIN else ""
+            portion = f" ({percent(one.share * functions.busy)})" if sure.width <= UNCERTAIN else ""
             texts.append(f"{visible(module_of_code(path)) or short_path(path)}{portion}")
-    how_much = f"{percent(share)} of the CPU time" if sure.width <= UNCERTAIN else "Most of the CPU time"
+    how_much = f"{_start(share, functions)} of {_noun(evidence)}"
     of_which = f", above all of {join_names(texts)}" if texts else ""
     yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
 
@@ -417,7 +418,7 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
             if largest.name
             else f"code of {_shown_file(largest)} without symbols"
         )
-        text = f"No function stands out: the largest, {name}, has {percent(largest.charged)} of {_noun(evidence)}."
+        text = f"No function stands out: the largest, {name}, has {percent(largest.charged * functions.busy)} of {_noun(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})
     elif _is_named(first.charged, functions, IS_SECOND) and first.name:
         second = hottest[1].charged if len(hottest) > 1 else 0.0
@@ -463,7 +464,7 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
     parts, callers = [], []
     for number, one in enumerate(further):
         first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
-        callers.append(_called_from(one, one.charged, first.numbers, first.names, f"caller {number}"))
+        callers.append(_called_from(functions, one, one.charged, first.numbers, first.names, f"caller {number}"))
         parts.append((_about(one.charged, functions), f"in {_python_function(evidence, one)}"))
     common = callers[0]
     is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
@@ -503,7 +504,7 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         return _Beginning(text, "hot function and callees", numbers, names)
     share = hot.charged if _is_python(hot) else hot.own
     text = f"{_start(share, functions)} of {measure} in {_python_function(evidence, hot)}"
-    called = _called_from(hot, share, numbers, names, "caller")
+    called = _called_from(functions, hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
     text += called
@@ -522,7 +523,9 @@ def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:
     return f"{called}{'' if is_top_level and line else f' of {function}'}{line}"
 
 
-def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str) -> str:
+def _called_from(
+    functions: SampledFunctions, hot: ChargedFunction, share: float, numbers: dict[str, float], names: dict[str, str], key: str
+) -> str:
     """Return the own function that calls a function in most of its samples, "" for none; share: of these samples.
 
     The name of a list comprehension or a lambda says already in which function it is.
@@ -533,7 +536,7 @@ def _called_from(hot: ChargedFunction, share: float, numbers: dict[str, float], 
         return ""
     numbers[key], names[key] = hot.caller.share, hot.caller.name
     is_only = hot.caller.share >= NEARLY_ALL * hot.called
-    return f", called from {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share)})'}"
+    return f", called from {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share * functions.busy)})'}"
 
 
 def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
@@ -617,11 +620,11 @@ def _is_named(share: float, functions: SampledFunctions, least: float) -> bool:
 
 
 def _about(share: float, functions: SampledFunctions) -> str:
-    """Return a share, as a word if the samples are too few for a number."""
+    """Return a share, as a word if the samples are too few for a number. As in tables, it is one of all samples, also of idle CPUs."""
     sure = interval(share, functions.effective)
     if sure.width <= UNCERTAIN:
-        return percent(share)
-    return "most" if sure.low >= HALF else f"at least {percent(sure.low)}"
+        return percent(share * functions.busy)
+    return "most" if sure.low * functions.busy >= HALF else f"at least {percent(sure.low * functions.busy)}"
 
 
 def _start(share: float, functions: SampledFunctions) -> str:
@@ -637,7 +640,7 @@ def _measure(evidence: Evidence) -> str:
 def _noun(evidence: Evidence) -> str:
     """Return the noun for the total of shares."""
     if evidence.seconds is not None:
-        return "the CPU time"
+        return "the time of the CPUs" if evidence.is_system_wide else "the CPU time"
     name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")
     is_cycles = name.rpartition("/")[2] in ("cycles", "cpu-cycles")
     return "the CPU cycles" if is_cycles else f"the {visible(name)} events"

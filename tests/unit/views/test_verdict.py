@@ -652,10 +652,10 @@ def test_states_of_a_hostile_file_are_left_out() -> None:
     assert decode_states(encode_states([good]) + b"\n".join(lines)) == [good]
 
 
-def test_idle_cpus_come_first_and_do_not_count(tmp_path: Path) -> None:
+def test_idle_cpus_come_first_and_decide_no_threshold(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("default_idle@kernel",), 9000, tid=0, pid=0), Stack(("work", "main"), 1000))
     assert first == "The CPUs were idle 90 % of the time; perfpy record --off-cpu shows what programs waited for."
-    assert second == "100 % of the CPU time is in work(), called from main()."
+    assert second == "10 % of the time of the CPUs is in work(), called from main()."
 
 
 @pytest.mark.parametrize(

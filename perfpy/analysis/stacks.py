@@ -580,8 +580,7 @@ class _Builder:
         if self._by_site:
             nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
         chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
-        outside = self._rows_outside_chains(folded, locations, frames, offsets, of_row)
-        if len(outside):
+        if len(outside := self._rows_outside_chains(folded, locations, frames, offsets, of_row)):
             chains.put_on_top(outside, node_of[folded.dimensions["frame"][outside]])
         first_reason = 2 * len(function_of) if self._by_site else len(functions)
         reasons = chains.with_states(folded.dimensions["state"], first_reason) if self._has_waits else []
@@ -601,14 +600,10 @@ class _Builder:
         self, folded: Folded, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
     ) -> NDArray[np.intp]:
         """Return the rows that were sampled in the kernel, with callchains of user space only (record --user-callchains)."""
-        without_kernel = [event.index for event in self._events if event.attr.exclude_callchain_kernel]
-        if not without_kernel:
-            return np.zeros(0, np.intp)
-        lengths = np.append(np.diff(offsets), 0)[of_row]  # -1: none
-        rows = np.flatnonzero(np.isin(folded.event, without_kernel) & (lengths > 0))
-        in_kernel = locations.level[folded.dimensions["frame"][rows]] == ord("k")
-        is_outside: NDArray[np.bool_] = in_kernel & (locations.level[frames[offsets[of_row[rows]]]] != ord("k"))
-        return rows[is_outside]
+        without_kernel, level = [event.index for event in self._events if event.attr.exclude_callchain_kernel], locations.level
+        rows = np.flatnonzero(np.isin(folded.event, without_kernel) & (np.append(np.diff(offsets), 0)[of_row] > 0))  # -1: none
+        in_kernel = level[folded.dimensions["frame"][rows]] == ord("k")
+        return rows[np.flatnonzero(in_kernel & (level[frames[offsets[of_row[rows]]]] != ord("k")))]
 
     def _site_nodes(
         self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
@@ -694,14 +689,15 @@ class _Chains:
         """Put the reason of each wait on top of its chain, as nodes from `first` on; return the reasons."""
         waits = np.flatnonzero(states)
         names, reason = np.unique(states[waits], return_inverse=True)
-        self.put_on_top(waits, first + reason.ravel())
+        if len(waits):
+            self.put_on_top(waits, first + reason.ravel())
         return [Function(f"[{state_name(state)}]", "") for state in names.tolist()]
 
     def put_on_top(self, rows: NDArray[np.intp], nodes: Numbers) -> None:
         """Put a node on top of the chain of each of some rows."""
         tops, top_of = np.unique(nodes, return_inverse=True)
-        pairs, number = np.unique(self.of_row[rows] * max(len(tops), 1) + top_of.ravel(), return_inverse=True)
-        below, top = pairs // max(len(tops), 1), tops[pairs % max(len(tops), 1)] if len(tops) else pairs
+        pairs, number = np.unique(self.of_row[rows] * len(tops) + top_of.ravel(), return_inverse=True)
+        below, top = pairs // len(tops), tops[pairs % len(tops)]
         index, offsets = slices_index(self.offsets[:-1][below], np.diff(self.offsets)[below])
         lengths = np.diff(offsets) + 1
         starts = np.cumsum(lengths) - lengths

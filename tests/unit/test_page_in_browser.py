@@ -320,8 +320,8 @@ def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> N
     assert page.text("#said").startswith("Range A is kept")
     select(page, 6, 9)
     assert page.text("#said") == (
-        "A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query: 0.0 % of the CPU time in A, 100 % in B; "
-        "less in hot: 100 % of the CPU time in A, 0.0 % in B."
+        "A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query: none of the CPU time in A, 100 % in B; "
+        "less in hot: 100 % of the CPU time in A, none in B."
     )
     assert chips(page) == ["A: 1.000 s to 3.000 s", "B: 6.000 s to 9.000 s"]
     assert page.text("#selected").startswith("A: 200 samples, 2.000 s · B: 300 samples, 3.000 s")

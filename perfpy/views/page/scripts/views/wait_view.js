@@ -1,11 +1,12 @@
 /* Who waited for whom: threads in order of time, arrows from the thread that ended a wait, and the critical path. */
 
 import { BLOCKED, READY, RUNS, chainAt, criticalPath, pathSums, turnAt, wakeups } from "../model/wait_chains.js";
-import { atRuler, duration, percent, stepOf } from "../model/words.js";
+import { OWN, UNKNOWN } from "../model/categories.js";
+import { atRuler, counted, duration, percent, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, speak, windowed } from "./elements.js";
 
-const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 24;
+const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 60;
 
 export class WaitView {
   /* parts: {canvas, path, chain}; told: {shown(), select(range, moving), selected(), moment(), pick(thread, tick)} */
@@ -41,6 +42,7 @@ export class WaitView {
   load(profile) {
     Object.assign(this, { profile, waits: profile.waits });
     if (!this.waits) return;
+    this.frames ||= new Map(profile.names.map(([name, , category, short]) => [name, [short || name, category]]));
     const range = this.told.selected() || this.told.shown(), key = range.join();
     if (this.known !== key) Object.assign(this, { known: key, pieces: criticalPath(this.waits, this.waits.main, range) });
     this.draw();
@@ -168,13 +170,20 @@ export class WaitView {
   /* What a thread waited for, who ended that, and what that one did: to the root. */
   showChain() {
     const { waits } = this, { thread, tick } = this.moment(), chain = chainAt(waits, thread, tick);
-    const stack = (title, number) => number ? el("div", {}, el("h3", { textContent: title }),
-      el("ol", {}, ...waits.stacks[number - 1].slice(0, FRAMES).map(name => el("li", { textContent: name })))) : "";
+    const stack = (title, number) => number ? el("div", {}, el("h3", { textContent: title }), ...this.stack(waits.stacks[number - 1])) : "";
     const parts = chain.map((row, i) => el("section", {},
       el("p", { textContent: `${i ? "meanwhile " : ""}${this.name(waits.thread[row])} ${this.did(row)} for ${this.time(waits.length[row])}${this.ended(row)}` }),
       el("div.stacks", {}, stack("its stack", waits.stack[row]), stack("the waker's stack", waits.waker_stack[row]))));
     const title = el("h2", { textContent: `${this.name(thread)} at ${this.time(tick)}` });
     this.chain.replaceChildren(title, ...parts.length ? parts : [el("p", { textContent: "Nothing is known about the thread at this time." })]);
+  }
+
+  /* A stack as lists: the program's own frames, and behind a button all of them. */
+  stack(names) {
+    const frames = names.map(name => this.frames.get(name) || [name, UNKNOWN]), own = frames.filter(([, category]) => category === OWN);
+    const list = shown => el("ol", {}, ...shown.slice(0, FRAMES).map(([text]) => el("li", { textContent: text })));
+    if (!own.length || own.length === frames.length) return [list(frames)];
+    return [list(own), el("details", {}, el("summary", { textContent: `all ${counted(Math.min(FRAMES, frames.length), "frame")}` }), list(frames))];
   }
 
   /* The critical path and the chain. */

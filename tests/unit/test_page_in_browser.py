@@ -1277,17 +1277,17 @@ def test_a_stack_of_a_wait_begins_with_the_programs_own_frames(browser: Browser,
     columns = [(0, 0), (0, 300), (300, 600), (0, 2), (0, 1), (-1, -1), (-1, 0), (-1, -1)]
     thread, begin, length, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)
     turns = (thread, (begin + 10) * MS, (begin + length + 10) * MS, state, text, waker, stack, waker_stack)
-    waits = WaitChains(0, [(7, "app")], 1, ["runs", "waits for a lock"], [["futex_wait", "lock", "main"]], *turns)
-    part = timed_stacks([At("app;main;lock;futex_wait", at * 10 * MS) for at in range(1, 100)])
-    category_of = {"main": OWN, "lock": LIBRARY}
+    waits = WaitChains(0, [(7, "app")], 1, ["runs", "waits for a lock"], [["futex_wait", "lock", "py::main:/srv/app.py:7"]], *turns)
+    part = timed_stacks([At("app;py::main:/srv/app.py;lock;futex_wait", at * 10 * MS) for at in range(1, 100)])
+    category_of = {"py::main:/srv/app.py": OWN, "lock": LIBRARY}
     part = dataclasses.replace(part, categories=[category_of.get(function.name, KERNEL) for function in part.functions])
     file = tmp_path / "own.html"
     file.write_text(render([part], PageText("why"), waits=waits), encoding="utf-8")
     browser.open(file)
     browser.click("#tab-waits")
     browser.run("[...document.querySelectorAll('#wait-path button')].find(one => one.textContent.includes('lock')).click()")
-    assert browser.texts("#wait-chain ol")[0] == "main"
+    assert browser.texts("#wait-chain ol")[0] == "main (app.py:7)"
     assert browser.texts("#wait-chain summary") == ["all 3 frames"]
     browser.run("document.querySelector('#wait-chain summary').click()")
-    assert browser.texts("#wait-chain details li") == ["futex_wait", "lock", "main"]
+    assert browser.texts("#wait-chain details li") == ["futex_wait", "lock", "main (app.py:7)"]
     assert not browser.errors

@@ -15,10 +15,12 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, MISC_SWITCH_OUT_PREEMPT, RecordType
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.latencies import run_queue_waits
 from perfpy.analysis.lock_waits import BEGIN, LockWaits, read_waits, type_of
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.scheduler import SWITCH
+from perfpy.analysis.verdict.functions import LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.perfdata.tracepoint_rows import tracepoints_of
 from perfpy.untrusted.page import Base64
@@ -368,12 +370,15 @@ def wait_chain_data(chains: WaitChains, begin: int, tick: int) -> dict[str, Any]
     numbers[shown[shown > 0]] = np.arange(1, int((shown > 0).sum()) + 1)
     columns |= {name: numbers[columns[name]] for name in ("stack", "waker_stack")}
     rows = {name: packed(column) for name, column in columns.items()} | {"begin": packed(first), "length": packed(last - first)}
+    stacks = [list(chains.stacks[number - 1]) for number in shown.tolist() if number]
+    python = sorted({name for stack in stacks for name in stack if name.startswith(PYTHON_MARK) and name.count(":") >= 3})
     return {
         "main": chains.main,
         "threads": [list(thread) for thread in chains.threads],
         "explained": chains.explained,
         "texts": list(chains.texts),
-        "stacks": [list(chains.stacks[number - 1]) for number in shown.tolist() if number],
+        "stacks": stacks,
+        "python": {name: [at_a_glance(name), LIBRARY if is_packaged(name.split(":", 3)[3]) else OWN] for name in python},
         "total": len(length),
         "rows": rows,
     }

@@ -178,9 +178,12 @@ export class WaitView {
     this.chain.replaceChildren(title, ...parts.length ? parts : [el("p", { textContent: "Nothing is known about the thread at this time." })]);
   }
 
+  /* A frame's text and category; those of Python have their lines. */
+  frame(name) { return this.waits.python[name] || this.frames.get(name) || [name, UNKNOWN]; }
+
   /* A stack as lists: the program's own frames, and behind a button all of them. */
   stack(names) {
-    const frames = names.map(name => this.frames.get(name) || [name, UNKNOWN]), own = frames.filter(([, category]) => category === OWN);
+    const frames = names.map(name => this.frame(name)), own = frames.filter(([, category]) => category === OWN);
     const list = shown => el("ol", {}, ...shown.slice(0, FRAMES).map(([text]) => el("li", { textContent: text })));
     if (!own.length || own.length === frames.length) return [list(frames)];
     return [list(own), el("details", {}, el("summary", { textContent: `all ${counted(Math.min(FRAMES, frames.length), "frame")}` }), list(frames))];

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.option_parsing import CommandOptions, Flag, PerfCommand, Value, fail, option, words
 from perfpy.errors import PerfError, plural
+from perfpy.live.priority import HigherPriority
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ _LIBRARY_OF_JAVA: Final = re.compile(r"javax?\.|jdk\.|sun\.")
 _JAVA_LOCK: Final = re.compile(r"\$(?:Nonf|F)airSync$")  # of java.util.concurrent.locks.ReentrantLock and others
 _JVM: Final = "JVM"  # in place of a shared object
 _MOST_DESCENDANTS: Final = 100  # processes
+_MOST_CHILDREN: Final = 10_000  # whose states are read
+_NICER: Final = 5  # three times the CPU time of others
+_REALTIME: Final = 1.5  # seconds in which a busy machine lets others wait for the answer
 _EQUAL: Final = 3  # threads with the same stack share one, from this number on
 _NAMED: Final = 6  # of threads with one heading
 _GO_RUNS: Final = ("running", "system call", "runnable")
@@ -98,6 +102,7 @@ class CurrentProcess(NamedTuple):
         threads: its threads.
         missing: why stacks are missing; "".
         goroutines: of a Go program; kinds of goroutines with the number of each.
+        zombies: the number of its children that have ended, and for which it has not waited.
     """
 
     pid: int
@@ -106,6 +111,7 @@ class CurrentProcess(NamedTuple):
     threads: list[CurrentThread]
     missing: str
     goroutines: Sequence[ObservedState] = ()
+    zombies: int = 0
 
 
 def run(options: StacksCommandOptions) -> None:
@@ -123,7 +129,8 @@ def run(options: StacksCommandOptions) -> None:
     if options.locals and (others := [pid for pid in map(int, given) if not _is_own(pid)]):
         raise PerfError(f"process {others[0]} belongs to another user; --locals shows variables of your own processes")
     own = {pid for pid in pids if options.locals and _is_own(pid)}
-    processes = read_processes(pids, required=map(int, given), with_locals=own)
+    with HigherPriority(_NICER, _REALTIME):
+        processes = read_processes(pids, required=map(int, given), with_locals=own)
     processes = _with_javascript(processes) if options.inspect else processes
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
@@ -265,11 +272,20 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
             frames = [NativeFrame(*frame, _JVM) for frame in stack.frames] if stack else []
             target = targets.get(tid, WaitTarget())
             threads.append(CurrentThread(tid, status.comm, state, target, "", of_python.get(tid), frames, stack.name if stack else ""))
-    process = CurrentProcess(pid, procfs.command_line(pid), python.version if python else "", threads, missing, goroutines)
+    version, zombies = python.version if python else "", _count_zombies(pid, tids)
+    process = CurrentProcess(pid, procfs.command_line(pid), version, threads, missing, goroutines, zombies)
     has_stacks = bool(java) or (bool(goroutines) and not any(one.reason in _GO_RUNS for one in goroutines))
     wanted = [] if has_stacks else [tid for tid in tids if tid not in of_python]
     is_native = runtime_of_process(pid) in (None, PYTHON)
     return _Unread(process._replace(missing="" if has_stacks else missing), wanted, is_native, python is None and not goroutines)
+
+
+def _count_zombies(pid: int, tids: Sequence[int]) -> int:
+    """Return the number of children of a process that have ended, and that nobody has waited for."""
+    from perfpy.kernel.procfs import children_of, read_state
+
+    states = (read_state(child, child) for child in children_of(pid, tids)[:_MOST_CHILDREN])
+    return sum(state is not None and state.letter == "Z" for state in states)
 
 
 def _is_of_threading(stack: ThreadStack) -> bool:
@@ -410,6 +426,9 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
     """Yield the text of a process."""
     yield f"Process {process.pid}: {visible(process.command)}" + (f"  (Python {process.version})" if process.version else "")
     yield from _deadlocks(process.threads)
+    if process.zombies:
+        ended = plural(process.zombies, "child has", "children have")
+        yield f"{process.zombies:,} {ended} ended, and it has not waited for {plural(process.zombies, 'it', 'them')} (zombies)"
     yield from _goroutine_lines(process.goroutines)
     has_other_stacks = bool(process.goroutines) or any(thread.name for thread in process.threads)
     without: list[CurrentThread] = []
@@ -588,6 +607,7 @@ def _values(process: CurrentProcess) -> dict[str, object]:
         "version": process.version,
         "threads": [_thread_values(thread) for thread in process.threads],
         "goroutines": [_goroutine_values(state) for state in process.goroutines],
+        "zombies": process.zombies,
         "others": sum(not thread.python and not thread.frames for thread in process.threads),
     }
 

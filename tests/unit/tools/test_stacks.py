@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 
 from perfpy.capture.python_frames.current_stacks import CurrentFrame, ThreadStack
@@ -183,3 +186,17 @@ def test_what_is_missing_is_said_last():
 def test_words_that_are_no_processes_are_refused(words):
     with pytest.raises(UsageError, match="expected process ids"):
         stacks.run(stacks.StacksCommandOptions(words=words))
+
+
+@pytest.mark.parametrize(("zombies", "text"), [(1, "1 child has ended, and it has not waited for it"), (31, "31 children have ended")])
+def test_children_that_nobody_waited_for_are_told(zombies: int, text: str) -> None:
+    lines = [*process_lines(CurrentProcess(1, "./a", "", [thread(1)], "", (), zombies))]
+    assert lines[1].startswith(text)
+    assert lines[1].endswith("(zombies)")
+
+
+def test_zombies_are_counted() -> None:
+    with subprocess.Popen(["true"]) as process:
+        assert os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        tids = [int(tid) for tid in os.listdir("/proc/self/task")]
+        assert stacks._count_zombies(os.getpid(), tids) >= 1

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.source_files import SourceShares
     from perfpy.analysis.stacks import StackOptions, Stacks
     from perfpy.auxtrace.pmcu import PmcuTrace
+    from perfpy.auxtrace.pt_code import CodeSources
     from perfpy.auxtrace.pt_samples import TakeCalls
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
@@ -123,7 +124,7 @@ class Recording:
                 return
             if has_flags:
                 wanted = wanted._replace(letters=wanted.letters | {WITH_FLAGS})
-            self._file = decoded_recording(source, wanted, self._find_file())
+            self._file = decoded_recording(source, wanted, self._code_sources())
             self.data = PerfData(self._file, as_stored=True)
         except BaseException:
             source.close()
@@ -137,10 +138,12 @@ class Recording:
         """Decode the calls and returns in the recording's Intel PT trace; give them to `take` until it refuses more."""
         from perfpy.auxtrace.decoded import follow_calls
 
-        follow_calls(self.data, self._find_file(), take)
+        follow_calls(self.data, self._code_sources(), take)
 
-    def _find_file(self) -> Callable[[str, str], memoryview | None]:
-        """Return a function that finds the content of a mapped file by name and build-id."""
+    def _code_sources(self) -> CodeSources:
+        """Return where the code of traces is found."""
+        from perfpy.auxtrace.pt_code import CodeSources
+        from perfpy.disassembly.function_code import kernel_bytes
         from perfpy.symbols.dso import user_kind
 
         timeline = self.make_timeline(keep_exited=True)
@@ -151,7 +154,7 @@ class Recording:
             file = files.runtime or (None if build_id else files.original)  # a file without symbols has code, too
             return None if file is None else memoryview(file.content)
 
-        return find
+        return CodeSources(find, lambda address, size: kernel_bytes(symbolizer, address, size))
 
     def __enter__(self) -> Self:
         return self

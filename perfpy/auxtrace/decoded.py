@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.auxtrace.pt_code import FindFile
+    from perfpy.auxtrace.pt_code import CodeSources
     from perfpy.auxtrace.pt_samples import TakeCalls
     from perfpy.perfdata.reader import PerfData
 
@@ -107,11 +107,11 @@ _MASK_64: Final = (1 << 64) - 1
 _MAGIC: Final = 0x1010101010101010  # of a CPU in AUXTRACE_INFO
 
 
-def decoded_recording(data: PerfData, itrace: Itrace, find_file: FindFile) -> BinaryIO:
+def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> BinaryIO:
     """Return the recording with samples in place of its trace, as an open file without a name, in order of delivery.
 
     Warnings about the trace are added to the recording's. Raises PerfError if the trace cannot be decoded.
-    find_file: returns the content of a mapped file by name and build-id.
+    code: finds the code that ran.
     """
     if data.endian != NATIVE_ENDIAN:
         raise PerfError(f"{data.path}: recorded on a machine of the other byte order; its hardware trace cannot be decoded here")
@@ -119,17 +119,17 @@ def decoded_recording(data: PerfData, itrace: Itrace, find_file: FindFile) -> Bi
     if any(info.type == ARM_SPE for info in aux.infos):
         return _SpeRecording(data, aux, itrace).write()
     clock = TraceClock(*PtSamples.clock_words(data, aux))
-    samples = PtSamples(data, aux, itrace, clock, find_file)
+    samples = PtSamples(data, aux, itrace, clock, code)
     records = _own_records(data)
     return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer))
 
 
-def follow_calls(data: PerfData, find_file: FindFile, take: TakeCalls) -> None:
+def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
     """Decode the calls and returns of an Intel PT recording, in perf's order, until `take` refuses more. Raises PerfError without one."""
     if data.endian != NATIVE_ENDIAN or not needs_decoding(data) or not any(info.type == INTEL_PT for info in aux_pieces(data).infos):
         raise PerfError(f"{data.path}: no Intel PT trace that could be decoded; perfpy record -e intel_pt//u -- COMMAND records one")
     aux = aux_pieces(data)
-    samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*PtSamples.clock_words(data, aux)), find_file, take)
+    samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*PtSamples.clock_words(data, aux)), code, take)
     samples.follow(_own_records(data))
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     #: (name, build-id) -> the bytes of the mapped file, None if it is missing
     FindFile = Callable[[str, str], bytes | memoryview | None]
+    #: (address, size) -> the kernel's code, None if it is missing
+    ReadKernel = Callable[[int, int], bytes | None]
 
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
@@ -51,6 +53,13 @@ _FLAGS: Final = {
 #: how a block ends
 CONDITIONAL_END, DIRECT_END, INDIRECT_END, RETURN_END, NO_CODE, MISSING_FILE = range(6)
 _CALLS: Final = (BranchKind.CALL, BranchKind.INDIRECT_CALL)
+
+
+class CodeSources(NamedTuple):
+    """Where code is found: that of mapped files, and the kernel's."""
+
+    find_file: FindFile
+    read_kernel: ReadKernel
 
 
 class Edges:
@@ -229,8 +238,8 @@ class _Mapping(NamedTuple):
 class AddressSpace:
     """The mappings of a process, and the blocks of its code by address."""
 
-    def __init__(self, edges: Edges, mappings: list[_Mapping] | None = None) -> None:
-        self._edges = edges
+    def __init__(self, edges: Edges, mappings: list[_Mapping] | None = None, kernel: KernelSpace | None = None) -> None:
+        self._edges, self._kernel = edges, kernel
         self._mappings = list(mappings or ())
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks: dict[int, CodeBlock] = {}
@@ -240,7 +249,7 @@ class AddressSpace:
 
     def copy(self) -> AddressSpace:
         """Return the address space of a forked process."""
-        return AddressSpace(self._edges, self._mappings)
+        return AddressSpace(self._edges, self._mappings, self._kernel)
 
     def map(self, start: int, end: int, offset: int, file: _CodeFile) -> None:
         """Map a file in place of what is there."""
@@ -288,10 +297,15 @@ class AddressSpace:
         else:
             node[head] = path
 
-    def block(self, address: int) -> CodeBlock:
-        """Return the block at an address."""
+    def block(self, address: int, joined: int = 0) -> CodeBlock:
+        """Return the block at an address; joined: mappings that it began in."""
         block = self.blocks.get(address)
         if block is not None:
+            return block
+        if address >= _KERNEL_START and self._kernel is not None:
+            block = self._kernel.block(address)
+            if block.end < NO_CODE:
+                self.blocks[address] = block
             return block
         found = bisect_right(self._starts, address) - 1
         if found < 0 or address >= self._mappings[found].end:
@@ -300,13 +314,36 @@ class AddressSpace:
         base = mapping.start - mapping.offset
         shape = mapping.file.shape(address - base, mapping.end - base)
         block = CodeBlock(base, shape, self._edges)
-        if shape.end == NO_CODE and shape.last >= mapping.end - base:  # goes on in the next mapping
-            rest = self.block(base + shape.last) if shape.starts else block
+        if shape.end == NO_CODE and shape.last >= mapping.end - base and joined < _MOST_JOINED:  # goes on in the next mapping
+            rest = self.block(base + shape.last, joined + 1) if shape.starts else block
             if rest.count:
                 block = _joined(block, rest)
         if block.end < NO_CODE:
             self.blocks[address] = block
         return block
+
+
+class KernelSpace(AddressSpace):
+    """The kernel's code, which is read page by page."""
+
+    def __init__(self, edges: Edges, read: ReadKernel) -> None:
+        super().__init__(edges)
+        self._read = read
+        self._pages: set[int] = set()
+        self._missing = _CodeFile(None)
+
+    def block(self, address: int, joined: int = 0) -> CodeBlock:
+        """Return the block at an address; joined: pages that it began in."""
+        page = address & -_PAGE
+        if page not in self._pages and len(self._pages) < _MOST_PAGES:
+            self._pages.add(page)
+            content = self._read(page, _PAGE + LONGEST) or self._read(page, _PAGE)
+            self.map(page, page + _PAGE, 0, self._missing if content is None else _CodeFile(content))
+        return super().block(address, joined)
+
+
+_KERNEL_START: Final = 1 << 63
+_PAGE, _MOST_PAGES, _MOST_JOINED = 4096, 1 << 15, 64
 
 
 def _joined(first: CodeBlock, rest: CodeBlock) -> CodeBlock:
@@ -322,14 +359,15 @@ def _joined(first: CodeBlock, rest: CodeBlock) -> CodeBlock:
 class CodeOfProcesses:
     """The address spaces and threads of a recording, as of the side-band records applied so far."""
 
-    def __init__(self, find_file: FindFile, build_ids: dict[str, str]) -> None:
+    def __init__(self, find_file: FindFile, read_kernel: ReadKernel, build_ids: dict[str, str]) -> None:
         self.edges = Edges()
+        self._kernel = KernelSpace(self.edges, read_kernel)
         self._find_file = find_file
         self._build_ids = build_ids
         self._files: dict[tuple[str, str], _CodeFile] = {}
         self._spaces: dict[int, AddressSpace] = {}
         self.pid_of: dict[int, int] = {0: 0}
-        self._nothing = AddressSpace(self.edges)
+        self._nothing = AddressSpace(self.edges, kernel=self._kernel)
 
     def space(self, pid: int) -> AddressSpace:
         """Return the address space of a process."""
@@ -341,7 +379,7 @@ class CodeOfProcesses:
             is_code = not isinstance(record, Mmap2) or record.prot & _EXECUTABLE
             self.pid_of.setdefault(record.tid, record.pid)
             if is_code and record.misc & _CPU_MODE == _USER:
-                space = self._spaces.setdefault(record.pid, AddressSpace(self.edges))
+                space = self._spaces.setdefault(record.pid, AddressSpace(self.edges, kernel=self._kernel))
                 file = self._file(record.filename, getattr(record, "build_id", b"").hex())
                 space.map(record.addr, record.addr + record.len, record.pgoff, file)
         elif isinstance(record, Comm):

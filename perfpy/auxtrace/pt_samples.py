@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from perfpy.auxtrace.itrace import AuxPiece, AuxPieces, Itrace, PtEvent
     from perfpy.auxtrace.pt_clock import TraceClock
-    from perfpy.auxtrace.pt_code import FindFile
+    from perfpy.auxtrace.pt_code import CodeSources
     from perfpy.perfdata.reader import PerfData
 
     class Writer(Protocol):
@@ -136,7 +136,7 @@ class PtSamples:
     """
 
     def __init__(
-        self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, find_file: FindFile, take: TakeCalls | None = None
+        self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, code: CodeSources, take: TakeCalls | None = None
     ) -> None:
         self._data, self._aux, self._itrace, self._take = data, aux, itrace, take
         if missing := "".join(sorted(itrace.letters - _LETTERS)):
@@ -149,7 +149,7 @@ class PtSamples:
         self._is_per_cpu = bool(self._words[_PER_CPU])
         self._parameters = self._read_parameters()
         build_ids = {entry.filename: entry.build_id.hex() for entry in data.features.get("build_id", ())}
-        self._processes = CodeOfProcesses(find_file, build_ids)
+        self._processes = CodeOfProcesses(*code, build_ids)
         self._threads: dict[int, int] = {}  # CPU -> thread
         self._filter = self._branch_filter()
         self._left_to_skip = itrace.skipped

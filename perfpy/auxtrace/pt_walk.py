@@ -315,10 +315,10 @@ class CodeWalk:
             edge = self._edges.number(block.last, target, flags, block.length)
             if not more and not self._transaction:
                 block.targets[target] = edge
-        if self._is_due:
-            self._sample_branch(block.last, target, block.flags | more, block.length)
         if block.last >= KERNEL_START > target > 0:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
+        if self._is_due:
+            self._sample_branch(block.last, target, block.flags | more, block.length)
         self.branches.append(edge)
         self._ip = target
 

@@ -144,7 +144,9 @@ def run(options: AnnotateCommandOptions) -> int:
         record_processes(pids)
         print("perfpy annotate", file=sys.stderr, flush=True)
         options = options.replace(word=None)
-    with open_recording(options.input, force=options.force, quiet=options.quiet, itrace=options.decoding) as recording:
+    with open_recording(
+        options.input, force=options.force, quiet=options.quiet, itrace=options.decoding, code=options.code_files()
+    ) as recording:
         return AnnotateRun(recording, options).show()
 
 

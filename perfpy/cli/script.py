@@ -239,6 +239,7 @@ def run(options: ScriptCommandOptions) -> int:
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
         itrace=itrace,
+        code=None if itrace is None else options.code_files(),
     ) as recording:
         return SampleListing(recording, options, fields).show()
 

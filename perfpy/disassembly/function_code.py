@@ -138,6 +138,27 @@ def _in_kernel(symbolizer: Symbolizer, dso: Dso, number: int, name: str, start: 
     raise NoCodeError(name, f"the kernel's memory cannot be read ({reason}); {_KERNEL_ADVICE}")
 
 
+def kernel_bytes(symbolizer: Symbolizer, start: int, size: int) -> bytes | None:
+    """Return code of the recorded kernel at an address, None if it is missing."""
+    image = symbolizer.kernel_image()
+    if image is not None and has_code(image[0]):
+        first = (start - image[1]) % (1 << 64)
+        for segment in image[0].segments:
+            within = first - int(segment["vaddr"])
+            if 0 <= within < int(segment["filesz"]):
+                begin = int(segment["offset"]) + within
+                return bytes(image[0].content[begin : begin + min(size, int(segment["filesz"]) - within)])
+    above = symbolizer.running_kernel()
+    if above is None:
+        return None
+    first = (start - above) % (1 << 64)
+    try:
+        file = code_of(first, first + size, symbolizer.kernel_code)
+        return bytes(file.content[-size:])
+    except (OSError, ValueError):
+        return None
+
+
 def _build_id(dso: Dso) -> str:
     return f" with the build-id {dso.build_id}" if dso.build_id else ""
 

@@ -24,6 +24,7 @@ from perfpy.abi.flags import SampleType
 from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
+from tests.builders.elf import ALLOC, ET_EXEC, EXEC, NOTYPE, Elf
 from tests.builders.perfdata import PerfDataBuilder
 
 STEPPER: Final = Path(__file__).with_name("single_step.c")
@@ -33,6 +34,9 @@ PSBEND, OVF, CBR, MODE_EXEC = b"\x02\x23", b"\x02\xf3", b"\x02\x03\x18\x00", b"\
 TIP, TIP_PGE, TIP_PGD, FUP = 0x0D, 0x11, 0x01, 0x1D
 TSC_BIT, MTC_BIT, NORETCOMP_BIT, CYC_BIT, MTC_FREQUENCY = 0x400, 0x200, 0x800, 0x2, 0x3C000
 PT_TYPE: Final = 8
+KERNEL: Final = 0xFFFFFFFF81000000
+#: swapgs; call +8; jnz -11; swapgs; sysretq; dec ecx; jnz -4; ret
+KERNEL_CODE: Final = bytes.fromhex("0f01f8 e808000000 75f9 0f01f8 480f07 ffc9 75fc c3")
 POWER_BIT: Final = 1 << 4
 _AUXTRACE_SIZE: Final = 48
 _CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
@@ -156,6 +160,7 @@ class Options:
         slice: instructions that a thread runs before another's turn.
         ptwrites, power: share of instructions with PTWRITE packets, and with packets of power states.
         switches: how context switches are recorded: 2 by the task, 3 by the CPU.
+        kernel: whether the kernel's code is traced: each system call runs KERNEL_CODE.
     """
 
     seed: int = 1
@@ -176,6 +181,7 @@ class Options:
     piece: int = 0
     pgd_ip: bool = False
     lost: bool = False
+    kernel: bool = False
 
 
 @dataclass
@@ -434,6 +440,9 @@ class Machine:
             return
         end = at + one.size
         signalled = bool(after) and after[0][0] == SIGNAL
+        if one.kind == _SYSCALL and options.kernel and following:
+            self._run_kernel(writer, at, following, truth)
+            return
         if one.kind == _SYSCALL:
             writer.end()
             truth.append((at, 0))
@@ -500,6 +509,29 @@ class Machine:
         if kind <= 2:
             writer.ip(FUP, following)
 
+    def _run_kernel(self, writer: Writer, at: int, following: int, truth: list[Branch]) -> None:
+        """A system call in the synthetic kernel: calls of a function with a loop, and the return to the program."""
+        draw, base = self.draw, KERNEL
+        writer.ip(TIP, base)
+        truth.append((at, base))
+        is_again = True
+        while is_again:
+            self._push(writer, base + 0x08)
+            truth.append((base + 0x03, base + 0x10))
+            for taken in [True] * draw.randrange(4) + [False]:
+                writer.bit(taken)
+                truth.extend([(base + 0x12, base + 0x10)] if taken else [])
+                writer.tick(draw.randrange(1, 4))
+            writer.stack.pop()
+            writer.bit(True) if self.options.compresses_returns else writer.ip(TIP, base + 0x08)
+            truth.append((base + 0x14, base + 0x08))
+            is_again = draw.random() < 0.6
+            writer.bit(is_again)
+            truth.extend([(base + 0x08, base + 0x03)] if is_again else [])
+        writer.tick(30)
+        writer.ip(TIP, following)
+        truth.append((base + 0x0D, following))
+
     @staticmethod
     def _push(writer: Writer, address: int) -> None:
         writer.stack.append(address)
@@ -553,6 +585,13 @@ class Machine:
         self.side.append((nanoseconds(writer.ticks), record, task, cpu))
 
 
+def kernel_file() -> bytes:
+    """The synthetic kernel as a vmlinux."""
+    elf = Elf(type=ET_EXEC).section(".text", KERNEL_CODE.ljust(0x1000, b"\x90"), flags=ALLOC | EXEC, addr=KERNEL, offset=0x1000)
+    elf.segment(KERNEL, 0x1000, 0x1000).symbol("_text", KERNEL, type=NOTYPE)
+    return elf.symbol("entry", KERNEL, 0x10).symbol("work", KERNEL + 0x10, 5).symbol("_etext", KERNEL + 0x1000, type=NOTYPE).build()
+
+
 def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, dict[int, list[Branch]]]:
     """A perf.data of a command's steps, and its branches by thread."""
     options = options or Options()
@@ -564,7 +603,7 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     config = 0x2001 | (TSC_BIT if options.tsc else 0) | (0 if options.compresses_returns else NORETCOMP_BIT)
     config |= POWER_BIT if options.power else 0
     config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT if options.cyc else 0)
-    shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": 1, "exclude_hv": 1}
+    shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": int(not options.kernel), "exclude_hv": 1}
     tracer = EventAttr(type=PT_TYPE, config=config, sample_type=fields, sample_period=1, **shared)
     dummy = EventAttr(type=1, config=9, sample_type=fields, mmap=1, comm=1, task=1, mmap2=1, context_switch=1, sample_period=1, **shared)
     built = PerfDataBuilder([tracer, dummy], [(101,), (202,)])
@@ -572,6 +611,10 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     words: tuple[int, ...] = (PT_TYPE, _SHIFT, _MULT, _ZERO, 1, TSC_BIT, NORETCOMP_BIT, switches, 0, int(not options.per_thread))
     words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24, 0, 0)
     built.record(AuxtraceInfo(0, 1, words))
+    if options.kernel:
+        stamp = SampleId(pid=0, tid=0, time=0, cpu=0, identifier=202, id=202)
+        kernel = records.Mmap(1, 0xFFFFFFFF, 0, KERNEL, 0x200000, KERNEL, "[kernel.kallsyms]_text")
+        built.record(kernel._replace(sample_id=stamp), event=1)
     for moment, record, task, number in sorted(machine.side, key=lambda one: one[0]):
         stamp = SampleId(pid=task.pid, tid=task.tid, time=moment, cpu=number, identifier=202, id=202)
         built.record(record._replace(sample_id=stamp), event=1)
@@ -589,7 +632,7 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
             built.record(Auxtrace(0, len(part), offset, writer.first_tick, index, tid, number)).raw(part)
             offset += size
     built.feature(Feature.ARCH, "x86_64").feature(Feature.NRCPUS, CpuCount(options.cpus, options.cpus))
-    names = ("intel_pt//u", "dummy:u")
+    names = ("intel_pt//", "dummy:") if options.kernel else ("intel_pt//u", "dummy:u")
     described = [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)]
     built.feature(Feature.EVENT_DESC, described)
     begin = built.file().index(bytes(built.body[:_AUXTRACE_SIZE]))

@@ -122,3 +122,22 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
             same(path, perf, "script", f"--itrace={letters}", "--ns")
     same(path, perf, "script", "--show-task-events", "--show-switch-events")
     same(path, perf, "report", "--stdio", "--itrace=gi100i")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [intel_pt.Options(kernel=True), intel_pt.Options(seed=2, kernel=True, cyc=True, psb_bytes=600)], ids=str
+)
+def test_samples_of_the_kernels_code_are_perfs(
+    options: intel_pt.Options, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path
+) -> None:
+    path, vmlinux = tmp_path / "perf.data", tmp_path / "vmlinux"
+    vmlinux.write_bytes(intel_pt.kernel_file())
+    data, truth = intel_pt.pt_recording(stepped["exceptions"], options)
+    path.write_bytes(data)
+    assert sum(source >= intel_pt.KERNEL for source, _ in chain.from_iterable(truth.values())) > 100
+    assert b"entry+0x3 " in same(path, perf, "script", "-k", str(vmlinux), "--itrace=be", "--ns")
+    for letters in ("i500ie", "cri3us", "i7iexwp"):
+        same(path, perf, "script", "-k", str(vmlinux), f"--itrace={letters}", "--ns")
+    same(path, perf, "script", "-k", str(vmlinux), "--call-trace")
+    same(path, perf, "report", "--stdio", "-k", str(vmlinux), "--itrace=gi100i")

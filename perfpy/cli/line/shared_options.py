@@ -48,6 +48,12 @@ class SymbolFileOptions(CommandOptions):
         "--fold-interpreters", Flag(default=None), "give an interpreter's time to the functions it runs"
     )
 
+    def code_files(self) -> SymbolOptions:
+        """Return where to look for the code that a hardware trace ran through."""
+        from perfpy.symbols.files.debug_files import SymbolOptions
+
+        return SymbolOptions(symfs=self.symfs, kallsyms=self.kallsyms, vmlinux=self.vmlinux)
+
 
 class HardwareTraceOptions(CommandOptions):
     """Which samples are made of a hardware trace."""

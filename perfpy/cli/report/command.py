@@ -28,7 +28,8 @@ def run(options: ReportCommandOptions) -> int:
     is_raw = options.dump_raw_trace or options.header_only or options.stats
     decoding = None if is_raw else options.decoding
     verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=verbose, itrace=decoding) as recording:
+    files = None if decoding is None else options.code_files()
+    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=verbose, itrace=decoding, code=files) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             from perfpy.cli.output.header import print_header
 

@@ -18,18 +18,19 @@ from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
 from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
+from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.script.code import trace_flags_text
 from tests.builders import traces
-from tests.builders.intel_pt import BASE, HEAD, Options, pt_recording, run_once, steps_of
+from tests.builders.intel_pt import BASE, HEAD, KERNEL, Options, kernel_file, pt_recording, run_once, steps_of
 from tests.builders.perfdata import USUAL, PerfDataBuilder, traced, usual_attr
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def branches_of(path: Path, itrace: str = "be") -> list[tuple[int, int]]:
+def branches_of(path: Path, itrace: str = "be", symbols: SymbolOptions | None = None) -> list[tuple[int, int]]:
     """Source and target of each branch."""
-    with Recording(str(path), itrace=itrace) as recording:
+    with Recording(str(path), itrace=itrace, symbols=symbols) as recording:
         index = next(number for number, event in enumerate(recording.events) if event.name.startswith("branches"))
         found = []
         for batch in recording.batches():
@@ -106,6 +107,20 @@ def test_callchains_have_the_calls_that_have_not_returned(tmp_path: Path) -> Non
     assert chains[BASE + 9] == [BASE + 9]
     assert chains[BASE + 0x10] == [BASE + 0x10, BASE + 0xE]
     assert chains[BASE + 0x14] == [BASE + 0x14]
+
+
+@pytest.mark.parametrize(
+    "options", [Options(kernel=True), Options(seed=2, kernel=True, cyc=True), Options(seed=3, kernel=True, long_tnt=0)], ids=str
+)
+def test_the_kernels_code_is_followed(options: Options, tmp_path: Path) -> None:
+    """System calls, the kernel's branches and the way back; without the kernel's file, what it did is missing."""
+    vmlinux, path = tmp_path / "vmlinux", tmp_path / "perf.data"
+    vmlinux.write_bytes(kernel_file())
+    data, truth = pt_recording(steps_of(tmp_path, 60), options)
+    path.write_bytes(data)
+    assert branches_of(path, symbols=SymbolOptions(vmlinux=str(vmlinux))) == truth[7]
+    assert sum(source >= KERNEL for source, _ in truth[7]) > 200
+    assert (5, "Failed to get instruction") in errors_of(path)
 
 
 def test_lost_trace_is_an_error_unless_it_is_left_out(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ class CodeWalk:
     def _follow_sampled(self, path: Path) -> None:
         """Follow a known path on which instructions are sampled by their number."""
         branches, columns, position, edges = self.branches, self._edges.columns, 0, path.edges
+        self._limit = self._period_total + self._period.length
         total = self._total
         for block in path.blocks:
             end, source, target = total + block.count, 0, 0

@@ -21,7 +21,7 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.script.code import trace_flags_text
 from tests.builders import traces
-from tests.builders.intel_pt import BASE, HEAD, KERNEL, Options, kernel_file, pt_recording, run_once, steps_of
+from tests.builders.intel_pt import BASE, EXIT, FORK, HEAD, KERNEL, STEP, Options, Steps, kernel_file, pt_recording, run_once, steps_of
 from tests.builders.perfdata import USUAL, PerfDataBuilder, traced, usual_attr
 
 if TYPE_CHECKING:
@@ -97,6 +97,19 @@ def test_samples_are_counted_on_ways_that_recur(options: Options, tmp_path: Path
         (branches,) = (number for number, event in enumerate(recording.events) if event.name.startswith("branches"))
         samples = [int(ip) for batch in recording.batches() for ip in batch.columns["ip"][batch.event != branches]]
         assert samples == steps[6::7]
+
+
+def test_each_thread_counts_its_own_instructions(tmp_path: Path) -> None:
+    """The second thread finds the ways that the first one has walked."""
+    events = steps_of(tmp_path, 40).events[:-1]
+    steps = [BASE + offset for _ in range(40) for offset in run_once()]
+    events.insert(2, (FORK, 7, 8, 0, 0, ""))
+    events += [(STEP, 8, address, 0, 0, "") for address in steps] + [(EXIT, 8, 0, 0, 0, ""), (EXIT, 7, 0, 0, 0, "")]
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(Steps(events), Options(per_thread=True, mtc=False, interrupts=0))[0])
+    with Recording(str(path), itrace="i7i") as recording:
+        for tid in (7, 8):
+            assert recording.samples["ip"][recording.samples["tid"] == tid].tolist() == steps[6::7]
 
 
 def test_callchains_have_the_calls_that_have_not_returned(tmp_path: Path) -> None:

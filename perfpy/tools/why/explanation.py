@@ -11,7 +11,9 @@ import numpy as np
 from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.analysis.verdict.waits import waiting_goroutines
 from perfpy.errors import UsageError
+from perfpy.perfdata.kept_files import STATES, decode_states
 from perfpy.scheduling.segments import BLOCKED, SegmentIndex
 from perfpy.symbols.variables import name_locks
 from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.analysis.verdict.waits import WaitingGoroutines
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.perfdata.tracepoint_rows import TracepointRows
     from perfpy.scheduling.segments import Segments
@@ -93,9 +96,11 @@ class Explanation:
         lost: the number of events that the kernel lost.
         lost_share: their share of all events.
         recorders: the threads of the program that recorded.
+        goroutines: of the main thread's process, if that is a Go program: its threads only run them.
     """
 
     recorders: frozenset[int] = frozenset()
+    goroutines: Sequence[WaitingGoroutines] = ()
     lost_share: float = 0.0
 
     def __init__(self, activities: Activities, tasks: RecordedTasks, family: set[int], main: int, lost: int = 0) -> None:
@@ -203,6 +208,9 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         tasks = with_exec(tasks, started, _start_of(activities, started))
     recorder = started.recorder if started is not None else 0
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
+    files, process = getattr(source, "kept_files", None), tasks.pid_of.get(explanation.main, explanation.main)  # of a file only
+    states = decode_states(files.get(STATES)) if files is not None and STATES in files else []
+    explanation.goroutines = waiting_goroutines(state for state in states if state.kind == "go" and state.pid == process)
     explanation.lost_share = lost / (lost + source.sample_counts.total()) if lost else 0.0
     explanation.recorders = recorders_of(tasks, recorder or tasks.parent_of.get(target_pids[0], 0), family)
     chains = chains_of_locks(activities.lock, activities.chain, activities.meanings.chains)

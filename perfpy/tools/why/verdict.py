@@ -13,7 +13,8 @@ from perfpy.tools.why.explanation import launchers
 from perfpy.tools.why.tasks import FOR_OTHERS, FOR_RESOURCES, LOCKS, PAGE_FAULT, RUNNING, SPINNING, STOPPED
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
-from perfpy.views.verdict.sentence import LOST, MOST_LOST, function_text, percent, seconds
+from perfpy.views.verdict.sentence import LOST, MOST_LOST, beginning, function_text, join_names, percent, seconds
+from perfpy.views.verdict.waits import describe_goroutines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -60,7 +61,9 @@ def _verdict(explanation: Explanation) -> list[str]:
     through = _launchers(explanation, causes)
     if through:
         sentences[0] = f"{sentences[0].removesuffix('.')}; {through}."
-    return sentences[:_SENTENCES]
+    texts = [text for _, text in describe_goroutines(explanation.goroutines)]
+    of_go = [f"{beginning(join_names(texts))}."] if texts else []
+    return [*sentences[: _SENTENCES - len(of_go)], *of_go]
 
 
 def _of_other_threads(explanation: Explanation, first: Cause) -> Iterator[str]:

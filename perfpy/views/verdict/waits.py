@@ -31,7 +31,7 @@ from perfpy.views.verdict.sentence import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from perfpy.analysis.verdict.waits import Wait, Waker
 
@@ -152,22 +152,28 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
 
 def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
     """Return what the goroutines of a Go program waited for, "" for other programs."""
-    groups = evidence.goroutines(wait)
+    texts = describe_goroutines(evidence.goroutines(wait))
+    for number, (group, _) in enumerate(texts):
+        numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
+    return f"; meanwhile {join_names([text for _, text in texts])}" if texts else ""
+
+
+def describe_goroutines(groups: Sequence[goroutines.WaitingGoroutines]) -> list[tuple[goroutines.WaitingGoroutines, str]]:
+    """Return the first groups of waiting goroutines, each with a text: "three goroutines waited for a lock in update() (index.go:5)"."""
     texts = []
-    for number, group in enumerate(groups[:_MOST_GROUPS]):
+    for group in groups[:_MOST_GROUPS]:
         count = round(group.number)
         is_whole = count and abs(group.number - count) <= ROUNDED * count
         if not is_whole and group.number < RARE_GOROUTINES:
             continue
-        numbers[f"goroutines {number}"], names[f"function of goroutines {number}"] = group.number, group.function
         who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
         where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
         where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
         creator = group.creator
         is_inside = creator is None or creator.function == group.function
         began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
-        texts.append(f"{who}{began} {GO_WORDS[group.reason]} {where}")
-    return f"; meanwhile {join_names(texts)}" if texts else ""
+        texts.append((group, f"{who}{began} {GO_WORDS[group.reason]} {where}"))
+    return texts
 
 
 def _started_by(evidence: Evidence, wait: Wait) -> str:

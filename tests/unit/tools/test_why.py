@@ -11,6 +11,8 @@ import pytest
 from perfpy.abi.columns import Ragged
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.analysis.verdict.waits import waiting_goroutines
+from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 from perfpy.perfdata.tracepoint_rows import TracepointRows
 from perfpy.tools.why import causes
 from perfpy.tools.why.causes import ROOT
@@ -571,3 +573,11 @@ def test_turns_of_the_page_are_the_longest_and_end_later_than_the_first_sample(m
     monkeypatch.setattr(marks, "_MOST_TURNS", 2)
     data = wait_chain_data(chains, 0, 1)
     assert (data["rows"]["begin"]["n"], data["total"]) == (2, 4)
+
+
+def test_goroutines_tell_what_a_go_program_waits_for():
+    """Its threads only run them."""
+    explanation = explained(TURNS, comms={1: "main", 2: "holder", 3: "other"})
+    state = ObservedState(1, "go", 10, 30, "sync.Mutex.Lock", [ObservedFrame("main.updateIndex", "/srv/index.go", 5)], [])
+    explanation.goroutines = waiting_goroutines([state])
+    assert verdict(explanation)[-1] == "Three goroutines waited for a lock in main.updateIndex() (index.go:5)."

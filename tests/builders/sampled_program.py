@@ -60,6 +60,7 @@ def sampled_program(
     lost: int = 0,
     lost_switches: int = 0,
     executes: str = "",
+    executing: int | None = None,
     states: Sequence[ObservedState] = (),
 ) -> Path:
     """Write the recording and its files.
@@ -75,6 +76,7 @@ def sampled_program(
         lost: the number of lost samples.
         lost_switches: the number of context switches that the event of waits lost.
         executes: the program that the started processes execute, "" for none.
+        executing: the number of those that do, None for all.
         states: of shells and Go programs, which the recorder saw.
     """
     functions = _functions_of(stacks)
@@ -97,7 +99,7 @@ def sampled_program(
     for tid in threads:
         built.record(Fork(0, PID, PID, tid, PID, 1, begin))
     last = sum(stack.samples for stack in stacks) * MILLISECOND
-    for record in _records_of_started(started, executes):
+    for record in _records_of_started(started, executes, started if executing is None else executing):
         built.record(record)
     time = 10
     step = int(seconds * 1e9 / max(last // MILLISECOND, 1)) or MILLISECOND
@@ -138,12 +140,12 @@ def _functions_of(stacks: Sequence[Stack]) -> dict[str, list[str]]:
     return functions
 
 
-def _records_of_started(started: int, executes: str) -> Iterator[Fork | Comm]:
+def _records_of_started(started: int, executes: str, executing: int) -> Iterator[Fork | Comm]:
     """Yield the records of processes that the program starts, and of the program that they execute."""
     for number in range(started):
         pid = 10_000 + number
         yield Fork(0, pid, PID, pid, PID, 20 + number, SampleId(pid=PID, tid=PID, time=20 + number))
-        if executes:
+        if executes and number < executing:
             yield Comm(MISC_COMM_EXEC, pid, pid, executes, SampleId(pid=pid, tid=pid, time=30 + number))
 
 

@@ -98,8 +98,9 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     idle = [*idle_machine(evidence)]
     if idle or whole:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
-    if hot and started and started[0].numbers.get("copies") == started[0].numbers["started"] < STARTED:
-        cpu, whole = [hot[0], *started, *(one for one in cpu if one is not hot[0])], whole[1:]  # the workers do what the program wrote
+    if hot and started and started[0].numbers.get("share of copies", 0.0) >= HALF and started[0].numbers["started"] < STARTED:
+        are_all = started[0].numbers["copies"] == started[0].numbers["started"]  # not so if a script starts Python, as that of pyenv
+        cpu, whole = [hot[0], *(started if are_all else ()), *(one for one in cpu if one is not hot[0])], whole[1:]  # workers run own code
     few = [*few_samples(evidence)]
     rarely = [*rarely_runs(evidence)]
     whole += idle
@@ -285,6 +286,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if most >= ONE_THREAD * count:
         pids, which = started.pids_of(command), f" of {program_text(command)}"
     numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
+    numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
     are_sampled, share, kernel = not are_many or _lives_are_sampled(evidence, started.life), 0.0, ""
     is_share_known = are_sampled
     if functions is not None and functions.period:

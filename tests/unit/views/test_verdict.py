@@ -509,6 +509,15 @@ def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path)
     assert second.startswith("87 % of the CPU time is in 3 processes (3 copies of their parents)")
 
 
+def test_workers_beside_programs_of_a_starting_script_are_told_by_their_function(tmp_path: Path) -> None:
+    """Such as bash and readlink, which pyenv's script runs before it becomes Python."""
+    children = [Stack(("score", "main"), 290, tid=10_000 + number, pid=10_000 + number) for number in (4, 5, 6)]
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    said = texts(tmp_path, *children, Stack(("main",), 130), waits, started=7, executes="bash", executing=4)
+    assert said[0].startswith("87 % of the CPU time is in score()")
+    assert not any("started" in text for text in said)
+
+
 def test_where_processes_at_rest_used_cpus_is_not_told(tmp_path: Path) -> None:
     locks = [Stack(LOCK, 900, tid=10_000 + number, pid=10_000 + number, state="S") for number in range(3)]
     used = [Stack(("open@kernel", "main"), 10, tid=10_000 + number, pid=10_000 + number) for number in range(3)]

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.report.report import ReportSamples
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.symbols.dso import DsoKind
@@ -499,26 +499,25 @@ class SampledFunctions:
         """Return the functions that a Python function calls itself, with all that they call; an import counts for the module it runs."""
         if not self.name(number).startswith(PYTHON_MARK):
             return []
-        is_import, is_module = self.imports
+        is_import, is_module, _ = self.imports
         last, entries = np.full(len(self.leaf), _NONE, np.int64), np.full(len(self.leaf), _NONE, np.int64)
         is_outside = np.zeros(len(self.leaf), np.bool_)
         for reached, functions in self.outwards(rows):
             hits = ~is_outside[reached] & (functions == number)
-            entries[reached[hits]] = last[reached[hits]]
-            is_outside[reached[hits]] = True
+            entries[reached[hits]], is_outside[reached[hits]] = last[reached[hits]], True
             last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
         called = rows[entries[rows] >= 0]
         totals = sum_by(entries[called], self.rows.period[called], len(self.category_of))
         return [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
 
     @cached_property
-    def imports(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each function is one by which Python imports modules, and whether it is the top level of a module; -1 is neither."""
-        is_import, is_module = (np.zeros(len(self.category_of) + 1, np.bool_) for _ in range(2))
+    def imports(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether Python runs modules by each function, whether it is a module, and whether it surely imports (exec() runs programs)."""
+        is_import, is_module, is_sure = (np.zeros(len(self.category_of) + 1, np.bool_) for _ in range(3))
         for number in self.present.tolist():
-            is_import[number] = _IMPORTS.fullmatch(self.name(number)) is not None
-            is_module[number] = self._is_top_level(number)
-        return is_import, is_module
+            is_import[number], is_module[number] = _IMPORTS.fullmatch(self.name(number)) is not None, self._is_top_level(number)
+            is_sure[number] = is_import[number] and not is_called_c_function(self.name(number))
+        return is_import, is_module, is_sure  # index -1: none of them
 
     def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool]:
         """Return the own function that calls a function in most of these rows, the share of rows with a known caller, and whether the
@@ -724,8 +723,7 @@ def _best_range(values: Int64) -> tuple[int, int]:
 # Divide functions into categories: own code, libraries, interpreters, runtimes and the kernel.
 #
 # The file of a function decides, by its kind and path. Code that runtimes generate, and the parts of standard libraries that compilers
-# put
-# into the program itself, are divided by the functions' names.
+# put into the program itself, are divided by the functions' names.
 
 
 #: Functions that collect garbage, or free it later, in Go, V8 and HotSpot. Those of CPython have common names, and count in its files only.
@@ -787,7 +785,8 @@ _PYTHON: Final = re.compile(PYTHON_MARK + r".+?:(.+)", re.DOTALL)
 _BEGINS_PROCESS: Final = re.compile(PYTHON_MARK + r"(?:BaseProcess\.)?_bootstrap:.*/multiprocessing/process\.py", re.DOTALL)
 #: functions by which Python imports a module, around the code that they run
 _IMPORTS: Final = re.compile(
-    PYTHON_MARK + r"(?:.*:(?:<frozen importlib\..*>|.*/importlib/__init__\.py)|(?:exec|__import__):<built-in.*>)", re.DOTALL
+    PYTHON_MARK + r"(?:.*:(?:<frozen importlib\..*>|.*/importlib/__init__\.py)|(?:\w+\.)?exec_module:.*|(?:exec|__import__):<built-in.*>)",
+    re.DOTALL,
 )
 _MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")

@@ -486,11 +486,11 @@ def time_in_imports(functions: SampledFunctions) -> tuple[float, list[Share]]:
     """Return the share of samples in imports of Python, and those of the modules that they run: own ones by the innermost module,
     those of libraries by the outermost that own code needs.
     """
-    is_import, is_module = functions.imports
+    is_import, is_module, is_sure = functions.imports
     last, module = np.full(len(functions.leaf), -1, np.int64), np.full(len(functions.leaf), -1, np.int64)
     is_settled = np.zeros(len(functions.leaf), np.bool_)
-    for reached, callers in functions.outwards(np.arange(len(functions.leaf)) if is_import.any() else np.zeros(0, np.int64)):
-        runs = ~is_settled[reached] & is_import[callers] & is_module[last[reached]]
+    for reached, callers in functions.outwards(np.arange(len(functions.leaf)) if is_sure.any() else np.zeros(0, np.int64)):
+        runs = ~is_settled[reached] & is_sure[callers] & is_module[last[reached]]
         module[reached[runs]] = last[reached[runs]]
         is_settled[reached] |= (module[reached] >= 0) & (functions.category_of[np.where(runs, module[reached], callers)] == OWN)
         last[reached] = np.where(is_import[callers] & is_module[last[reached]], last[reached], callers)

@@ -419,6 +419,10 @@ def test_imports_are_told_with_their_modules(tmp_path: Path) -> None:
     assert "30 % is in the import of email.mime.text of the top level of app.py" in second
     few = texts(tmp_path, Stack((*imported("ssl.py"), top), 300), Stack((own("work"), top), 700))
     assert not any("in imports" in text for text in few)
+    # python -m NAME runs the module by exec()
+    started = (library("<module>", "site-packages/tool/__main__.py"), EXEC, "py::_run_code:<frozen runpy>@jitted-0-1.so")
+    run = texts(tmp_path, Stack((own("work"), *started), 600), Stack((*imported("ssl.py"), *started), 400))
+    assert not any("in imports" in text for text in run)
 
 
 def test_callbacks_that_block_an_event_loop_are_reported(tmp_path: Path) -> None:

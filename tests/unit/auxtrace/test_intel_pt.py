@@ -87,16 +87,16 @@ def test_every_instruction_is_sampled_by_i1i(tmp_path: Path) -> None:
     "options", [Options(interrupts=0), Options(seed=2, interrupts=0.01, cyc=True), Options(seed=3, long_tnt=0)], ids=str
 )
 def test_samples_are_counted_on_ways_that_recur(options: Options, tmp_path: Path) -> None:
-    """Ways that were walked before, also of several packets, are followed at once: every seventh instruction is still sampled."""
+    """Ways that were walked before, also of several packets, are followed at once: every 50th instruction is still sampled."""
     path = tmp_path / "perf.data"
     path.write_bytes(pt_recording(steps_of(tmp_path, 400), options)[0])
     steps = [BASE + offset for _ in range(400) for offset in run_once()]
-    with Recording(str(path), itrace="i7i") as recording:
-        assert recording.samples["ip"].tolist() == steps[6::7]
-    with Recording(str(path), itrace="bi7i") as recording:
+    with Recording(str(path), itrace="i50i") as recording:
+        assert recording.samples["ip"].tolist() == steps[49::50]
+    with Recording(str(path), itrace="bi50i") as recording:
         (branches,) = (number for number, event in enumerate(recording.events) if event.name.startswith("branches"))
         samples = [int(ip) for batch in recording.batches() for ip in batch.columns["ip"][batch.event != branches]]
-        assert samples == steps[6::7]
+        assert samples == steps[49::50]
 
 
 def test_each_thread_counts_its_own_instructions(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_each_thread_counts_its_own_instructions(tmp_path: Path) -> None:
     events += [(STEP, 8, address, 0, 0, "") for address in steps] + [(EXIT, 8, 0, 0, 0, ""), (EXIT, 7, 0, 0, 0, "")]
     path = tmp_path / "perf.data"
     path.write_bytes(pt_recording(Steps(events), Options(per_thread=True, mtc=False, interrupts=0))[0])
-    with Recording(str(path), itrace="i7i") as recording:
+    with Recording(str(path), itrace="i50i") as recording:
         for tid in (7, 8):
-            assert recording.samples["ip"][recording.samples["tid"] == tid].tolist() == steps[6::7]
+            assert recording.samples["ip"][recording.samples["tid"] == tid].tolist() == steps[49::50]
 
 
 def test_callchains_have_the_calls_that_have_not_returned(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 _NO_PROCESS: Final = "{path}: no process {wanted} in this recording; its processes: {names}"
 _NOT_RUN: Final = (
-    "{path}: {comm} ({pid}) did not run in this recording: it waited all the time, or was stopped; perfpy stacks {pid} shows where"
+    "{path}: {comm} ({pid}) has no context switch in this recording: it ran, waited or was stopped all the time; record longer,"
+    " or see where it is with perfpy stacks {pid}"
 )
 _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
 #: waits of idle threads; those that say most about a program come first

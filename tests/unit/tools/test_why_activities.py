@@ -328,9 +328,11 @@ def test_without_wakeups_waits_have_no_waker():
     assert explanation.path.largest("wakers", explanation.path.causes()[0].nodes) == (-1, 0)
 
 
-def test_a_process_that_did_not_run_is_named():
-    """As one that is stopped, or waits all the time."""
-    with pytest.raises(UsageError, match=r"task-104 \(104\) did not run in this recording: it waited all the time, or was stopped"):
+def test_a_process_without_switches_is_named():
+    """It is stopped, waits or runs all the time."""
+    with pytest.raises(
+        UsageError, match=r"task-104 \(104\) has no context switch in this recording: it ran, waited or was stopped all the time"
+    ):
         explained(recording_of_switches(5, 2, named=True), 104)
 
 

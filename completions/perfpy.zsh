@@ -459,7 +459,7 @@ _perfpy() {
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--locks[print only threads that wait for locks, and their holders]' \
                 '*--descendants[also print the processes that they have started]' \
-                '*--inspect[open the inspector of Node]' \
+                '*--inspect[ask the inspector of your own Node for functions]' \
                 '*--locals[also print local variables of Python functions]' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \

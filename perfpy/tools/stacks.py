@@ -53,7 +53,7 @@ class StacksCommandOptions(CommandOptions):
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
     descendants: bool = option("--descendants", Flag(default=True), "also print the processes that they have started (default)")
-    inspect: bool = option("--inspect", Flag(), "open the inspector of Node (own processes) for JavaScript functions")
+    inspect: bool = option("--inspect", Flag(), "ask the inspector of your own Node for functions")
     locals: bool = option("--locals", Flag(), "also print local variables of Python functions (own processes)")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = words("[PID ...]")

@@ -187,7 +187,7 @@ def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iter
         most = _size(max(one.peak for one in others))
         yield f"{len(others)} further {plural(len(others), 'process', 'processes')} held at most {most} each."
     yield "Counted by a library that perfpy loaded into the command (LD_PRELOAD): malloc, free, and anonymous mappings (whole,"
-    yield "also what was never touched: NumPy's OpenBLAS reserves 64 MB at its import)."
+    yield "also what was never touched: NumPy's OpenBLAS reserves 32 MB for each of its threads)."
     if not small_objects and any(one.python for one in shown):
         yield f"CPython's objects of up to {_SMALLEST} bytes are in arenas, each at the line that needed it; --small-objects counts all."
 

@@ -182,4 +182,5 @@ def test_the_processes_that_a_program_has_started_are_watched_by_default(tmp_pat
             os.killpg(process.pid, signal.SIGKILL)
     every = [answer, *answer.get("descendants", [])]
     assert len(every) == (3 if option == "--descendants" else 1)
-    assert {stack["frames"][0]["function"] for one in every for stack in one["retained"]} == {"keep"}
+    for one in every:  # some memory of the allocator itself may have no Python frames
+        assert {stack["frames"][0]["function"] for stack in one["retained"] if stack["frames"]} == {"keep"}

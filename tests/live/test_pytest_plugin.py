@@ -252,7 +252,7 @@ def test_slow_imports_and_setup_methods_have_their_lines(tmp_path: Path) -> None
     shown = result.stdout.partition("slowest tests and fixtures")[2]
     if "no recording" in shown:
         pytest.skip(shown)
-    assert re.search(r" s  import +test_slow.py\n.*slow_library.py:3", shown)
+    assert re.search(r" s  import +test_slow.py\n.* is in imports, above all of slow_library.py.*\n.*slow_library.py:3", shown)
     assert re.search(r" s  setup_method +test_slow.py::TestIt::test_value\n.*test_slow.py:7", shown)
     assert " 0.00 s" not in shown
 

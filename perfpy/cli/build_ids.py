@@ -100,7 +100,7 @@ list_command = PerfCommand(BuildIdListCommandOptions, list_build_ids)
 
 
 _LACKING: Final = {
-    "-k, --kcore": "it copies kernel memory",
+    "-k,--kcore": "it copies kernel memory",
     "--debuginfod": "set DEBUGINFOD_URLS",
     "--target-ns": "it enters another mount namespace",
 }

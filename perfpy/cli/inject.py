@@ -31,7 +31,7 @@ _MODE: Final = 0o600  # the mode of record's files
 _LARGEST_LIST: Final = 16 << 20  # bytes of a file with build-ids
 _LONGEST_ID: Final = 20
 _LACKING: Final = {
-    "-s, --sched-stat": "use record --off-cpu for sleeping tasks",
+    "-s,--sched-stat": "use record --off-cpu for sleeping tasks",
     "--guest-data": "it merges a guest's recording",
     "--guestmount": "it merges a guest's recording",
     "--strip": "the events of the tracer stay, without samples",

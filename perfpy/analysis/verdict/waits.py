@@ -594,6 +594,7 @@ class Bursts(NamedTuple):
 
 
 _BIN: Final = 100_000_000  # ns
+_MOST_BINS: Final = 1 << 22  # of a recording, days
 _IN_BURST: Final = 0.25  # of a bin: the work of bins in a burst
 _IN_BURSTS: Final = 0.9  # of the work: the rest is that of heartbeats
 _QUIET: Final = 5  # bins between two bursts, at least
@@ -609,6 +610,8 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
     if not intervals.is_running.any():
         return None
     first = int(start.min())
+    if int(end.max()) - first > _MOST_BINS * _BIN:  # times of damaged recordings; nobody waits so long for bursts
+        return None
     edges = np.arange(first, int(end.max()) + 2 * _BIN, _BIN, dtype=np.float64)
     times = np.diff(_sum_until(edges, start) - _sum_until(edges, end))
     bins = np.flatnonzero(times >= _IN_BURST * _BIN)

@@ -9,7 +9,9 @@ import contextlib
 import os
 import struct
 import time
+from bisect import bisect_left
 from collections import deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.attr import EventAttr
@@ -37,6 +39,8 @@ _MOST_KEPT: Final = 1 << 12  # frames of a thread that wait for their samples
 _MOST_THREADS: Final = 1 << 12
 _MOST_SAMPLES: Final = 1 << 14  # of all threads
 _NEAREST: Final = 500_000  # ns between a sample and its copy
+_LONGEST_WAIT: Final = 2_000_000_000  # ns, of frames for the record of their sample
+_TIME_OF: Final = attrgetter("time")
 _LARGEST_FRAME: Final = 127
 
 
@@ -185,15 +189,23 @@ class WaitingSamples:
         waiting.append(sample)
 
     def take(self, tid: int, moment: int) -> SampleInTime | None:
-        """Return the frames nearest to a sample's time, and drop earlier ones; None if none is near."""
+        """Return the frames nearest to a sample's time, None if none is near.
+
+        Earlier ones stay for a while: records of other ring buffers may arrive after later ones.
+        """
         waiting = self._of_thread.get(tid)
+        while waiting and waiting[0].time < moment - _LONGEST_WAIT:
+            waiting.popleft()
+            self._count -= 1
         if not waiting:
             return None
-        before = len(waiting)
-        while len(waiting) > 1 and abs(waiting[1].time - moment) <= abs(waiting[0].time - moment):
-            waiting.popleft()
-        nearest = waiting.popleft() if abs(waiting[0].time - moment) < _NEAREST else None
-        self._count -= before - len(waiting)
+        following = bisect_left(waiting, moment, key=_TIME_OF)
+        index = min(range(max(following - 1, 0), min(following + 1, len(waiting))), key=lambda one: abs(waiting[one].time - moment))
+        nearest = waiting[index]
+        if abs(nearest.time - moment) >= _NEAREST:
+            return None
+        del waiting[index]
+        self._count -= 1
         return nearest
 
     def forget(self, tid: int) -> None:

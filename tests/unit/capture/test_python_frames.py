@@ -443,7 +443,7 @@ def test_samples_take_the_nearest_copy_of_their_thread():
     for time in (1_000_000, 2_000_000, 3_000_000):
         waiting.put(TID, sample(time))
     waiting.put(78, sample(2_000_100))
-    assert waiting.take(TID, 2_000_010) == sample(2_000_000)  # that of 1,000,000 lost its sample
+    assert waiting.take(TID, 2_000_010) == sample(2_000_000)
     assert waiting.take(TID, 2_500_100) == sample(3_000_000)
     assert waiting.take(TID, 3_000_000) is None
     assert waiting.take(78, 3_000_000) is None
@@ -472,4 +472,15 @@ def test_the_copies_of_ended_threads_are_dropped():
     waiting.forget(79)
     assert (len(waiting), waiting.take(TID, 1_000_000)) == (2, None)
     assert waiting.take(78, 2_000_000) == sample(2_000_000)
+    assert len(waiting) == 1
+
+
+def test_records_of_other_buffers_that_arrive_later_find_earlier_copies():
+    """Those of context switches; copies that no sample takes are dropped after two seconds."""
+    waiting = WaitingSamples()
+    for time in (1_000_000, 2_000_000, 3_000_000):
+        waiting.put(TID, sample(time))
+    assert [waiting.take(TID, time) for time in (3_000_010, 1_000_010)] == [sample(3_000_000), sample(1_000_000)]
+    waiting.put(TID, sample(2_100_000_000))
+    assert waiting.take(TID, 2_100_000_000) == sample(2_100_000_000)
     assert len(waiting) == 0

@@ -166,3 +166,10 @@ def test_random_work_comes_in_no_bursts() -> None:
 def test_the_sentence_tells_distance_and_work() -> None:
     evidence = SimpleNamespace(bursts=Bursts(6, 5.0, 0.3), processes=[(7, 0.99), (8, 0.01)], comm=lambda _pid: "app")
     assert [one.text for one in regular_bursts(cast("Any", evidence))] == ['"app" works in bursts: 0.3 s of CPU time every 5 s, 6 times.']
+
+
+def test_times_of_damaged_recordings_have_no_bursts():
+    """And take no memory: a period of 2^62 ns lets a wait begin decades before the others."""
+    bursts = bursts_at([1 + 5 * number for number in range(6)])
+    bursts.start[0] -= 1 << 62
+    assert find_bursts(bursts) is None

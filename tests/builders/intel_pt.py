@@ -8,6 +8,7 @@ Layout of packets: Intel SDM, volume 3, "Intel Processor Trace", "Trace packets 
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import subprocess
@@ -657,8 +658,9 @@ def run_once() -> list[int]:
 
 def steps_of(folder: Path, runs: int = 40, code: bytes = CODE) -> Steps:
     """The steps of a program that runs its code again and again; the kernel jumps back."""
-    path = folder / "prog"
-    path.write_bytes(HEAD + code)
+    path, new = folder / "prog", folder / f"prog-{os.getpid()}"
+    new.write_bytes(HEAD + code)
+    new.replace(path)  # whole at any time: campaigns of fuzzing that run beside each other share it
     events = [(COMM, 7, 0, 0, 0, "prog"), (MAP, 7, BASE, 0x1000, 0x1000, str(path))]
     events += [(STEP, 7, BASE + offset, 0, 0, "") for _ in range(runs) for offset in run_once()]
     return Steps([*events, (EXIT, 7, 0, 0, 0, "")])

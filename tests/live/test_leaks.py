@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,5 +183,9 @@ def test_the_processes_that_a_program_has_started_are_watched_by_default(tmp_pat
             os.killpg(process.pid, signal.SIGKILL)
     every = [answer, *answer.get("descendants", [])]
     assert len(every) == (3 if option == "--descendants" else 1)
-    for one in every:  # some memory of the allocator itself may have no Python frames
-        assert {stack["frames"][0]["function"] for stack in one["retained"] if stack["frames"]} == {"keep"}
+    for one in every:
+        by_function = Counter[str]()
+        for stack in one["retained"]:
+            by_function[stack["frames"][0]["function"] if stack["frames"] else ""] += stack["bytes"]
+        assert {*by_function} <= {"keep", ""}
+        assert by_function["keep"] > 0.9 * by_function.total()  # a stack that changes while it is read has no frames

@@ -52,8 +52,8 @@ def stacks(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*STACKS, *words], capture_output=True, text=True, timeout=100, check=False)
 
 
-def start(python: str, folder: Path) -> subprocess.Popen[bytes]:
-    (folder / "program.py").write_text(PROGRAM)
+def start(python: str, folder: Path, text: str = PROGRAM) -> subprocess.Popen[bytes]:
+    (folder / "program.py").write_text(text)
     process = subprocess.Popen([python, "program.py"], cwd=folder)
     end = time.monotonic() + 60
     while not (folder / "ready").exists() and time.monotonic() < end:
@@ -285,12 +285,8 @@ def test_python_locks_have_their_holders(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
-    (tmp_path / "program.py").write_text(DEADLOCK)
-    with subprocess.Popen([python, "program.py"], cwd=tmp_path) as process:
+    with start(python, tmp_path, DEADLOCK) as process:
         try:
-            end = time.monotonic() + 60
-            while not (tmp_path / "ready").exists() and time.monotonic() < end:
-                time.sleep(0.05)
             time.sleep(0.2)
             text, values = (stacks(*words, str(process.pid)).stdout for words in ((), ("--json",)))
         finally:
@@ -322,12 +318,8 @@ def test_local_variables_are_shown_on_request(version: str, tmp_path: Path) -> N
     python = interpreter(version)
     if not python:
         pytest.skip(f"no Python {version} on this machine")
-    (tmp_path / "program.py").write_text(LOCALS)
-    with subprocess.Popen([python, "program.py"], cwd=tmp_path) as process:
+    with start(python, tmp_path, LOCALS) as process:
         try:
-            end = time.monotonic() + 60
-            while not (tmp_path / "ready").exists() and time.monotonic() < end:
-                time.sleep(0.05)
             time.sleep(0.1)
             without, with_locals = stacks(str(process.pid)), stacks("--locals", str(process.pid))
             values = json.loads(stacks("--locals", "--json", str(process.pid)).stdout)["processes"][0]["threads"][0]["frames"][0]["locals"]

@@ -86,7 +86,7 @@ class Waits:
 
     @cached_property
     def are_of_java(self) -> bool:
-        """Whether threads of a JVM are among those that wait."""
+        """Whether threads of a JVM wait."""
         return any(_OF_JAVA.match(self.functions.name(number)) for number in self.functions.present.tolist())
 
     @cached_property

@@ -147,7 +147,7 @@ class PieceUnwinder:
         self._states: ObservedStates | None = None
         self._commands: ObservedCommands | None = None
         self._executed: list[int] = []  # processes that have executed a program, until they are looked at
-        self._created: list[int] = []  # the same of those that were created
+        self._created: list[int] = []  # processes that were created, until they are looked at
         self._concerned: ConcernedProcesses | None = None
         self._wakings: dict[int, RawField] = {}  # the thread that is woken, by event
         if around is not None:
@@ -431,7 +431,7 @@ _WAKINGS: Final = ("sched_waking", "sched_wakeup_new")
 
 
 class ConcernedProcesses:
-    """The processes whose stacks are unwound: some, those that they start, and those that wake their threads.
+    """The processes whose stacks are unwound: given ones, those that they start, and those that wake their threads.
 
     Args:
         pids: of the processes.

@@ -12,9 +12,21 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict import waits as goroutines
 from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, long_turns, long_waits
-from perfpy.analysis.verdict.waits import ONE_FUNCTION, RUNNING
+from perfpy.analysis.verdict.waits import (
+    GO_CONDITION,
+    GO_INPUT,
+    GO_LOCK,
+    GO_OTHER,
+    GO_OTHERS,
+    GO_RECEIVE,
+    GO_SELECT,
+    GO_SEND,
+    GO_SLEEP,
+    ONE_FUNCTION,
+    RUNNING,
+    pool_times,
+)
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.verdict.sentence import (
@@ -33,7 +45,7 @@ from perfpy.views.verdict.sentence import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from perfpy.analysis.verdict.waits import Wait, Waker
+    from perfpy.analysis.verdict.waits import Wait, WaitingGoroutines, Waker
 
 
 MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
@@ -94,15 +106,15 @@ WAIT_WORDS: Final = {
 
 #: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
 GO_WORDS: Final = {
-    goroutines.GO_LOCK: "waited for a lock",
-    goroutines.GO_SEND: "waited to send to a channel",
-    goroutines.GO_SLEEP: "slept",
-    goroutines.GO_RECEIVE: "waited to receive from a channel",
-    goroutines.GO_SELECT: "waited in a select",
-    goroutines.GO_CONDITION: "waited for a condition",
-    goroutines.GO_INPUT: "waited for input or output",
-    goroutines.GO_OTHERS: "waited for other goroutines",
-    goroutines.GO_OTHER: "waited",
+    GO_LOCK: "waited for a lock",
+    GO_SEND: "waited to send to a channel",
+    GO_SLEEP: "slept",
+    GO_RECEIVE: "waited to receive from a channel",
+    GO_SELECT: "waited in a select",
+    GO_CONDITION: "waited for a condition",
+    GO_INPUT: "waited for input or output",
+    GO_OTHERS: "waited for other goroutines",
+    GO_OTHER: "waited",
 }
 
 
@@ -158,7 +170,7 @@ def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names
     return f"; meanwhile {join_names([text for _, text in texts])}" if texts else ""
 
 
-def describe_goroutines(groups: Sequence[goroutines.WaitingGoroutines]) -> list[tuple[goroutines.WaitingGoroutines, str]]:
+def describe_goroutines(groups: Sequence[WaitingGoroutines]) -> list[tuple[WaitingGoroutines, str]]:
     """Return the first groups of waiting goroutines, each with a text: "three goroutines waited for a lock in update() (index.go:5)"."""
     texts = []
     for group in groups[:_MOST_GROUPS]:
@@ -331,7 +343,7 @@ _SMALLEST: Final = 0.005  # share that is told
 def process_pool(evidence: Evidence) -> Iterator[Sentence]:
     """Tell what the workers of a pool of Python processes did, the largest part first, if they did not compute most of the time."""
     on_cpu, waits = evidence.functions if evidence.seconds is not None else None, evidence.waits
-    times = goroutines.pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
+    times = pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
     if times is None or waits is None or times.computing >= _COMPUTING * sum(times[1:]):
         return
     activities = ("computing", "waiting for work", "pickling", "sending results")

@@ -113,6 +113,8 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
         assert found == truth
     else:  # which task has the first branches after a switch, perf learns from side-band records
         assert Counter(chain.from_iterable(found.values())) == Counter(chain.from_iterable(truth.values()))
+        misplaced = sum((Counter(found.get(tid, [])) - Counter(branches)).total() for tid, branches in truth.items())
+        assert misplaced <= 5 * len(truth)
     if kind == "power":  # perf prints the flags of the branch before each event, and its samples by time lie some instructions apart
         same(path, perf, "script", "--itrace=i300iexwp", "--ns")
     else:

@@ -185,7 +185,7 @@ def with_locks(
 
     An RLock has its owner. The holder of another lock is the thread in the body of a `with` statement for it, if there is only one.
     """
-    waits = {tid: words[1] for tid in stacks if len(words := _call_words(procfs, pid, tid)) > 1 and words[1]}
+    waits = {tid: words[1] for tid in stacks if len(words := _call_words(procfs, pid, tid)) == _CALL_WORDS and words[1]}
     semaphores = {*waits.values()}
     found = {
         tid: [lock for frame in one[1][:_MOST_WITH_LOCKS] for lock in python.locks(frame, semaphores)] for tid, one in stacks.items() if one
@@ -208,9 +208,11 @@ def with_locks(
 
 
 def _call_words(procfs: ProcFs, pid: int, tid: int) -> list[int]:
-    """Return the number of a waiting thread's system call and its arguments; empty while it runs."""
+    """Return what /proc/PID/syscall tells of a waiting thread (proc(5)): the number of its system call, six arguments, the stack pointer
+    and the program counter; outside of a system call -1 and the two pointers. Empty while it runs.
+    """
     words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
-    return [int(word, 0) for word in words] if len(words) == _CALL_WORDS else []
+    return [int(word, 0) for word in words] if len(words) > 2 else []
 
 
 def open_python(procfs: ProcFs, pid: int) -> tuple[InterpreterMemory, PythonProcess]:
@@ -232,8 +234,7 @@ def open_python(procfs: ProcFs, pid: int) -> tuple[InterpreterMemory, PythonProc
 
 def stack_pointer(procfs: ProcFs, pid: int, tid: int) -> int:
     """Return a waiting thread's stack pointer, the word before the last of /proc/PID/syscall; 0 while it runs."""
-    words = _text(procfs, f"{pid}/task/{tid}/syscall").split()
-    return int(words[-2], 16) if len(words) > 2 else 0
+    return (_call_words(procfs, pid, tid) or [0, 0])[-2]
 
 
 def _remaining(python: PythonProcess, walked: Iterable[int], missing: list[int]) -> Iterator[tuple[int, int]]:

@@ -270,6 +270,7 @@ class _Inspector:
         import json  # rarely needed
 
         self._json = json
+        self._end = time.monotonic() + _PATIENCE
         self._number = 0
         self._files: dict[str, str] = {}  # of scripts, by their ids
         self._socket = socket.create_connection(("127.0.0.1", port), _PATIENCE)
@@ -311,6 +312,7 @@ class _Inspector:
 
     def end(self, *, closes: bool) -> None:
         """End the connection; closes: the inspector, too."""
+        self._end = time.monotonic() + _PATIENCE
         with suppress(OSError):
             if closes:  # Node ends the connection before it answers
                 self._ask("Runtime.evaluate", {"expression": _CLOSE, "includeCommandLineAPI": True})
@@ -344,6 +346,8 @@ class _Inspector:
             data += part if kind < 3 else b""
             if begin[0] & 0x80 and kind < 3:
                 message: dict[str, Any] = self._json.loads(data)
+                if not isinstance(message, dict):
+                    raise OSError(errno.EPROTO, "its inspector answers nonsense")
                 if message.get("method") == "Debugger.scriptParsed":
                     self._files[str(message["params"]["scriptId"])] = str(message["params"]["url"])
                 return message
@@ -358,6 +362,8 @@ class _Inspector:
 
     def _peek(self, size: int) -> bytes:
         """Return the next bytes, which stay. A time limit loses none."""
+        if time.monotonic() > self._end:  # it sends, but no answer
+            raise TimeoutError(errno.ETIMEDOUT, "its inspector does not answer")
         while len(self._data) < size:
             piece = self._socket.recv(1 << 16)
             if not piece:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import json
 import os
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture.runtimes import attaching, cpython_attach
-from perfpy.capture.runtimes import attaching as java_attach
 from perfpy.capture.runtimes.attaching import thread_dump, write_perf_map
 from perfpy.capture.runtimes.cpython_attach import STARTUP, ScriptFolder
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
@@ -125,11 +125,11 @@ class Root:
 @pytest.fixture
 def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jvm]:
     process = Jvm(tmp_path)
-    monkeypatch.setattr(java_attach, "ProcessRoot", lambda pid: Root(tmp_path))
+    monkeypatch.setattr(attaching, "ProcessRoot", lambda pid: Root(tmp_path))
     monkeypatch.setattr(dso, "innermost_pid", lambda pid: pid)
     monkeypatch.setattr(dso, "catches", lambda pid, number: True)
     monkeypatch.setattr(process_files, "trusted_owners", lambda pid: {os.geteuid()})
-    monkeypatch.setattr(java_attach, "_PATIENCE", 0.5)
+    monkeypatch.setattr(attaching, "_PATIENCE", 0.5)
     monkeypatch.setattr(os, "kill", process.signalled)
     yield process
     process.close()
@@ -771,6 +771,32 @@ def test_node_is_paused_for_its_functions_and_its_inspector_closed() -> None:
         thread.join()
     assert frames == [attaching.JavaScriptFrame("checksum", "/srv/app.js", 3), attaching.JavaScriptFrame("(anonymous)", "node:timers", 1)]
     assert received == ["Debugger.enable", "Debugger.pause", "Debugger.disable", "Runtime.evaluate"]
+
+
+@pytest.mark.parametrize("sent", [{"method": "Debugger.resumed"}, [], 7])
+def test_an_inspector_that_sends_but_does_not_answer_is_left(sent: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(server: socket.socket) -> None:
+        body = b'[{"webSocketDebuggerUrl": "ws://h/01234567"}]'
+        with server.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        with server.accept()[0] as connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+            while True:
+                connection.sendall(_message(sent))
+
+    monkeypatch.setattr(attaching, "_PATIENCE", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        inspector = attaching._Inspector(server.getsockname()[1])
+        begin = time.monotonic()
+        with pytest.raises(OSError, match=r"does not answer|nonsense"):
+            inspector.stack()
+        inspector.end(closes=False)
+        thread.join()
+    assert time.monotonic() - begin < 20
 
 
 def test_a_process_that_is_no_node_gets_no_signal() -> None:

@@ -37,7 +37,6 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OF_PROCESSES = ("top", "trace", "why", "leaks")  # a first word that is a running process means -p; stacks takes such words itself
 _OBJECTS_BEFORE_COLLECTION = 100_000  # modules and tables of a small report are 50,000, and one collection costs 3 % of its time
 
 
@@ -110,10 +109,7 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
             from perfpy.cli.line.pager import page
 
             page(name)
-        arguments = args[1:]
-        if name in _OF_PROCESSES and arguments and _is_process(arguments[0]):
-            arguments = ["-p", *arguments]
-        return load_command(name).run(name, arguments)
+        return load_command(name).run(name, args[1:])
     if _may_name_program(args):
         from perfpy.cli import record_and_report
 
@@ -128,11 +124,6 @@ def _dispatch(name: str, args: Sequence[str]) -> int:
     from perfpy.cli import top_level
 
     return top_level.run([*args])  # the attribute `list` may be the command's module
-
-
-def _is_process(word: str) -> bool:
-    """Whether a word is the number of a running process, or several numbers."""
-    return all(pid.isdecimal() and os.path.exists(f"/proc/{pid}") for pid in word.split(","))
 
 
 def _may_name_program(args: Sequence[str]) -> bool:

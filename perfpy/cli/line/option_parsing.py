@@ -30,6 +30,7 @@ Declarations are plain values: importing click takes longer than all of `perf st
 
 from __future__ import annotations
 
+import os
 import sys
 
 from perfpy.errors import UsageError
@@ -353,17 +354,21 @@ class Parser:
         --no-big-num --inherit          negation; `--inherit` undoes `--no-inherit`
         record -a ls -l                 options end at the workload's first word
         --                              ends the options anywhere
+        trace -s 12                     -p 12, if the process runs (commands that take processes)
 
     Attributes:
         values: parameter name -> converted value, for options on the line.
         words: the arguments that are no options.
         given: the options in the order of the line.
 
-    stops_at_word: options end at the first word (commands that run a workload).
+    Args:
+        stops_at_word: options end at the first word (commands that run a workload).
+        takes_processes: the first word may be the number of a running process, or several numbers, which is the value of `pid`.
     """
 
-    def __init__(self, options: Sequence[Option], *, stops_at_word: bool) -> None:
+    def __init__(self, options: Sequence[Option], *, stops_at_word: bool, takes_processes: bool = False) -> None:
         self._stops_at_word = stops_at_word
+        self._takes_processes = takes_processes
         self._letters = {letter: option for option in options for letter in option.letters}
         self._spellings = _long_spellings(options)
         self.values: dict[str, Any] = {}
@@ -377,7 +382,9 @@ class Parser:
             argument = waiting.pop()
             if argument == "--":
                 break
-            if len(argument) < 2 or argument[0] != "-":
+            if self._takes_processes and not self.words and "pid" not in self.values and _runs(argument):
+                self._bundle("p", [argument])
+            elif len(argument) < 2 or argument[0] != "-":
                 self.words.append(argument)
                 if self._stops_at_word:
                     break
@@ -466,6 +473,11 @@ class Parser:
         likely = [spelling for spelling, (_, negated) in self._spellings.items() if not negated or word.startswith("no-")]
         close = difflib.get_close_matches(word, likely, n=2, cutoff=0.6)
         return f"; did you mean {' or '.join('--' + name for name in close)}?" if close else "; -h lists the options"
+
+
+def _runs(word: str) -> bool:
+    """Return whether a word is the number of a running process, or several numbers."""
+    return all(pid.isdecimal() and os.path.exists(f"/proc/{pid}") for pid in word.split(","))
 
 
 def _refuse_lacking(option: Option, typed: str) -> None:
@@ -703,9 +715,11 @@ class PerfCommand(Generic[_O]):
     Args:
         options_class: the command's options.
         function: gets an instance, and returns the exit status or None; its docstring is the help.
+        takes_processes: the number of a running process may stand without -p.
     """
 
-    def __init__(self, options_class: type[_O], function: Callable[[_O], int | None]) -> None:
+    def __init__(self, options_class: type[_O], function: Callable[[_O], int | None], *, takes_processes: bool = False) -> None:
+        self._takes_processes = takes_processes
         self.options_class = options_class
         self.function = function
         self.help = function.__doc__ or ""
@@ -724,7 +738,7 @@ class PerfCommand(Generic[_O]):
 
     def parser(self, args: Sequence[str]) -> Parser:
         """Parse the arguments. Raises UsageError."""
-        parser = Parser(self.options, stops_at_word=self.runs_workload)
+        parser = Parser(self.options, stops_at_word=self.runs_workload, takes_processes=self._takes_processes)
         parser.parse(args)
         return parser
 

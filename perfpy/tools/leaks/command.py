@@ -121,4 +121,4 @@ def _print_wrapped(lines: Sequence[str]) -> None:
         print(line)
 
 
-command = PerfCommand(LeaksCommandOptions, run)
+command = PerfCommand(LeaksCommandOptions, run, takes_processes=True)

@@ -69,7 +69,7 @@ def _check_waits(options: TopCommandOptions) -> None:
         fail("--off-cpu reads callchains by frame pointers; drop --call-graph dwarf, or use perfpy record --off-cpu --call-graph dwarf")
 
 
-command = PerfCommand(TopCommandOptions, run)
+command = PerfCommand(TopCommandOptions, run, takes_processes=True)
 
 
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

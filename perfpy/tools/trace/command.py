@@ -59,7 +59,7 @@ def run(options: TraceCommandOptions) -> int:
     return LiveTrace(options).run()
 
 
-command = PerfCommand(TraceCommandOptions, run)
+command = PerfCommand(TraceCommandOptions, run, takes_processes=True)
 
 
 _FAULTS: Final = {"maj": ("major-faults",), "min": ("minor-faults",), "all": ("major-faults", "minor-faults")}

@@ -108,7 +108,7 @@ def _pids(text: str) -> list[int]:
     return [int(word) for word in words]
 
 
-command = PerfCommand(WhyCommandOptions, run)
+command = PerfCommand(WhyCommandOptions, run, takes_processes=True)
 
 
 _STACK: Final = "call-graph=dwarf,stack-size={size}"

@@ -319,6 +319,35 @@ def test_options_are_immutable():
         SampleOptions(repaet=3)
 
 
+class ProcessOptions(CommandOptions):
+    """Options of a command that takes processes."""
+
+    pid: str = option("-p,--pid", Value(default=""))
+    summary: bool = option("-s,--summary", Flag())
+    workload: tuple[str, ...] = program_to_run()
+
+
+@pytest.mark.parametrize(
+    ("line", "pid", "workload"),
+    [
+        ("PID", "PID", ()),
+        ("--summary PID", "PID", ()),
+        ("PID --summary", "PID", ()),
+        ("--summary PID,PID", "PID,PID", ()),
+        ("--summary PID -- sleep 3", "PID", ("sleep", "3")),
+        ("--summary sleep PID", "", ("sleep", "PID")),
+        ("--summary -- PID", "", ("PID",)),
+        ("-p 1 --summary PID", "1", ("PID",)),
+        ("--summary 999999999999", "", ("999999999999",)),
+    ],
+)
+def test_the_number_of_a_running_process_counts_wherever_it_stands(line: str, pid: str, workload: tuple[str, ...]) -> None:
+    read: list[ProcessOptions] = []
+    PerfCommand(ProcessOptions, read.append, takes_processes=True).run("why", line.replace("PID", own := str(os.getpid())).split())
+    (options,) = read
+    assert (options.pid.replace(own, "PID"), tuple(word.replace(own, "PID") for word in options.workload)) == (pid, workload)
+
+
 # Effects of opening a recording on the process.
 
 

@@ -171,24 +171,22 @@ def test_the_refusal_is_one_line_with_a_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "pid", "words"),
     [
-        (["top", str(os.getpid()), "-d", "1"], ["-p", str(os.getpid()), "-d", "1"]),
-        (["why", f"{os.getpid()},{os.getppid()}"], ["-p", f"{os.getpid()},{os.getppid()}"]),
-        (["trace", "4294967295"], ["4294967295"]),
-        (["leaks", "-p", "1"], ["-p", "1"]),
-        (["stat", str(os.getpid())], [str(os.getpid())]),
-        (["why", "1,"], ["1,"]),
-        (["top"], []),
+        (["top", "PID", "-d", "1"], "PID", []),
+        (["top", "--json", "PID"], "PID", []),
+        (["why", "PID,PID"], "PID,PID", []),
+        (["trace", "-s", "PID", "--", "true"], "PID", ["true"]),
+        (["trace", "4294967295"], None, ["4294967295"]),
+        (["leaks", "-p", "1"], "1", []),
+        (["leaks", "--json", "PID"], "PID", []),
+        (["stat", "PID"], None, ["PID"]),
+        (["why", "1,"], None, ["1,"]),
+        (["top"], None, []),
     ],
 )
-def test_a_first_word_that_is_a_running_process_means_it(line: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-
-    def run(_name: str, args: list[str]) -> int:
-        seen.append([*args])
-        return 0
-
-    monkeypatch.setattr(cli, "load_command", lambda _name: SimpleNamespace(run=run))
-    assert cli.run(line) == 0
-    assert seen == [expected]
+def test_commands_of_processes_take_the_number_of_a_running_one(line: list[str], pid: str | None, words: list[str]) -> None:
+    own = str(os.getpid())
+    parser = load_command(line[0]).parser([word.replace("PID", own) for word in line[1:]])
+    assert parser.values.get("pid") == (None if pid is None else pid.replace("PID", own))
+    assert parser.words == [word.replace("PID", own) for word in words]

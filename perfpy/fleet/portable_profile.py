@@ -16,6 +16,7 @@ from perfpy.abi.flags import PerfType
 from perfpy.analysis.dimensions import DIMENSIONS
 from perfpy.analysis.event_sort_keys import field_keys
 from perfpy.analysis.locations import Locations
+from perfpy.analysis.report.entries import with_inlined_leaves
 from perfpy.analysis.sort_key import KeyColumn, KeyStyle, KeyTexts, MachineTexts, TaskComms, TraceData
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.known_frames import SymbolColumns
@@ -142,8 +143,9 @@ def portable(
     words: the interpretation of the recording's own numbers; infos: the source of lines, if requested;
     sites: include lines of callers and of functions' first instructions.
     """
-    folded = profile.folded
     chains, lengths = _chains(profile, symbolizer)
+    drawn = None if profile.chains is None else (chains, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+    folded = with_inlined_leaves(profile.folded, drawn, symbolizer, callers_first=False)
     used = _used_frames(folded, chains, len(symbolizer.frames))
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     symbols = _resolve_names(symbolizer, used, infos, sites=sites)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,19 @@ import pytest
 
 import perfpy.views.page
 from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.verdict.functions import sampled_functions
+from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import PerfError
+from perfpy.live.rings import LiveRings
 from perfpy.recording import Recording
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.tools.top.command import command as top_command
+from perfpy.tools.top.model import TopModel
+from perfpy.tools.top.monitor import LiveMonitor
+from perfpy.tools.top.options import TopCommandOptions, TopRequest
 from perfpy.views.page.page import page_parts
 from perfpy.views.page.profile_data import profile_data
 from perfpy.views.report.json import report_json
@@ -198,6 +206,58 @@ def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
     with Recording(str(tmp_path / "perf.data"), symbols=symbols) as recording:
         assert recording.data.sample_counts.total() > 50
         assert errors_of(recording, symbols, tmp_path) == []
+
+
+def _function_of(text: str) -> str:
+    """Return the text of a function's cell without its level."""
+    return re.sub(r"^\[.\] ", "", text.strip())
+
+
+@pytest.mark.live
+@pytest.mark.particular  # of compilers
+@pytest.mark.parametrize(
+    ("source", "options", "enough"),  # bytes of samples
+    [("p.cpp", "", 20_000), ("p.cpp", "-g", 60_000), ("w.py", "--python", 1_500_000)],
+    ids=["flat", "callchains", "python"],
+)
+def test_top_has_the_rows_of_a_report_of_its_samples(source: str, options: str, enough: int, tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    texts = {"p.cpp": _CPP.replace("k < 60", "k >= 0"), "w.py": _POOL.partition("if __name__")[0] + "while True: total(900000)\n"}
+    (tmp_path / source).write_text(texts[source])
+    if source == "p.cpp":
+        subprocess.run(["g++", "-O2", "-g", "-o", "p", source], cwd=tmp_path, check=True, timeout=120)
+    program = subprocess.Popen(["./p"] if source == "p.cpp" else [sys.executable, source], cwd=tmp_path)
+    try:
+        request = TopRequest(TopCommandOptions.read(top_command.parser([*options.split(), "-p", str(program.pid)])), load_config(), print)
+        rings = LiveRings([], [], request.record_options(), print)
+        report_options = request.report_options(of_tracepoints=False, is_screen=True)
+        monitor = LiveMonitor(rings, report_options, request.symbol_options(), retain=60.0)
+        monitor.begin()
+        deadline = time.monotonic() + 20
+        while monitor.reader.size < enough and time.monotonic() < deadline:
+            rings.wait(0.05)
+            monitor.reader.drain()
+        update = monitor.update(monitor.reader.take(last=True))
+        monitor.save(str(tmp_path / "top.data"))
+        model = TopModel(by_own=True)
+        model.update(update.report, update.rates)
+        monitor.close()
+        rings.close()
+    finally:
+        program.kill()
+        program.wait()
+    key = "pyfunc" if "--python" in options else "symbol"
+    number = [*update.report.histograms[0].keys].index(key)
+    top = by_name((_function_of(row.key[number]), row.percent / 100) for row in model.rows())
+    with Recording(str(tmp_path / "top.data"), symbols=SymbolOptions(cache=False)) as recording:
+        of_functions = headline_options(SampleFilter()) if options == "-g" else ReportOptions()
+        report = recording.report(options=of_functions._replace(columns=ColumnOptions(sort=key)))
+        assert report.histograms[0].leader.samples > 50
+        columns = by_name((_function_of(row.texts[key]), row.percent / 100) for row in report.histograms[0].rows())
+        assert top
+        assert differences("top and report", top, columns) == []
+        assert options != "-g" or any("tax" in name for name in top), (top, "inlined calls have rows, as in reports")
 
 
 def test_shares_beside_idle_cpus_are_those_of_the_table(tmp_path: Path) -> None:

@@ -192,6 +192,47 @@ def test_a_cells_lines_have_their_times_and_waits() -> None:
     assert "\x1b" not in page + text
 
 
+CELL_WITH_THREADS = """import threading
+def count(n):
+    return sum(i % 7 for i in range(n))
+def job():
+    for _ in range(6):
+        count(60000)
+    time.sleep(0.4)
+threads = [threading.Thread(target=job) for _ in range(2)]
+for thread in threads: thread.start()
+busy(0.15)
+for thread in threads: thread.join()
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_a_cells_numbers_are_the_same_everywhere() -> None:
+    """Functions have one share in sentences, the table, the lines and the picture; waits of lines are among all waits."""
+    shell = NotebookShell()
+    shown = profile_cell(shell, "", CELL_WITH_THREADS)
+    assert isinstance(shown, CellProfile)
+    table = next(one for one in shown.report.histograms if one.leader.samples and "off" not in one.leader.event.name)
+    of_table = {row.texts["pyfunc"].split()[0]: row.percent for row in table.rows() if row.texts["pyfunc"].strip().endswith(".py")}
+    text, path = repr(shown), shell.get_code_name(CELL_WITH_THREADS, CELL_WITH_THREADS, 1)
+    for share, name in re.findall(r"(\d+) % (?:of the CPU time is )?in (\w+)\(\) \(cell", text):
+        assert abs(float(share) - of_table[name]) <= 0.5
+    files = [file for event in shown.shares if "off" not in event.event for file in event.files if file.path == path]
+    of_lines = sum(line.percent for file in files for line in file.lines if line.line == 6)  # the only line of job() that calls
+    in_picture, pending = dict.fromkeys(of_table, 0.0), [shown._calls]
+    while pending:
+        call = pending.pop()
+        own = call.weight - sum(one.weight for one in call.calls)
+        in_picture[call.name.partition(" ")[0]] = in_picture.get(call.name.partition(" ")[0], 0.0) + 100 * own / shown._calls.weight
+        pending += call.calls
+    assert of_lines <= of_table.get("job", 0.0) + 1e-6
+    assert in_picture.get("busy", 0.0) == pytest.approx(of_table.get("busy", 0.0), abs=1e-6)
+    assert in_picture.get("job", 0.0) == pytest.approx(of_table.get("job", 0.0), abs=1e-6)
+    waits = re.findall(r"([0-9.]+) (m?s)$", text, re.MULTILINE)
+    total, *of_each = (float(n) / (1000 if unit == "ms" else 1) for n, unit in (*re.findall(r", waits ([0-9.]+) (m?s),", text), *waits))
+    assert max(of_each) <= total * 1.05, "both are rounded"
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
 def test_a_statement_is_profiled() -> None:
     shell = NotebookShell()

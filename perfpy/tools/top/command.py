@@ -132,7 +132,7 @@ class TopRun:
         monitor = LiveMonitor(
             rings,
             report_options,
-            self._request.symbol_options(),
+            self._request.symbol_options(is_plain=not (self._is_screen or options.json)),
             shows_self=options.show_self,
             hidden=hidden,
             zero=options.zero,

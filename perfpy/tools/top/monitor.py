@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged, slices_index
-from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN
+from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, SampleType
 from perfpy.analysis.aggregate.profile import Folded
 from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.dimensions import DIMENSIONS
@@ -30,6 +30,7 @@ from perfpy.live.window import LiveSymbols, LiveWindow
 from perfpy.perfdata.records.delivery import EventTable, RawRecords
 from perfpy.scheduling.intervals import IntervalPairing, Intervals
 from perfpy.scheduling.transitions import OUT, STACK, TRANSITION, Transitions, has_user_part
+from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.live_tasks import MOST_MAP_BYTES, LiveTasks
 from perfpy.tools.top.names import LivePython, RunningContainers
 from perfpy.tools.top.options import WINDOW, Rates
@@ -294,6 +295,10 @@ class LiveMonitor:
         if self._jit is not None:
             self._jit.prepare(self._symbols)
         timeline, symbolizer = self._symbols.of_window(window.pids)
+        if symbolizer.inline is not Inline.NONE:
+            from perfpy.debuginfo.inlined_frames import give_inlined  # most views have no callchains
+
+            give_inlined(symbolizer, unwound=window.has(SampleType.STACK_USER))
         scan, machine = planned_scan(plan, window, timeline, symbolizer)
         profile = scan.profile()
         texts: list[Any] = []

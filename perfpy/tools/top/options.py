@@ -359,8 +359,8 @@ class TopRequest:
         chosen = (("sample", options.show_nr_samples), ("period", options.show_total_period))
         return [name for name, is_chosen in chosen if is_chosen]
 
-    def symbol_options(self) -> SymbolOptions:
-        """Return where to look for symbols."""
+    def symbol_options(self, *, is_plain: bool = False) -> SymbolOptions:
+        """Return where to look for symbols. is_plain: for perf's text; others count inlined calls in callchains, as reports do."""
         from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 
         options = self._options
@@ -374,7 +374,7 @@ class TopRequest:
             demangle_kernel=options.demangle_kernel,
             os_release=os.uname().release,
             buildid_dir=self._config.build_id_folder,
-            inline=Inline.NONE,
+            inline=Inline.ALL if self._has_chains and not is_plain else Inline.NONE,
             fold_interpreters=options.python,
         )
 

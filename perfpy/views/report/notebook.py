@@ -5,6 +5,7 @@ Names in HTML are escaped.
 
 from __future__ import annotations
 
+import re
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -109,6 +110,7 @@ _AROUND: Final = 1
 _SMALL: Final = 1.0  # percent of the CPU time; other lines have no colour
 _MATTERS: Final = 5.0  # percent of the CPU time, for lines of other files
 _OF_NOTEBOOK: Final = "blocked loop"  # the cell runs in the event loop of the notebook's kernel
+_IS_PROFILER: Final = re.compile(rf"{PYTHON_MARK}profile_cell:.*/perfpy/profiling\.py").fullmatch
 _NARROWEST: Final = 0.01  # of the picture's width
 _DEEPEST: Final = 24
 _SHORTEST_WAIT: Final = 0.001  # seconds
@@ -176,7 +178,8 @@ class CellProfile:
             visible(one.text).replace(name, "cell") if name else visible(one.text) for one in sentences if one.rule != _OF_NOTEBOOK
         ]
         waiting = _stacks_of_cell([part for part in stacks if part.off_cpu], source.path)
-        self._waits = sum(weight for is_below, _, weight in waiting if is_below) / 1e9
+        # also those of the cell's threads, as on its lines; the profiler's own are of profile_cell(), which calls the cell
+        self._waits = sum(weight for is_below, called, weight in waiting if is_below or not any(map(_IS_PROFILER, called))) / 1e9
 
     def __repr__(self) -> str:
         """Return the text for IPython in a terminal: the sentences, and the lines with their times."""

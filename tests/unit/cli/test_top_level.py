@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 

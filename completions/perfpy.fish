@@ -341,6 +341,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from report' -l latency -f -d 'sor
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s G -l inverted -f -d 'show call graphs from callers to callees'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s H -l hierarchy -f -d 'nest the rows, one level for each sort key'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l max-stack -x -d 'use at most n frames of a callchain'
+complete -c perfpy -n '__fish_seen_subcommand_from report' -l branch-history -f -d 'begin callchains with the recorded branches'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -l ignore-callees -x -d 'drop callees of these functions from callchains'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s p -l parent -x -d 'regex that identifies the parent, for --sort parent'
 complete -c perfpy -n '__fish_seen_subcommand_from report' -s x -l exclude-other -f -d 'only samples with a parent'

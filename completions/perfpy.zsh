@@ -507,6 +507,7 @@ _perfpy() {
                 '*-H[nest the rows, one level for each sort key]' \
                 '*--hierarchy[nest the rows, one level for each sort key]' \
                 '*--max-stack=[use at most n frames of a callchain]:value: ' \
+                '*--branch-history[begin callchains with the recorded branches]' \
                 '*--ignore-callees=[drop callees of these functions from callchains]:value: ' \
                 '*-p+[regex that identifies the parent, for --sort parent]:value: ' \
                 '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \

@@ -8,13 +8,25 @@ once, as int32 frame ids of the symbolizer.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Growing, Ragged, distinct, rows_where, slices_index
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_USER, BranchSample, SampleType
+from perfpy.abi.flags import (
+    BRANCH_TYPES,
+    CONTEXT_MAX,
+    CONTEXT_USER,
+    MISC_GUEST_USER,
+    MISC_KERNEL,
+    MISC_USER,
+    NEW_BRANCH_TYPE,
+    NEW_BRANCH_TYPES,
+    BranchSample,
+    SampleType,
+)
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.perfdata.header import Feature, key_of
 from perfpy.symbols.interning import IdTable
@@ -457,6 +469,295 @@ class CallStacks:
         chains = with_callers_beyond(with_callstacks(whole, branches, chosen), branches, whole, self._has_both[samples.event])
         columns: dict[str, Any] = {**samples.columns, "callchain": chains}
         return samples.with_columns(columns)
+
+
+# Put branch records before callchains: `report --branch-history`.
+#
+# An entry of such a chain is the target of a branch, its source, or a call. Rows are folded by pairs of words instead of callchains: the
+# address of an entry, and what its branch record says, which is counted in each node of a call tree. Which entries of a callchain
+# follow, how repeated loops are dropped, and the texts are those of perf 6.12's output.
+
+
+_CALL, _TARGET, SOURCE = range(3)  # kinds of entries
+#: the bits of BranchSums.words for the end of a branch
+ENDS: Final = 3
+_KIND_SHIFT: Final = 8  # above the cpumode of calls
+_PREDICTED, _ABORTED = 1 << 10, 1 << 11
+# of sources: 16 bits of cycles, 7 of iterations, 24 of their cycles
+_CYCLES_SHIFT, _TIMES_SHIFT, _TOOK_SHIFT = 10, 26, 33
+# of targets: a bit for each word of the branch's kind
+_WORDS_SHIFT: Final = 12
+_CONDITIONAL: Final = 1
+_KINDS: Final = ("COND_FWD", "COND_BWD", *BRANCH_TYPES[2:], *NEW_BRANCH_TYPES, "CROSS_4K", "CROSS_2M")
+_MOST_BRANCHES: Final = 127  # perf ignores longer branch stacks
+_LONGEST_CALL_BACK: Final = np.uint64(8)  # bytes: the return address of the call that the branch record has, too
+_NEVER_SEEN: Final = 255
+_SAMPLES_AT_ONCE: Final = 1 << 13
+#: the text after the name of a node without branch records
+NO_BRANCHES: Final = " (calltrace)"
+
+
+class BranchSums(NamedTuple):
+    """What the branch records of a node of a call tree amount to.
+
+    Attributes:
+        branches, predicted, aborted: their numbers.
+        cycles: of all branches.
+        times, took: iterations of loops that were dropped, and their cycles.
+        words: a bit for each kind of branch in _KINDS, above two bits for the end of the last branch.
+        merged: sources after the first one.
+    """
+
+    branches: int
+    predicted: int
+    aborted: int
+    cycles: int
+    times: int
+    took: int
+    words: int
+    merged: int
+
+    @property
+    def text(self) -> str:
+        """The text after the name of the node."""
+        if not self.branches:
+            return NO_BRANCHES
+        parts = list(self._target_parts() if self.words & ENDS == _TARGET else self._source_parts())
+        return f" ({' '.join(parts)})" if parts else ""
+
+    def _target_parts(self) -> Iterator[str]:
+        yield from (name for bit, name in enumerate(_KINDS, 2) if self.words >> bit & 1)
+        if self.predicted < self.branches:
+            yield f"predicted:{100 * self.predicted / self.branches:.1f}%"
+        if self.aborted and 100 * self.aborted / self.branches >= 0.1:
+            yield f"abort:{100 * self.aborted / self.branches:.1f}%"
+
+    def _source_parts(self) -> Iterator[str]:
+        if self.cycles // self.branches:
+            yield f"cycles:{self.cycles // self.branches}"
+        if self.times and self.merged and self.times // self.merged:
+            yield f"iter:{self.times // self.merged}"
+            yield f"avg_cycles:{self.took // self.times}"
+
+
+class BranchHistory:
+    """The entries of a report's callchains.
+
+    Args:
+        attrs: of the events.
+        max_stack: limit of branches, and of calls.
+        callers_first: whether trees are read from the outermost caller.
+    """
+
+    #: the column that it reads
+    field = "branch_stack"
+
+    def __init__(self, attrs: Sequence[EventAttr], max_stack: int, *, callers_first: bool) -> None:
+        self._has = np.array([bool(attr.sample_type & SampleType.BRANCH_STACK) and not has_callstacks(attr) for attr in attrs], np.bool_)
+        self._most = max_stack
+        self._callers_first = callers_first
+        self._words, self._entries = IdTable(), IdTable()
+        self._first_frame = 0
+
+    def add_to(self, samples: SampleView) -> SampleView:
+        """Return the samples with pairs of words as callchains."""
+        if len(samples) > _SAMPLES_AT_ONCE:  # tables of branches are as wide as the longest stack
+            blocks = [slice(begin, begin + _SAMPLES_AT_ONCE) for begin in range(0, len(samples), _SAMPLES_AT_ONCE)]
+            return type(samples).concat([self.add_to(samples.take(rows)) for rows in blocks])
+        branches, chains = samples.ragged_column(self.field, BRANCH_DTYPE), samples.chains().gather()
+        sizes = np.where(self._has[samples.event], branches.lengths, 0)
+        is_ignored = sizes > _MOST_BRANCHES
+        is_ignored[_corrupt(chains)] = True
+        counts = np.where(is_ignored, 0, np.minimum(sizes, self._most))
+        first = branches.offsets[:-1] if not self._callers_first else branches.offsets[1:] - 1
+        column_numbers = np.arange(int(counts.max(initial=0)))
+        where = np.where(column_numbers < counts[:, None], first[:, None] + (-column_numbers if self._callers_first else column_numbers), 0)
+        sources = branches.values["from"][where] if len(branches.values) else np.zeros(where.shape, np.uint64)
+        skipped = np.zeros(len(samples), np.int64) if self._callers_first else _calls_in_branches(chains, sources, counts)
+        flags = branches.values["flags"][where] if len(branches.values) else sources
+        cycles = (flags >> np.uint64(4) & np.uint64(0xFFFF)).astype(np.int64)
+        kept, times, took, lengths = _without_loops(sources, cycles, counts)
+        where = np.take_along_axis(where, kept, 1)
+        rows, columns = np.nonzero(column_numbers < lengths[:, None])
+        if self._callers_first:  # chains are turned around when trees are read
+            columns = lengths[rows] - 1 - columns
+        branch_words = _branch_words(branches.values[where[rows, columns]], times[rows, columns], took[rows, columns])
+        calls, call_counts = self._call_words(chains, skipped, lengths, is_ignored)
+        parts = (branch_words, 2 * lengths), (calls, call_counts)
+        if self._callers_first:
+            parts = (calls, call_counts), (_swapped(branch_words), 2 * lengths)
+        return samples.with_columns({**samples.columns, "callchain": _joined_rows(*parts)})
+
+    def _call_words(
+        self, chains: Ragged, skipped: NDArray[np.int64], branches: NDArray[np.int64], is_ignored: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the words of the calls of all chains, and their number in each.
+
+        perf drops as many entries at one end of a callchain as there are branches, and forgets the markers that it skips.
+        """
+        positions, counts, modes = entries_of(chains)
+        row = np.repeat(np.arange(len(counts)), counts)
+        begin = chains.offsets[:-1]
+        index = positions - begin[row]
+        if self._callers_first:  # from the outermost entry on
+            chosen = index >= branches[row]
+        else:
+            chosen = (index >= skipped[row]) & (index < (chains.lengths - branches)[row])
+            marks = rows_where(chains.values >= _FIRST_MARKER)
+            mark_row = np.searchsorted(chains.offsets, marks, side="right") - 1
+            first_mark = np.full(len(counts), 1 << 62, np.int64)
+            later = marks - begin[mark_row] >= skipped[mark_row]
+            np.minimum.at(first_mark, mark_row[later], (marks - begin[mark_row])[later])
+            modes = np.where((skipped[row] > 0) & (index < first_mark[row]), np.uint8(MISC_USER), modes)
+        chosen &= ~is_ignored[row]
+        row, values, modes = row[chosen], chains.values[positions[chosen]], modes[chosen]
+        lengths = np.bincount(row, minlength=len(counts))
+        order = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        near = order < self._most if not self._callers_first else order >= (lengths - self._most)[row]
+        pairs = np.stack([values[near], modes[near].astype(np.uint64)], 1).ravel()
+        return pairs, np.bincount(row[near], minlength=len(counts))
+
+    def entry_ids(self, samples: SampleView) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the entries of all samples of add_to(), and their number in each."""
+        pairs = samples.chains().gather()
+        address, word = pairs.values[0::2], pairs.values[1::2]
+        counts, symbolizer = pairs.lengths // 2, samples.symbolizer
+        is_call = word >> np.uint64(_KIND_SHIFT) & np.uint64(3) == _CALL
+        modes = np.where(is_call, word & np.uint64(0xFF), np.uint64(MISC_USER)).astype(np.uint8)
+        pid = samples.column("pid")
+        frames = symbolizer.frame_ids(pid, address, samples.key, modes, counts)
+        row = np.repeat(np.arange(len(counts)), counts)
+        for mode in (MISC_KERNEL, MISC_GUEST_USER):  # the modes of branches are not recorded
+            lost = rows_where(~is_call & (symbolizer.frames.dso[frames] < 0))
+            of = row[lost]
+            frames[lost] = symbolizer.frame_ids(pid[of], address[lost], samples.key[of], np.full(len(lost), mode, np.uint8))
+        words = self._words.ids(word).astype(np.uint64)
+        return self._entries.ids(frames.astype(np.uint64) << np.uint64(32) | words), counts
+
+    def frames(self, entries: NDArray[np.int32], symbolizer: Symbolizer) -> NDArray[np.int32]:
+        """Return a frame of its own for each entry."""
+        self._first_frame = len(symbolizer.frames)
+        origins = (self._entries.keys >> np.uint64(32)).astype(np.int32)
+        copies: NDArray[np.int32] = symbolizer.add_inlined(origins, symbolizer.resolve().symbol[origins])
+        return copies[entries] if len(copies) else entries
+
+    def numbers(self, frames: int) -> NDArray[np.int64]:
+        """Return a row for each frame: the fields of BranchSums of one branch, without `merged`; zeros for calls."""
+        word = self._words.keys[(self._entries.keys & np.uint64(0xFFFFFFFF)).astype(np.int64)].astype(np.int64)
+        kind = word >> _KIND_SHIFT & 3
+        is_target, is_source = kind == _TARGET, kind == SOURCE
+        rows = np.zeros((frames, len(BranchSums._fields) - 1), np.int64)
+        of_entries = rows[self._first_frame : self._first_frame + len(word)]
+        of_entries[:, 0] = kind != _CALL
+        of_entries[:, 1] = is_target & (word & _PREDICTED > 0)
+        of_entries[:, 2] = is_target & (word & _ABORTED > 0)
+        of_entries[:, 3] = np.where(is_source, word >> _CYCLES_SHIFT & 0xFFFF, 0)
+        of_entries[:, 4] = np.where(is_source, word >> _TIMES_SHIFT & 0x7F, 0)
+        of_entries[:, 5] = np.where(is_source, word >> _TOOK_SHIFT, 0)
+        of_entries[:, 6] = np.where(is_target, kind | word >> _WORDS_SHIFT << 2, kind)
+        return rows
+
+
+def _calls_in_branches(chains: Ragged, sources: NDArray[np.uint64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many entries at the beginning of each callchain perf skips, because branches are these calls."""
+    skipped = np.zeros(len(counts), np.int64)
+    if not len(chains.values):
+        return skipped
+    for column in range(sources.shape[1]):
+        entry = chains.values[np.minimum(chains.offsets[:-1] + skipped, len(chains.values) - 1)]
+        is_left = (column < counts) & (skipped < chains.lengths)
+        back = entry - sources[:, column]
+        skipped += is_left & ((entry >= _FIRST_MARKER) | ((back > 0) & (back <= _LONGEST_CALL_BACK)))
+    return skipped
+
+
+def _without_loops(
+    sources: NDArray[np.uint64], cycles: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the branches that remain without repeated loops, as perf drops them.
+
+    A branch that comes again begins a loop if all branches since it come again, too.
+
+    Args:
+        sources, cycles: of the branches of each sample, a row each.
+        counts: branches of each sample.
+
+    Returns:
+        Their columns, the iterations that each stands for, the cycles of the last iteration, and the number of branches of each sample.
+    """
+    rows, width = sources.shape
+    kept = np.tile(np.arange(width), (rows, 1))
+    times, took, lengths = np.zeros((rows, width), np.int64), np.zeros((rows, width), np.int64), counts.copy()
+    slots = (sources * np.uint64(0x61C8864680B583EB) >> np.uint64(57)).astype(np.int64) % 127  # perf's hash, without collisions
+    seen = np.full((rows, 128), _NEVER_SEEN, np.int64)
+    for column in range(width):
+        active = rows_where(column < lengths)
+        slot = slots[active, kept[active, column]]
+        earlier = seen[active, slot]
+        seen[active[earlier == _NEVER_SEEN], slot[earlier == _NEVER_SEEN]] = column
+        again = active[earlier != _NEVER_SEEN]
+        begin = earlier[earlier != _NEVER_SEEN]
+        size = np.minimum(column - begin, lengths[again] - column)
+        is_loop = sources[again, kept[again, begin]] == sources[again, kept[again, column]]
+        for step in range(1, int(size.max(initial=0))):
+            inside = rows_where(is_loop & (step < size))
+            one = again[inside]
+            is_loop[inside] = sources[one, kept[one, begin[inside] + step]] == sources[one, kept[one, column + step]]
+        again, size = again[is_loop], size[is_loop]
+        if len(again):
+            own = np.take_along_axis(cycles[again], kept[again], 1)
+            total = np.concatenate([np.zeros((len(again), 1), np.int64), np.cumsum(own, 1)], 1)
+            line, after = np.arange(len(again)), column + size
+            stays = after < lengths[again]
+            times[again[stays], after[stays]] += 1
+            took[again[stays], after[stays]] = total[line, after][stays] - total[line, column][stays]
+            column_numbers = np.arange(width)
+            moved = np.minimum(np.where(column_numbers >= column, column_numbers + size[:, None], column_numbers), width - 1)
+            for table in (kept, times, took):
+                table[again] = np.take_along_axis(table[again], moved, 1)
+            lengths[again] -= size
+    return kept, times, took, lengths
+
+
+def _branch_words(branches: NDArray[Any], times: NDArray[np.int64], took: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return four words for each branch: its target and its source, each with what the record says."""
+    flags, source, target = branches["flags"], branches["from"], branches["to"]
+    one, words = np.uint64(1), np.zeros(len(branches), np.uint64)
+    kind = flags >> np.uint64(20) & np.uint64(15)
+    new = flags >> np.uint64(26) & np.uint64(15)
+    is_conditional, is_new = kind == _CONDITIONAL, kind == NEW_BRANCH_TYPE
+    is_known = (kind > 0) & (source > 0)
+    bit = np.where(is_conditional, target <= source, np.where(is_new, new + kind, kind)).astype(np.uint64)
+    words |= np.where(is_known & ~(is_new & (new >= len(NEW_BRANCH_TYPES))), one << bit, np.uint64(0))
+    is_far, is_apart = (is_known & (source >> np.uint64(shift) != target >> np.uint64(shift)) for shift in (21, 12))  # 2 MiB, 4 KiB
+    last = len(_KINDS) - 1
+    words |= np.where(is_far, one << np.uint64(last), np.where(is_apart, one << np.uint64(last - 1), np.uint64(0)))
+    quads = np.empty((len(branches), 4), np.uint64)
+    quads[:, 0], quads[:, 2] = target, source
+    quads[:, 1] = (
+        np.uint64(_TARGET << _KIND_SHIFT) | words << np.uint64(_WORDS_SHIFT)
+        | (flags >> one & one) * np.uint64(_PREDICTED) | (flags >> np.uint64(3) & one) * np.uint64(_ABORTED)
+    )  # fmt: skip
+    quads[:, 3] = (
+        np.uint64(SOURCE << _KIND_SHIFT) | (flags >> np.uint64(4) & np.uint64(0xFFFF)) << np.uint64(_CYCLES_SHIFT)
+        | times.astype(np.uint64) << np.uint64(_TIMES_SHIFT) | took.astype(np.uint64) << np.uint64(_TOOK_SHIFT)
+    )  # fmt: skip
+    return quads.ravel()
+
+
+def _swapped(branch_words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the words of branches with sources before targets."""
+    return branch_words.reshape(-1, 2, 2)[:, ::-1].ravel()
+
+
+def _joined_rows(first: tuple[NDArray[np.uint64], NDArray[np.int64]], second: tuple[NDArray[np.uint64], NDArray[np.int64]]) -> Ragged:
+    """Return rows of pairs of words: for each sample those of the first part, then those of the second; lengths in pairs."""
+    lengths = 2 * first[1], 2 * second[1]
+    offsets = np.concatenate([[0], np.cumsum(lengths[0] + lengths[1])]).astype(np.int64)
+    values = np.empty(int(offsets[-1]), np.uint64)
+    values[slices_index(offsets[:-1], lengths[0])[0]] = first[0]
+    values[slices_index(offsets[:-1] + lengths[0], lengths[1])[0]] = second[0]
+    return Ragged(values, offsets)
 
 
 # The unwinder for a recording's batches.

@@ -112,6 +112,26 @@ def branch_records(program: Path, start: int, *, count: int = 80, seed: int = 2,
     return built.feature(Feature.BRANCH_STACK, b"").file()
 
 
+def branches_and_chains(program: Path, start: int, *, count: int = 150, seed: int = 6) -> bytes:
+    """Return branch stacks with repeated loops and cycles, beside callchains that begin with the calls of some branches."""
+    draw = random.Random(seed)
+    kinds = _USUAL | SampleType.BRANCH_STACK | SampleType.CALLCHAIN
+    attr = EventAttr(type=_CORE, config=0x3C, branch_sample_type=BranchSample.ANY, sample_type=kinds, sample_period=1000, sample_id_all=1)
+    built = _started([attr], ["cycles"], program, "x86_64", "GenuineIntel,6,173,1")
+    code = sorted(branch_walk.instructions(program))
+    for sample in _walked(program, start, count, draw):
+        branches = sample["branch_stack"]
+        at, size, times = draw.randrange(6), draw.randrange(1, 6), draw.randrange(4)
+        branches = (branches[:at] + branches[at : at + size] * times + branches[at:])[:32]
+        branches = [(source, to, flags & ~0xFFFF0 | draw.choice((0, 1, 70, 200)) << 4) for source, to, flags in branches]
+        kernel = [0xFFFFFFFFFFFFFF80, 0xFFFFFFFF81000010, 0xFFFFFFFF81000020] if draw.random() < 0.3 else []
+        user = [0xFFFFFFFFFFFFFE00, sample["ip"], *(draw.choice(code) for _ in range(draw.randrange(40)))]
+        if branches and len(user) > 2 and draw.random() < 0.6:
+            user[draw.randrange(1, 3)] = branches[0][0] + draw.randrange(1, 10)
+        built.sample(0, **sample | {"branch_stack": branches, "callchain": kernel + user})
+    return built.feature(Feature.BRANCH_STACK, b"").file()
+
+
 def ibs(program: Path, start: int, *, count: int = 60, seed: int = 3) -> bytes:
     """Return samples of AMD's IBS, of operations and of fetches, with the raw registers."""
     draw = random.Random(seed)

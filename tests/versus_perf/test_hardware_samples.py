@@ -53,12 +53,18 @@ HYBRID: Final = (
     "annotate --stdio --group inner",
     "report --stdio --group -C 1", "report --stdio --group --group-sort-idx 1", "script -F event,cpu -C 5", "report --stdio --skip-empty",
 )  # fmt: skip
+# not by source lines: perf loses names and branches where it joins rows
+HISTORIES: Final = tuple(f"report --stdio --branch-history -s {options}" for options in (
+    "comm,dso,symbol", "sym -g caller --no-children", "sym -g fractal,0.1 --no-children", "sym -g flat", "dso,sym -g folded,callee",
+    "sym --max-stack 3", "comm,sym --max-stack 3 -g callee",
+))  # fmt: skip
 LINES: Final = {
     "pebs": EVERYWHERE + ACCESSES + PEBS,
     "ibs": EVERYWHERE + ACCESSES,
     "spe": EVERYWHERE + ACCESSES,
     "branch_records": (*(line for line in EVERYWHERE if not line.startswith("report --stdio")), *BRANCHES),
-    "typed": ("report --stdio -s addr_from,addr_to", "report --stdio -s addr_from,addr_to -C 1"),  # perf counts types by row
+    "typed": ("report --stdio -s addr_from,addr_to", "report --stdio -s addr_from,addr_to -C 1", *HISTORIES),  # perf counts types by row
+    "chained": HISTORIES,
     "hybrid": EVERYWHERE + HYBRID,
     "one name": EVERYWHERE + HYBRID,
     "grouped": EVERYWHERE + HYBRID,
@@ -74,6 +80,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     contents = {name: getattr(hardware_samples, name)(program, start) for name in ("pebs", "ibs", "spe", "branch_records", "hybrid")}
     contents["one name"] = hardware_samples.hybrid(program, start, names=("{}", "{}"))
     contents["typed"] = hardware_samples.branch_records(program, start, typed_by_place=True)
+    contents["chained"] = hardware_samples.branches_and_chains(program, start)
     contents["grouped"] = hardware_samples.hybrid(program, start, grouped=True)
     for name, content in contents.items():
         (folder / f"{name}.data").write_bytes(content)

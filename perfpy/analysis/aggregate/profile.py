@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.overflow import FoldedRuns
+    from perfpy.analysis.callchains import BranchHistory
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.sample_view import SampleView
     from perfpy.symbols.address_spaces import TaskTimeline
@@ -134,6 +135,7 @@ class FoldingPlan(NamedTuple):
         chains: whether callchains are kept.
         sample_filter: marks samples.
         by_function: whether locations in one function are the same.
+        history: puts branch records before callchains; None without.
     """
 
     dimensions: tuple[str, ...]
@@ -141,6 +143,7 @@ class FoldingPlan(NamedTuple):
     measures: tuple[str, ...] = ()
     chains: bool = False
     by_function: bool = False
+    history: BranchHistory | None = None
 
     @property
     def fields(self) -> set[str]:
@@ -149,7 +152,7 @@ class FoldingPlan(NamedTuple):
         for name in self.dimensions:
             needed |= {"raw"} if name == "raw" else {*DIMENSIONS[name].fields}
         if self.chains:
-            needed |= {"callchain", "pid", "cpumode"}
+            needed |= {"callchain", "pid", "cpumode"} | ({self.history.field} if self.history else set())
         return needed | {_WEIGHTS.get(name, "cpumode") for name in self.measures if name != LATENCY}
 
     @property
@@ -277,6 +280,8 @@ class Profile:
     def _chain_ids(self, samples: SampleView, chains: ChainTable) -> NDArray[np.int32]:
         if self._chain_numbers is not None:
             return self._chain_numbers.ids(samples)
+        if self._recipe.history is not None:
+            return chains.add(*self._recipe.history.entry_ids(samples))
         frames, counts = frames_of(samples.chains().gather(), samples.column("pid"), samples.key, samples.symbolizer)
         return chains.add(self._merged_by_function(frames, samples.symbolizer), counts)
 

@@ -154,7 +154,8 @@ class SampleScan:
         """Divide the parts of the source into one range for each process that reads some of them."""
         parts = self.data.part_count
         each = SAMPLES_EACH if self.unwinding is None else STACKS_EACH
-        jobs = 1 if self.jobs == 1 else min(jobs_for(self.jobs, self.data.sample_counts.total(), each), max(parts, 1))
+        is_alone = self.jobs == 1 or self.folding.history is not None  # whose entries have numbers in this process only
+        jobs = 1 if is_alone else min(jobs_for(self.jobs, self.data.sample_counts.total(), each), max(parts, 1))
         borders = [parts * number // jobs for number in range(jobs + 1)]
         return [range(begin, end) for begin, end in pairwise(borders)]
 
@@ -266,6 +267,8 @@ class SampleScan:
         """Yield the samples that count, as the scan's rows; none or one batch."""
         if self._callstacks is not None:
             samples = self._callstacks.add_to(samples)
+        if self.folding.history is not None:
+            samples = self.folding.history.add_to(samples)
         if self._folds:
             from perfpy.analysis.callchains import with_interpreters_folded
 

@@ -24,10 +24,13 @@ import numpy as np
 
 from perfpy.abi.columns import distinct
 from perfpy.abi.light_types import NamedTuple, dataclass, field
+from perfpy.analysis.callchains import ENDS, SOURCE, BranchSums
 from perfpy.analysis.locations import name_ranks, ranks
 from perfpy.symbols.interning import IdTable, count_by, sum_by
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Locations
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     Int64 = NDArray[np.int64]
 
 
+_SUMMED: Final = BranchSums._fields.index("words")  # the fields before it are totals
 _SPARSE: Final = 64  # a table with this many places for each key is still faster than a hash table
 _SMALL: Final = 1 << 16
 _MOST_PERIOD: Final = float(1 << 62)
@@ -89,6 +93,8 @@ class _TreeLevel:
     first_child: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     # node i has one child only, and no chain ends in it: both are one line of calls
     continues: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    # the fields of BranchSums of each node; None without branch records
+    branches: NDArray[np.int64] | None = None
 
 
 class CallNode:
@@ -99,11 +105,22 @@ class CallNode:
         period, count: of all chains through the node.
         child_period, child_count: of all children, visible or not.
         children: the visible ones.
+        branches: what the branch records of each frame amount to; empty without.
     """
 
-    __slots__ = ("child_count", "child_period", "children", "count", "frames", "period")
+    __slots__ = ("branches", "child_count", "child_period", "children", "count", "frames", "period")
 
-    def __init__(self, frames: list[int], period: int, count: int, child_period: int, child_count: int, children: list[CallNode]) -> None:
+    def __init__(
+        self,
+        frames: list[int],
+        period: int,
+        count: int,
+        child_period: int,
+        child_count: int,
+        children: list[CallNode],
+        branches: Sequence[BranchSums] = (),
+    ) -> None:
+        self.branches = branches
         self.frames = frames
         self.period = period
         self.count = count
@@ -161,10 +178,12 @@ class CallForest:
 
     def _stretch(self, depth: int, index: int) -> tuple[CallNode, int, int, int]:
         """Return the node that begins here, the range of its children, and their depth."""
-        frames = []
+        frames, branches = [], []
         while True:
             level = self._levels[depth]
             frames.append(int(level.example[index]))
+            if level.branches is not None:
+                branches.append(BranchSums(*level.branches[index].tolist()))
             first, last = int(level.first_child[index]), int(level.first_child[index + 1])
             depth += 1
             if not (level.continues[index] and last == first + 1):
@@ -177,6 +196,7 @@ class CallForest:
             int(level.child_period[index]),
             int(level.child_count[index]),
             [],
+            branches,
         )
         return node, first, last, depth
 
@@ -217,15 +237,41 @@ class Forests:
 
 
 class ClassedFrames(NamedTuple):
-    """The chains of walkers; frames: of all chains; classes: of each frame, by id."""
+    """The chains of walkers.
+
+    Attributes:
+        frames: of all chains.
+        classes: of each frame, by id.
+        branches: what the branch record of each frame says, by id (BranchHistory.numbers()); None without.
+    """
 
     frames: NDArray[np.int32]
     classes: Int64
+    branches: Int64 | None = None
 
     def classes_at(self, positions: Int64) -> Int64:
         """Return the classes of the frames at some positions."""
         classes: Int64 = self.classes[self.frames[positions]]
         return classes
+
+    def branch_sums(self, group: Int64, index: Int64, count: Int64) -> Int64 | None:
+        """Return the fields of BranchSums of each node. group: the node of each walker; index, count: of the walkers."""
+        if self.branches is None:
+            return None
+        size, numbers = int(group.max(initial=-1)) + 1, self.branches[self.frames[index]]
+        totals = np.zeros((size, len(BranchSums._fields)), np.int64)
+        for column in range(_SUMMED):
+            totals[:, column] = sum_by(group, numbers[:, column] * count, size)
+        words, is_branch = numbers[:, _SUMMED], numbers[:, 0] > 0
+        np.bitwise_or.at(totals[:, _SUMMED], group, words & ~ENDS)
+        last_end = np.zeros(size, np.int64)
+        last_end[group[is_branch]] = words[is_branch] & ENDS  # as in perf, the last branch decides which end the node is
+        totals[:, _SUMMED] |= last_end
+        is_source = words & ENDS == SOURCE
+        begins_with_source = np.zeros(size, np.int64)
+        begins_with_source[group[::-1]] = is_source[::-1]  # backwards, so that the first walker's stays
+        totals[:, -1] = sum_by(group, is_source * count, size) - begins_with_source
+        return totals
 
 
 def grow(
@@ -257,6 +303,7 @@ def grow(
         keys, group = _group(node * classes + flat.classes_at(index), len(parents.period) * classes)
         owner = keys // classes
         level = _level(keys % classes, group, index, period, count)
+        level.branches = flat.branch_sums(group, index, count)
         parents.child_period = sum_by(owner, level.period, len(parents.period))
         parents.child_count = sum_by(owner, level.count, len(parents.period))
         rank, old_numbers = _arrange(owner, level, pruning.least(owner, parents.child_period), names, by_period=by_period)
@@ -306,6 +353,7 @@ def _arrange(owner: Int64, level: _TreeLevel, least: Int64, names: SiblingNames 
     rank[old_numbers] = np.arange(len(old_numbers))
     level.frame, level.example = level.frame[old_numbers], level.example[old_numbers]
     level.period, level.count = level.period[old_numbers], level.count[old_numbers]
+    level.branches = level.branches if level.branches is None else level.branches[old_numbers]
     return rank, old_numbers
 
 
@@ -324,7 +372,7 @@ def minimum_period(total: int, percent: float) -> int:
     return math.floor(min(max(0.0, total * (percent / 100)), _MOST_PERIOD))
 
 
-# The call trees of one table's entries: nodes, sums and names of frames, one entry at a time.
+# The call trees of one table's entries: nodes, totals and names of frames, one entry at a time.
 
 
 # chains per batch of trees; building takes ten times their memory
@@ -347,6 +395,7 @@ class Trees:
         names: SiblingNames | None = None,
         calls: CallNames | None = None,
         recursive: NDArray[np.bool_] | None = None,
+        branches: Int64 | None = None,
     ) -> None:
         self._builder = builder
         self._entries = entries
@@ -359,6 +408,7 @@ class Trees:
         self._names = names
         self._calls = calls  # texts after the names of functions
         self._recursive = recursive  # of each symbol
+        self._branches = branches  # of each frame
         self._alone: dict[int, list[CallNode]] = {}
 
     @cached_property
@@ -386,7 +436,7 @@ class Trees:
         pruning = Pruning(relative=graph.percent / 100) if graph.relative else Pruning(self._minimum)
         by_period = graph.style in ("graph", "fractal")
         ranges = walkers.ranges(_WALKERS_AT_ONCE)
-        flat = ClassedFrames(self._frames, self._classes)
+        flat = ClassedFrames(self._frames, self._classes, self._branches)
         grown = [
             grow(flat, walkers.of(*limits), limits[1] - limits[0], pruning, by_period=by_period, names=self._names) for limits in ranges
         ]

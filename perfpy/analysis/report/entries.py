@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
+    from perfpy.analysis.callchains import BranchHistory
     from perfpy.analysis.locations import Int64, Locations
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.symbols.symbolizer import Symbolizer
@@ -347,14 +348,18 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, location_table: Locati
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
 
-def drawn_chains(profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions, most_frames: int) -> DrawnChains | None:
+def drawn_chains(
+    profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions, most_frames: int, history: BranchHistory | None = None
+) -> DrawnChains | None:
     """Return the distinct chains (frames and offsets) in the order in which trees are read, truncated to `most_frames`.
 
-    Inlined calls do not count as depth. They are new frames of the symbolizer.
+    Inlined calls do not count as depth. They are new frames of the symbolizer. history: of the folding, if chains are of its entries.
     """
     if profile.chains is None:
         return None
     frames, offsets = profile.chains.chains()
+    if history is not None:
+        frames = history.frames(frames, symbolizer)
     graph = options.chains.call_graph
     if options.rows.hide_unresolved:
         frames, offsets = _without(frames, offsets, symbolizer.resolve().symbol[frames] < 0)

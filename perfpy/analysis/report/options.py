@@ -263,6 +263,7 @@ class ChainOptions(NamedTuple):
         max_stack: frames of a callchain that count
         ignore_callees: a regular expression for functions whose callees are dropped
         recursion_as_one: whether a function that calls itself is one line of a call tree
+        branch_history: whether callchains begin with branch records
     """
 
     call_graph: CallGraph | None = None
@@ -270,6 +271,7 @@ class ChainOptions(NamedTuple):
     max_stack: int = 127
     ignore_callees: str = ""
     recursion_as_one: bool = False
+    branch_history: bool = False
 
 
 class RowOptions(NamedTuple):
@@ -373,6 +375,8 @@ class ReportPlan(NamedTuple):
     @property
     def most_frames(self) -> int:
         """The limit of frames of a callchain: for unwound ones the kernel part and the user part have the limit each."""
+        if self.folding.history is not None:
+            return _NO_LIMIT  # it has limited branches and calls
         parts = 2 if any(event.attr.sample_type & SampleType.STACK_USER for event in self.events) else 1
         return parts * self.options.chains.max_stack
 
@@ -421,16 +425,19 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     are records: reports of pipes have no callers and no trace column by default.
     """
     tracepoints = not is_pipe and all(event.attr.type == PerfType.TRACEPOINT for event in events)
-    chains = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
+    kinds = SampleType.CALLCHAIN | (SampleType.BRANCH_STACK if options.chains.branch_history else 0)
+    chains = any(event.attr.sample_type & kinds for event in events)
     graph = options.chains.call_graph if chains else None
     ordinary = options.columns.mode is Mode.NORMAL
-    children = options.chains.children and chains and not is_pipe and ordinary
+    calls = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
+    children = options.chains.children and calls and not is_pipe and ordinary
     if options.columns.mode is Mode.BRANCH:
         graph = None  # perf shows no callchains of branches
     columns = options.columns._replace(tracepoints=tracepoints, children=children)
     return options._replace(chains=options.chains._replace(call_graph=graph, children=children), columns=columns)
 
 
+_NO_LIMIT = 1 << 20  # frames
 #: keys that show source lines
 _OF_SOURCE = ("srcline", "srcfile", "srcline_from", "srcline_to", "pyline")
 #: keys that are equal everywhere in a function
@@ -453,7 +460,14 @@ def _folding_plan(options: ReportOptions, layout: Layout, events: Sequence[FileE
     graph = options.chains.call_graph
     by_address = options.rows.by_address or options.names.verbose or (graph is not None and graph.within_functions)
     by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
-    return FoldingPlan(tuple(dict.fromkeys(sources)), options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function)
+    history = None
+    if chains and options.chains.branch_history:
+        from perfpy.analysis.callchains import BranchHistory  # few reports have it
+
+        callers_first = graph is not None and graph.order == "caller"
+        history = BranchHistory([event.attr for event in events], options.chains.max_stack, callers_first=callers_first)
+    dimensions = tuple(dict.fromkeys(sources))
+    return FoldingPlan(dimensions, options.sample_filter, tuple(dict.fromkeys(measures)), chains, by_function, history)
 
 
 def _needs_parents(options: ReportOptions, layout: Layout) -> bool:

@@ -307,7 +307,7 @@ class SampleWords(NamedTuple):
 def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
     """Return the report of folded samples. listed: files of the recording's build-id table."""
     options = plan.options
-    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames)  # adds frames, so it comes first
+    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames, plan.folding.history)  # adds frames, so it comes first
     graph = options.chains.call_graph
     folded = with_inlined_leaves(profile.folded, drawn, symbolizer, callers_first=graph is not None and graph.order == "caller")
     locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)

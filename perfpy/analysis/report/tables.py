@@ -203,7 +203,8 @@ def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEven
     """
     totals = group.totals[0]
     options, graph = plan.options, plan.options.chains.call_graph
-    has_chains = plan.events[leader].attr.sample_type & SampleType.CALLCHAIN
+    history = plan.folding.history
+    has_chains = plan.events[leader].attr.sample_type & (SampleType.CALLCHAIN | (SampleType.BRANCH_STACK if history else 0))
     if graph is None or graph.style == "none" or rows.chains is None or not has_chains:
         return None
     from perfpy.analysis.report.call_trees import (
@@ -219,7 +220,8 @@ def _trees(leader: int, chosen: Int64, rows: Rows, join: _Join, group: TableEven
         calls.ranks(location_table) if calls and graph.key == "srcline" else location_table.chain_ranks(by_address=graph.key == "address")
     )
     names = SiblingNames(*location_table.chain_name_ranks(classes)) if location_table.inlined.any() and not calls else None
-    return Trees(join.builder, chosen, weights, total, graph, classes, frames, location_table, names, calls, rows.recursive)
+    branches = history.numbers(len(location_table.ip)) if history is not None else None
+    return Trees(join.builder, chosen, weights, total, graph, classes, frames, location_table, names, calls, rows.recursive, branches)
 
 
 def _call_names(texts: KeyTexts, frames: NDArray[np.int32], key: str) -> CallNames:

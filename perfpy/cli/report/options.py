@@ -52,7 +52,6 @@ _PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-
 _LACKING: Final = {
     "--gtk": "it needs GTK",
     "--stitch-lbr": "it needs call stacks from last branch records",
-    "--branch-history": "it mixes branches into callchains; script -F brstackinsn prints the branches before each sample",
     "--disable-order": "records are always sorted by time",
 }
 
@@ -84,6 +83,7 @@ class ReportCallchainOptions(CommandOptions):
     inverted: bool = option("-G,--inverted", Flag(), "show call graphs from callers to callees")
     hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
     max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+    branch_history: bool = option("--branch-history", Flag(), "begin callchains with the recorded branches (needs record -b)")
     ignore_callees: str = option(
         "--ignore-callees", Value(parse_pattern, default=""), "drop callees of these functions from callchains", metavar="<regex>"
     )
@@ -252,7 +252,7 @@ class ReportCommandOptions(
     @property
     def needs_plain(self) -> bool:
         """Whether an option selects output that only the plain text has; -v means details of the screen, -vv the addresses of the text."""
-        layout = self.hierarchy or self.separator or self.widths or self.threads
+        layout = self.hierarchy or self.branch_history or self.separator or self.widths or self.threads
         return bool(self.stdio or self.header or layout or self.verbose > 1 or self.quiet)
 
     @property

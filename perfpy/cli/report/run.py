@@ -540,6 +540,8 @@ class ReportRequest:
         options, config = self._options, self._config
         children = config.flag("report.children", True) if options.children is None else options.children
         graph = call_graph(options, children=children, config=config)
+        if self._shows_history:
+            graph = graph._replace(key="address")
         self._refuse_missing_data()
         self._refuse_sorting_without_groups()
         percentage = options.percentage or configured_percentage(config)
@@ -553,6 +555,7 @@ class ReportRequest:
                 call_graph=graph,
                 children=children,
                 recursion_as_one=not plain and options.json is None and not graph.within_functions,
+                branch_history=self._shows_history and self._recording.data.has_branches,
             ),
             rows=self._row_options(plain=plain, relative_percentages=percentage == "relative"),
             names=options.fill(
@@ -664,9 +667,16 @@ class ReportRequest:
         """Return the kind of thing that a row represents."""
         if self._options.mem_mode:
             return Mode.MEMORY
+        if self._shows_history:
+            return Mode.NORMAL
         options = self._options.branch_stack
         branches = self._recording.data.has_branches if options is None else options
         return Mode.BRANCH if branches else Mode.NORMAL
+
+    @property
+    def _shows_history(self) -> bool:
+        """Whether callchains begin with branches: without callchains, perf ignores --branch-history."""
+        return self._options.branch_history and not (self._options.call_graph or "").startswith("none")
 
     @property
     def shows_blocks(self) -> bool:
@@ -690,7 +700,11 @@ class ReportRequest:
         options = self._options
         if options.parent or "parent" in (options.sort or ""):
             yield SampleType.CALLCHAIN, "no callchains for --sort parent; record with -g"
-        if options.call_graph is not None and not options.call_graph.startswith("none"):
+        if self._shows_history:
+            kinds = (SampleType.CALLCHAIN, SampleType.BRANCH_STACK)
+            kind = next(filter(self._recording.data.has, kinds), SampleType.BRANCH_STACK)
+            yield kind, "no branch records for --branch-history; record with -b"
+        elif options.call_graph is not None and not options.call_graph.startswith("none"):
             yield SampleType.CALLCHAIN, "no callchains for -g; record with -g"
         if options.cpus:
             yield SampleType.CPU, "the samples have no CPU field; drop -C, or record with --sample-cpu"
@@ -815,6 +829,8 @@ def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
 def sort_order(options: ReportCommandOptions, config: Config, mode: Mode) -> str | None:
     """Return the sort keys of the command line, or else of the configuration; None for the default."""
     sort = config.get("report.sort_order") if options.sort is None else options.sort
+    if sort is None and mode is Mode.NORMAL and options.branch_history:
+        sort = "srcline,symbol,dso"
     if sort and "symbol" in sort:
         # perf adds this column itself: instructions per cycle, dashes without branch records.
         sort += ",ipc_lbr" if mode is Mode.BRANCH else ",ipc_null"

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from perfpy.abi.light_types import NamedTuple
+from perfpy.analysis.callchains import NO_BRANCHES
 from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class ChainWriter:
             return name
         return name.encode(errors="surrogateescape")[:_NAME_BYTES].decode(errors="surrogateescape")
 
+    def _names(self, node: CallNode) -> list[str]:
+        """Return the names of a node's frames, with what their branch records say."""
+        names = [self._name(frame) for frame in node.frames]
+        return [name + branch.text for name, branch in zip(names, node.branches, strict=True)] if node.branches else names
+
     def _value(self, period: int, count: int, total: int) -> str:
         if self._graph.value == "period":
             return str(period)
@@ -108,14 +114,14 @@ class ChainWriter:
 
     def _trunk(self, node: CallNode) -> Iterator[str]:
         """Yield the single path from an entry, drawn without a share."""
-        frames = node.frames[1:] if self._skip_first else node.frames
+        names = self._names(node)[1:] if self._skip_first else self._names(node)
         if self._graph.limit:
-            frames = frames[: self._graph.limit]
-        if frames:
+            names = names[: self._graph.limit]
+        if names:
             yield _MARGIN + "|"
-            yield f"{_MARGIN}---{self._name(frames[0])}"
-        for frame in frames[1:]:
-            yield f"{_MARGIN}   {self._name(frame)}"
+            yield f"{_MARGIN}---{names[0]}"
+        for name in names[1:]:
+            yield f"{_MARGIN}   {name}"
 
     def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
         """Yield all levels below a node; iterative, because trees are as deep as stacks."""
@@ -142,9 +148,10 @@ class ChainWriter:
         """Yield the functions of one node, with its share before the first."""
         value = self._value(node.period, node.count, level.total)
         head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
-        yield f"{margin}{head}{bar}--{value}--{self._name(node.frames[0])}"
-        for frame in node.frames[1:]:
-            yield f"{margin}{head}{bar}{_PAD}{self._name(frame)}"
+        names = self._names(node)
+        yield f"{margin}{head}{bar}--{value}--{names[0]}"
+        for name in names[1:]:
+            yield f"{margin}{head}{bar}{_PAD}{name}"
 
     def _remainder(self, level: _OpenLevel, margin: str) -> Iterator[str]:
         """Yield the remainder in a fractal tree: the share of the hidden nodes."""
@@ -155,7 +162,8 @@ class ChainWriter:
             return
         bars = level.open_bars & ~_bit(level.depth - 1)
         value = self._value(level.remaining, rest, level.total)
-        yield f"{margin}{_bars(bars, level.depth - 1)} --{value}--{_REST}"
+        rest_name = _REST + (NO_BRANCHES if any(node.branches for node in level.nodes) else "")
+        yield f"{margin}{_bars(bars, level.depth - 1)} --{value}--{rest_name}"
 
     def _flat(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
         for node, frames in self._chains(nodes, stem):

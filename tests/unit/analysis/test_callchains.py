@@ -14,7 +14,7 @@ from perfpy.abi import records
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, BranchSample, SampleType
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
-from perfpy.analysis.callchains import Functions, with_callers_beyond, with_callstacks
+from perfpy.analysis.callchains import BranchSums, Functions, _without_loops, with_callers_beyond, with_callstacks
 from perfpy.analysis.location_sort_keys import python_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.cli import run
@@ -327,3 +327,50 @@ def test_other_branch_records_are_no_callers(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(recording_of_lbr_callchains(0).file())
     assert in_chains(path) == [CODE + 0x10, CODE + 0x999]
+
+
+def kept_by_the_rule(sources: list[int], cycles: list[int]) -> list[tuple[int, int, int]]:
+    """Return the index, iterations and cycles of each branch that stays, computed one branch after the other."""
+    rows = [(index, 0, 0) for index in range(len(sources))]
+    seen: dict[int, int] = {}
+    place = 0
+    while place < len(rows):
+        source = sources[rows[place][0]]
+        begin = seen.setdefault((source * 0x61C8864680B583EB % 2**64 >> 57) % 127, place)
+        size = min(place - begin, len(rows) - place)
+        at = [sources[index] for index, _, _ in rows]
+        if begin < place and at[begin] == source and at[begin : begin + size] == at[place : place + size]:
+            took = sum(cycles[index] for index, _, _ in rows[place : place + size])
+            del rows[place : place + size]
+            if place < len(rows):
+                index, times, _ = rows[place]
+                rows[place] = (index, times + 1, took)
+        place += 1
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_loops_of_branches_are_dropped_by_the_rule(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    counts = draw.integers(0, 33, 50)
+    sources = draw.integers(0x400000, 0x400000 + draw.integers(2, 9), (50, 32)).astype(np.uint64)
+    cycles = draw.integers(0, 1000, (50, 32))
+    kept, times, took, lengths = _without_loops(sources, cycles, counts)
+    for row, count in enumerate(counts.tolist()):
+        length = int(lengths[row])
+        found = list(zip(*(table[row, :length].tolist() for table in (kept, times, took)), strict=True))
+        assert found == kept_by_the_rule(sources[row, :count].tolist(), cycles[row, :count].tolist())
+
+
+@pytest.mark.parametrize(
+    ("sums", "text"),
+    [
+        (BranchSums(0, 0, 0, 0, 0, 0, 0, 0), " (calltrace)"),
+        (BranchSums(4, 3, 1, 0, 0, 0, 1 | 1 << 3, 0), " (COND_BWD predicted:75.0% abort:25.0%)"),
+        (BranchSums(4, 4, 0, 0, 0, 0, 1, 0), ""),
+        (BranchSums(4, 0, 0, 403, 6, 50, 2, 3), " (cycles:100 iter:2 avg_cycles:8)"),
+        (BranchSums(1, 0, 0, 0, 1, 50, 2, 0), ""),  # perf does not count the first one
+    ],
+)
+def test_text_of_the_branches_of_a_node(sums: BranchSums, text: str) -> None:
+    assert sums.text == text

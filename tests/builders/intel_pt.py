@@ -43,6 +43,7 @@ _AUXTRACE_SIZE: Final = 48
 _CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
 _MTC_PERIOD: Final = 3
 _SHIFT, _MULT, _ZERO = 31, 894784853, 1000  # 2.4 GHz
+MTC_NANOSECONDS: Final = (_CRYSTAL << _MTC_PERIOD) * _MULT >> _SHIFT
 _RECORD: Final = struct.Struct("<IIQQQ")
 _NEXT, _CONDITIONAL, _JUMP, _CALL, _RETURN, _INDIRECT, _INDIRECT_CALL, _SYSCALL = range(8)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.cli.commands import load_command
-from perfpy.cli.line.help_text import help_about, help_text
 from perfpy.cli.line.option_parsing import CommandOptions, Parser
 from perfpy.cli.line.subcommands import Action, is_help, no_action, respell, without_repeated_spellings
 
@@ -92,6 +91,8 @@ class ForwardingAction(Action):
 
     def help_text(self, name: str, about: Sequence[str] = ()) -> str:
         """Return the help of the options of both commands."""
+        from perfpy.cli.line.help_text import help_about, help_text  # most runs print no help
+
         options = self._all_options()
         return help_about(name, about, options, self.usage) if about else help_text(name, self.summary, options, self.usage)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 import sys
 from functools import lru_cache
@@ -384,6 +383,8 @@ def _timer(time: Callable[[bytes], str]) -> Callable[[bytes], str]:
 
 def _socket_address(data: bytes) -> str:
     """Return the family, and the path or the address with its port; data: the bytes that the program gave or got."""
+    import socket  # few calls have addresses
+
     if len(data) < 2:
         return ""
     family = int.from_bytes(data[:2], _ORDER)

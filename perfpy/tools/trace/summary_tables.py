@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -223,6 +222,8 @@ def named_lines(named: NamedTotals, most: int = 0) -> Iterator[str]:
 
 def named_json(named: NamedTotals) -> Iterator[str]:
     """Yield an object for each name; times in nanoseconds."""
+    import json  # most runs print text
+
     wall = _wall(named)
     for call in named.totals.of_all():
         name, size = named.names[call.number], named.bytes[call.number]
@@ -307,6 +308,8 @@ class JsonCalls:
 
     def lines(self, paired: PairedEvents) -> Flat:
         """Return an object for each return of a batch."""
+        import json  # most runs print text
+
         events = paired.events
         rows = rows_where(events.kind == EXIT)
         entry = paired.entry[rows]
@@ -357,6 +360,8 @@ class JsonCalls:
 
 def json_summary(totals: Totals, name_of: Callable[[int], str], comm_of: Callable[[int], str], *, of_all: bool) -> Iterator[str]:
     """Yield an object for each call of each thread, or of all."""
+    import json  # most runs print text
+
     wall = max(totals.last_time - totals.first_time, 1)
     if of_all:
         for call in totals.of_all():

@@ -16,7 +16,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.errors import KernelRefusedError, OutputFailedError, UsageError
 from perfpy.perfdata.events import FileEvent
-from perfpy.tools.trace import command as live
+from perfpy.tools.trace import live_trace as live
 from perfpy.tools.trace import replay as replay_module
 from perfpy.tools.trace.call_sums import CallTotals, ThreadRows, Totals
 from perfpy.tools.trace.call_text import CallTexts

@@ -2,7 +2,8 @@
 
 A row is one comparison in which both ran in turns on the same input: below 1 perfpy is better. Compare ratios, not times, because
 machines differ, and one machine differs from hour to hour; instructions repeat. A row tells if it is above its goal, and if perfpy
-became slower than in the newest other version that tests/bench/history.tsv has for this machine. --keep adds the rows to that file.
+became slower than in the newest other version that tests/bench/history.tsv has for this machine; not if perf's own time differs from then
+by a quarter, because ratios of recordings or machines that differ cannot be compared. --keep adds the rows to that file.
 
 Needs perf and gcc; perf 7.3 as perf7, valgrind and distributed if some cases shall run. Recordings are made on the spot.
 """

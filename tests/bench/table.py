@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HISTORY = Path(__file__).with_name("history.tsv")
 _SLOWER = 1.10  # a ratio that grew by more than this, and by more than the spread of both, is marked
+_ALIKE = 1.25  # if perf's own time differs by more than this factor, the machine or the recording is another one
 _OWN_MEMORY = 24.0  # MB: children inherit the peak of this process, so that smaller peaks cannot be seen
 _COLUMNS = (
     "version", "date", "machine", "case", "wall", "cpu", "memory", "spread", "pairs",
@@ -72,7 +73,12 @@ class Row(NamedTuple):
             return ""
         growth = self.costs.ratio("cpu") / max(float(before["cpu"]), 1e-6)
         noise = 1 + self.costs.spread("cpu") + float(before["spread"])
-        return f"slower than {before['version']}: cpu {before['cpu']}" if growth > max(_SLOWER, noise) else ""
+        if growth <= max(_SLOWER, noise):
+            return ""
+        theirs, theirs_before = self.costs.median("cpu", ours=False), float(before["their_cpu_s"])
+        if not 1 / _ALIKE <= theirs / max(theirs_before, 1e-6) <= _ALIKE:
+            return f"not comparable with {before['version']}: perf took {theirs_before:.3g} s"
+        return f"slower than {before['version']}: cpu {before['cpu']}"
 
 
 HEADING = (

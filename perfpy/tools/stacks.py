@@ -103,6 +103,7 @@ class CurrentProcess(NamedTuple):
         missing: why stacks are missing; "".
         goroutines: of a Go program; kinds of goroutines with the number of each.
         zombies: the number of its children that have ended, and for which it has not waited.
+        name: what it is for, if it is one of several, "gunicorn: worker 2"; "".
     """
 
     pid: int
@@ -112,6 +113,7 @@ class CurrentProcess(NamedTuple):
     missing: str
     goroutines: Sequence[ObservedState] = ()
     zombies: int = 0
+    name: str = ""
 
 
 def run(options: StacksCommandOptions) -> None:
@@ -132,6 +134,7 @@ def run(options: StacksCommandOptions) -> None:
     with HigherPriority(_NICER, _REALTIME):
         processes = read_processes(pids, required=map(int, given), with_locals=own)
     processes = _with_javascript(processes) if options.inspect else processes
+    processes = _with_names(processes)
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.json:
@@ -146,6 +149,16 @@ def run(options: StacksCommandOptions) -> None:
             print(line)
         if options.locks and not process.threads:
             print("no thread waits for a lock with a known holder")
+
+
+def _with_names(processes: Sequence[CurrentProcess]) -> list[CurrentProcess]:
+    """Return the processes with their names: those of services, and all if there are several. The command line names a single one."""
+    from perfpy.analysis.verdict.processes import texts_of_names  # --help needs no numpy
+    from perfpy.capture.unwinding.observed_states import current_commands
+
+    names = texts_of_names(current_commands(process.pid for process in processes))
+    names = {pid: name for pid, name in names.items() if len(processes) > 1 or ":" in name}
+    return [process._replace(name=names.get(process.pid, "")) for process in processes]
 
 
 def _with_javascript(processes: Sequence[CurrentProcess]) -> list[CurrentProcess]:
@@ -424,7 +437,8 @@ def _recorded_stacks(
 
 def process_lines(process: CurrentProcess) -> Iterator[str]:
     """Yield the text of a process."""
-    yield f"Process {process.pid}: {visible(process.command)}" + (f"  (Python {process.version})" if process.version else "")
+    name = f" ({visible(process.name)})" if process.name else ""
+    yield f"Process {process.pid}{name}: {visible(process.command)}" + (f"  (Python {process.version})" if process.version else "")
     yield from _deadlocks(process.threads)
     if process.zombies:
         ended = plural(process.zombies, "child has", "children have")
@@ -604,6 +618,7 @@ def _values(process: CurrentProcess) -> dict[str, object]:
     return {
         "pid": process.pid,
         "command": process.command,
+        "name": process.name,
         "version": process.version,
         "threads": [_thread_values(thread) for thread in process.threads],
         "goroutines": [_goroutine_values(state) for state in process.goroutines],

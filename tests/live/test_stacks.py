@@ -93,6 +93,32 @@ def test_the_text_has_a_line_for_each_frame(program: subprocess.Popen[bytes]) ->
     assert "program.py:8)\n" in result.stdout
 
 
+FORKS = """
+import os, time
+for _ in range(2):
+    if not os.fork():
+        break
+else:
+    open("ready", "w").close()
+time.sleep(1000)
+"""
+
+
+def test_workers_are_named_by_the_command_line_of_their_main_process(tmp_path: Path) -> None:
+    """The number of a worker is that among all workers, also if the stacks of one process are wanted."""
+    with start(sys.executable, tmp_path, FORKS) as main:
+        try:
+            processes = json.loads(stacks(str(main.pid), "--json").stdout)["processes"]
+            names = {process["name"]: process["pid"] for process in processes}
+            assert sorted(names) == ["program.py: main process", "program.py: worker 1", "program.py: worker 2"]
+            assert names["program.py: main process"] == main.pid
+            second = names["program.py: worker 2"]
+            assert stacks(str(second)).stdout.startswith(f"Process {second} (program.py: worker 2): {sys.executable} program.py")
+        finally:
+            for process in processes:
+                os.kill(process["pid"], signal.SIGKILL)
+
+
 RECEIVES = """
 import os, socket
 def fetch(connection): connection.recv(1)

@@ -271,6 +271,11 @@ def name_processes(commands: Iterable[ObservedCommand], targets: Mapping[int, st
     return names
 
 
+def texts_of_names(commands: Iterable[ObservedCommand]) -> dict[int, str]:
+    """Return the names of processes whose callchains are unknown."""
+    return {pid: named.name for pid, named in name_processes(commands, {}).items()}
+
+
 def _role(command: ObservedCommand, by_pid: Mapping[int, ObservedCommand], depth: int = 0) -> tuple[str, int, bool]:
     """Return what a process is for, the process that started it for that, and whether it is a worker."""
     words, parent = command.words, by_pid.get(command.parent)

@@ -225,6 +225,17 @@ class ObservedCommands:
         return True
 
 
+def current_commands(pids: Iterable[int], procfs: ProcFs | None = None) -> list[ObservedCommand]:
+    """Return the command lines of running processes, and of those that name them: their parents and all that these have started."""
+    procfs = procfs or ProcFs()
+    observed = ObservedCommands(procfs)
+    observed.read(pids)
+    parents = {command.parent for command in observed.commands if command.parent > 1}
+    observed.read(parents)
+    observed.read(child for parent in parents for child in children_of(parent, procfs.threads(parent))[:_MOST_COMMANDS])
+    return observed.commands
+
+
 _PARENT, _BEGAN = 1, 19  # fields of /proc/PID/stat after the state
 _INTERPRETER: Final = re.compile(r"(?:python|pypy|node|ruby|perl|php|lua|bash|dash|sh)[\d.-]*[a-z]?")
 _TAKES_VALUE: Final = ("-X", "-W", "-r", "--require", "-O")  # options of interpreters that a value follows

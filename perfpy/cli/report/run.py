@@ -42,7 +42,15 @@ from perfpy.cli.output.terminal import (
 )
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
-from perfpy.views.report.text import HEADER_HINT, TextOptions, block_lines, branch_kind_lines, report_lines, thread_count_lines
+from perfpy.views.report.text import (
+    HEADER_HINT,
+    OF_PROCESSES,
+    TextOptions,
+    block_lines,
+    branch_kind_lines,
+    report_lines,
+    thread_count_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -243,7 +251,7 @@ class ReportRun:
 
         options, evidence = self._options, self._evidence(report)
         screen_options = ScreenOptions(
-            text=text_options._replace(short_names=not options.full_names),
+            text=text_options._replace(short_names=not options.full_names, process_names=self._process_names(report, evidence)),
             own_first=options.children is None and not options.latency,
             every_row=options.percent_limit is not None,
             details=bool(options.verbose),
@@ -272,6 +280,12 @@ class ReportRun:
         folds = self._request.folds_interpreters()
         return Evidence(report, self._recording.data, self._unfolded if folds else None)
 
+    @staticmethod
+    def _process_names(report: Report, evidence: Evidence) -> dict[int, str]:
+        """Return the names of processes, if the report has a column for them."""
+        has_column = any(key.name in OF_PROCESSES for key in report.layout.keys)
+        return {pid: named.name for pid, named in evidence.process_names.items()} if has_column else {}
+
     def _unfolded(self) -> Report:
         """Return a report with the frames of interpreters, which show the reasons of waits and the collection of garbage."""
         symbols = self._request.symbol_options()._replace(fold_interpreters=False)
@@ -294,14 +308,17 @@ class ReportRun:
             from perfpy.views.report.browser import ReportBrowser
         except ModuleNotFoundError as error:
             fail(f"--tui requires the module {error.name}; pip install 'perfpy[tui]'")
-        options = self._options
+        from perfpy.views.verdict.profile import verdict_of
+
+        options, evidence = self._options, self._evidence(report)
         ReportBrowser(
             report,
             self._header_lines,
             full_names=options.full_names,
             code=self._code,
-            verdict=self._verdict(report),
+            verdict=verdict_of(evidence),
             own_first=options.children is None and not options.latency,
+            process_names=self._process_names(report, evidence),
         ).run()
         return 0
 

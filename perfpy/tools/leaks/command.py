@@ -51,30 +51,25 @@ def run(options: LeaksCommandOptions) -> int:
     seconds = _DEFAULT_SECONDS if options.duration is None else options.duration
     if not 0 < seconds <= _LONGEST:
         fail(f"-d {seconds:g}: expected seconds, more than 0 and at most a day")
+    from perfpy.analysis.verdict.processes import texts_of_names
+    from perfpy.capture.unwinding.observed_states import current_commands
     from perfpy.tools.leaks.attached import memory_growth
     from perfpy.tools.leaks.text import growth_lines, service_lines
 
     first, *others = memory_growth(int(options.pid), seconds, small_objects=options.small_objects, descendants=options.descendants)
     if options.json:
         _print_json(_growth_values(first) | ({"descendants": [*map(_growth_values, others)]} if others else {}))
+    elif others:
+        growths = [first, *others]
+        _print_wrapped([*service_lines(growths, texts_of_names(current_commands(growth.pid for growth in growths)))])
     else:
-        _print_wrapped(list(service_lines([first, *others], _names((first, *others))) if others else growth_lines(first)))
+        _print_wrapped([*growth_lines(first)])
     return 0
 
 
 def _growth_values(growth: MemoryGrowth) -> dict[str, object]:
     stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in growth.retained]
     return {**growth._asdict(), "retained": stacks}
-
-
-def _names(growths: Sequence[MemoryGrowth]) -> dict[int, str]:
-    """Return the names of processes by their command lines."""
-    from perfpy.analysis.verdict.processes import name_processes
-    from perfpy.capture.unwinding.observed_states import ObservedCommands
-
-    observed = ObservedCommands()
-    observed.read([growth.pid for growth in growths])
-    return {pid: named.name for pid, named in name_processes(observed.commands, {}).items()}
 
 
 def _run_command(options: LeaksCommandOptions) -> int:

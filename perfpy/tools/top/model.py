@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -13,8 +14,11 @@ from perfpy.analysis.verdict.functions import interval
 from perfpy.tools.top.options import WINDOW
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
+from perfpy.views.report.text import OF_PROCESSES, name_process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.tools.top.options import Rates
@@ -77,10 +81,14 @@ class TopModel:
         event: the index of the shown event among those with samples.
         filter: rows must contain this text.
         by_own: sort by a row's own share, not by that with callees.
+
+    Args:
+        name_processes: returns the names of processes by their command lines.
     """
 
-    def __init__(self, *, by_own: bool = False) -> None:
+    def __init__(self, *, by_own: bool = False, name_processes: Callable[[Iterable[int]], Mapping[int, str]] | None = None) -> None:
         self.by_own = by_own
+        self._name_processes = name_processes
         self.event = 0
         self.filter = ""
         self._report: Report | None = None
@@ -133,9 +141,16 @@ class TopModel:
         pattern, rows = self.filter.lower(), []
         cells = self._cells()
         entries = table.visible_entries()
-        for entry in (table.by_own(entries) if self.by_own else entries).tolist():
+        order = (table.by_own(entries) if self.by_own else entries).tolist()
+        is_process = [name in OF_PROCESSES for name in table.keys]
+        names: Mapping[int, str] = {}
+        if self._name_processes is not None and any(is_process):
+            numbers = (text.partition(":")[0] for entry in order[:most] for text in compress(self._key(table, entry), is_process))
+            names = self._name_processes(int(number) for number in numbers if number.strip().isdecimal())
+        for entry in order:
             key = self._key(table, entry)
-            texts = tuple(visible(at_a_glance(text).strip()) for text in key)
+            named = (name_process(text, names) if is_one else at_a_glance(text) for text, is_one in zip(key, is_process, strict=True))
+            texts = tuple(visible(text.strip()) for text in named)
             if pattern and not any(pattern in text.lower() for text in texts):
                 continue
             children = table.percent("children", entry) if "children" in table.entries.measures else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 import threading
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.analysis.sort_key import HOST, innermost_container
+from perfpy.analysis.verdict.processes import texts_of_names
 from perfpy.capture.counter import Counter
 from perfpy.capture.runtimes.attaching import ask, is_java, lacks, runtime_of_process
 from perfpy.capture.runtimes.known_runtimes import PYTHON
 from perfpy.capture.session.unwound_output import ReaderProcess
+from perfpy.capture.unwinding.observed_states import current_commands
 from perfpy.capture.unwinding.process import Spool, has_stacks
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder
@@ -36,7 +39,7 @@ from perfpy.untrusted.files import read_regular, state_of, trusted_file_owners
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from perfpy.capture.unwinding.unwinder import UnwoundPiece
     from perfpy.live.rings import LiveRings
@@ -137,6 +140,25 @@ def _read(path: str) -> dict[str, Any]:
     if isinstance(value, list):
         return {"rows": value}
     return value if isinstance(value, dict) else {}
+
+
+_TITLES_VALID_FOR: Final = 5.0  # seconds: services write the titles of their processes some time after their start
+
+
+class RunningProcesses:
+    """The names of processes by their command lines. They are read together, soon after a new process has a row, else every few seconds."""
+
+    def __init__(self) -> None:
+        self._pids: frozenset[int] = frozenset()
+        self._names: dict[int, str] = {}
+        self._read_at = -math.inf
+
+    def of(self, pids: Iterable[int]) -> Mapping[int, str]:
+        """Return the names of some processes, as far as they have one."""
+        wanted, passed = frozenset(pids), time.monotonic() - self._read_at
+        if passed >= (_TITLES_VALID_FOR if wanted <= self._pids else _PAUSE):
+            self._names, self._pids, self._read_at = texts_of_names(current_commands(wanted)), wanted, time.monotonic()
+        return self._names
 
 
 _PAUSE: Final = 1.0  # seconds between two maps of one process: writing one takes the JVM some hundredths of a second

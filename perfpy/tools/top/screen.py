@@ -17,7 +17,7 @@ from perfpy.views.annotate.screen import CodePage
 from perfpy.views.report.text import TextOptions, chain_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.text import Text
 
@@ -86,8 +86,15 @@ class TopScreen:
         is_frozen: whether updates wait.
     """
 
-    def __init__(self, subject: Subject, *, most_rows: int = 0, by_own: bool = False) -> None:
-        self.model = TopModel(by_own=by_own)
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        most_rows: int = 0,
+        by_own: bool = False,
+        name_processes: Callable[[Iterable[int]], Mapping[int, str]] | None = None,
+    ) -> None:
+        self.model = TopModel(by_own=by_own, name_processes=name_processes)
         self.message = ""
         self.is_frozen = False
         self._subject = subject

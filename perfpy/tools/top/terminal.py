@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.cli.output.terminal import wants_colour
 from perfpy.errors import PerfError
+from perfpy.tools.top.names import RunningProcesses
 from perfpy.tools.top.options import code_style, first_wait
 from perfpy.tools.top.screen import Request, TopScreen
 from perfpy.untrusted.terminal import control
@@ -219,7 +220,8 @@ class ScreenRun:
         self._monitor = monitor
         self._delay = options.delay
         self._most = options.updates
-        self._screen = TopScreen(subject, most_rows=options.entries, by_own=options.python and options.children is None)
+        by_own, names = options.python and options.children is None, RunningProcesses()
+        self._screen = TopScreen(subject, most_rows=options.entries, by_own=by_own, name_processes=names.of)
         self._changes = ViewChanges(monitor, partial(code_style, options), of_python=options.python)
         self._background: BackgroundThread[LiveUpdate | Changed] = BackgroundThread()
         self._terminal = KeyTerminal()

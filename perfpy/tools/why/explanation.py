@@ -11,9 +11,10 @@ import numpy as np
 from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.analysis.verdict.processes import texts_of_names
 from perfpy.analysis.verdict.waits import waiting_goroutines
 from perfpy.errors import UsageError
-from perfpy.perfdata.kept_files import STATES, decode_states
+from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
 from perfpy.scheduling.segments import BLOCKED, SegmentIndex
 from perfpy.symbols.variables import name_locks
 from perfpy.tools.why.activities import Activities, chains_of_locks, follows_waker, make_activities
@@ -74,6 +75,7 @@ class ThreadTimes(NamedTuple):
         tid, pid, comm: of the thread.
         wall: nanoseconds from its begin to its end.
         columns: nanoseconds in each column of perfpy.tools.why.tasks.COLUMNS.
+        name: of the process by its command line, if this is its first thread; "" if that is not recorded.
     """
 
     tid: int
@@ -81,6 +83,12 @@ class ThreadTimes(NamedTuple):
     comm: str
     wall: int
     columns: dict[str, int]
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name and number."""
+        return f"{self.name or self.comm} ({self.tid})"
 
 
 class Explanation:
@@ -211,6 +219,9 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     explanation = Explanation(activities, tasks, family, _main_thread(activities, tasks, target_pids[0], family), lost)
     files, process = getattr(source, "kept_files", None), tasks.pid_of.get(explanation.main, explanation.main)  # of a file only
     states = decode_states(files.get(STATES)) if files is not None and STATES in files else []
+    commands = decode_commands(files.get(PROCESSES)) if files is not None and PROCESSES in files else []
+    names = texts_of_names(commands)
+    explanation.threads = [one._replace(name=names.get(one.tid, "")) for one in explanation.threads]
     explanation.goroutines = waiting_goroutines(state for state in states if state.kind == "go" and state.pid == process)
     explanation.lost_share = lost / (lost + source.sample_counts.total()) if lost else 0.0
     explanation.recorders = recorders_of(tasks, recorder or tasks.parent_of.get(target_pids[0], 0), family)

@@ -36,8 +36,9 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
     if not explanation.elapsed:
         return
     yield ""
-    main = f"{visible(explanation.comm(explanation.main))} ({explanation.main})"
-    yield f"Where the time of {main} went: {duration_text(explanation.elapsed)}"
+    titles = {thread.tid: thread.title for thread in explanation.threads}
+    main = titles.get(explanation.main, f"{explanation.comm(explanation.main)} ({explanation.main})")
+    yield f"Where the time of {visible(main)} went: {duration_text(explanation.elapsed)}"
     yield from _path(explanation, [ROOT], 1)
     yield ""
     yield from thread_table(explanation.threads, None if stacks else _THREADS)
@@ -90,13 +91,12 @@ def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> s
 def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
     """Yield the table of threads; only columns with times."""
     names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
-    width = max((len(f"{visible(thread.comm)} ({thread.tid})") for thread in threads[:most]), default=6)
+    width = max((len(visible(thread.title)) for thread in threads[:most]), default=6)
     yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {name:>{max(len(name), 8)}}" for name in names)
     for thread in threads[:most]:
-        title = f"{visible(thread.comm)} ({thread.tid})"
         shares = (percent(thread.columns[name] / thread.wall) if thread.columns[name] and thread.wall else "-" for name in names)
         cells = "".join(f" {share:>{max(len(name), 8)}}" for name, share in zip(names, shares, strict=True))
-        yield f"{title:<{width}} {duration_text(thread.wall):>10}{cells}"
+        yield f"{visible(thread.title):<{width}} {duration_text(thread.wall):>10}{cells}"
     rest = len(threads) - len(threads[:most])
     if rest:
         yield f"{rest:,} more {plural(rest, 'thread')} (-v shows all)"

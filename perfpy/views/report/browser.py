@@ -37,7 +37,7 @@ from perfpy.views.report.text import TextOptions, event_title, table_lines
 from perfpy.views.verdict.sentence import FEW_SAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -165,6 +165,7 @@ class ReportBrowser(App[None]):
         code: Callable[[FileEvent, str], Screen[None]] | None = None,
         verdict: Sequence[Sentence] = (),
         own_first: bool = False,
+        process_names: Mapping[int, str] | None = None,
     ) -> None:
         """Set up the application.
 
@@ -175,10 +176,12 @@ class ReportBrowser(App[None]):
             code: makes the screen of a function.
             verdict: the sentences above the rows.
             own_first: sort rows by own share at the start.
+            process_names: of TextOptions.
         """
         super().__init__()
         self._verdict = verdict
-        self.model = BrowsedReport(report, full_names=full_names, own_first=own_first, waits_first=begins_with_wait(verdict))
+        waits_first = begins_with_wait(verdict)
+        self.model = BrowsedReport(report, process_names, full_names=full_names, own_first=own_first, waits_first=waits_first)
         self._header = header
         self._code = code
         self._rows: list[int] = []
@@ -473,6 +476,7 @@ class BrowsedReport:
     """A report, its current table, and the current filters.
 
     Args:
+        process_names: of TextOptions.
         full_names: show names of functions with all arguments.
         own_first: sort rows by own share at the start.
         waits_first: begin with the event of waits.
@@ -481,8 +485,17 @@ class BrowsedReport:
         ValueError: The report has no samples.
     """
 
-    def __init__(self, report: Report, *, full_names: bool = False, own_first: bool = False, waits_first: bool = False) -> None:
+    def __init__(
+        self,
+        report: Report,
+        process_names: Mapping[int, str] | None = None,
+        *,
+        full_names: bool = False,
+        own_first: bool = False,
+        waits_first: bool = False,
+    ) -> None:
         self.report = report
+        self._process_names = process_names
         self.full_names = full_names
         self._tables = [histogram for histogram in report.histograms if histogram.leader.samples]
         if waits_first:
@@ -541,7 +554,7 @@ class BrowsedReport:
         return {entry: share * whole for entry, share in self._charged_of[self._index].items()}
 
     def _columns_of(self, histogram: Histogram, rows: Int64, charged: dict[int, float]) -> ScreenColumns:
-        options = TextOptions(short_names=not self.full_names)
+        options = TextOptions(short_names=not self.full_names, process_names=self._process_names)
         looked_at = rows[:_LOOKED_AT].tolist()
         return ScreenColumns(
             *(histogram, looked_at, self._measure, options),

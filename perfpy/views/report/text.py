@@ -286,6 +286,7 @@ _LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes
 _FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
 _INLINED: Final = " (inlined)"
 _LEVEL: Final = len("[.] ")
+OF_PROCESSES: Final = ("pid", "tgid")  #: sort keys of threads and processes
 
 
 class TextOptions(NamedTuple):
@@ -303,6 +304,7 @@ class TextOptions(NamedTuple):
         short_names: shorten function names for screens.
         most_rows: the most rows of a table; 0 for all.
         most_columns: rows are truncated to this width; 0 for no limit.
+        process_names: process -> its name by its command line, in place of the comm; None as perf.
     """
 
     separator: str | None = None
@@ -317,15 +319,25 @@ class TextOptions(NamedTuple):
     short_names: bool = False
     most_rows: int = 0
     most_columns: int = 0
+    process_names: Mapping[int, str] | None = None
 
 
 _PERFS: Final = TextOptions()
 
 
 def key_texts(key: str, histogram: Histogram, entries: Int64, options: TextOptions) -> list[str]:
-    """Return the texts of a key in some entries' rows; function names are shortened if requested."""
+    """Return the texts of a key in some entries' rows; function names are shortened, and processes named, if requested."""
     texts = histogram.texts(key, entries)
+    if key in OF_PROCESSES and options.process_names:
+        return [name_process(text, options.process_names) for text in texts]
     return list(map(_short, texts)) if options.short_names and key in _FUNCTIONS else texts
+
+
+def name_process(text: str, names: Mapping[int, str]) -> str:
+    """Return the text of a process, "17:python3", with its name: "17:gunicorn: worker 2". Only the first threads of processes have one."""
+    number = text.partition(":")[0]
+    name = names.get(int(number)) if number.strip().isdecimal() else None
+    return text if name is None else f"{number}:{name}"
 
 
 def _short(text: str) -> str:

@@ -371,6 +371,17 @@ def test_names_are_safe_for_a_terminal(machine: Machine) -> None:
     assert row.texts == ("p^[[2J\\u202e",)
 
 
+def test_processes_have_the_names_of_their_command_lines(tmp_path: Path) -> None:
+    """Keys stay perf's texts, which find a row again when its process writes a title. Names of others are not trusted."""
+    with perfpy.open(sampled_program(tmp_path, [Stack(("work",), 120)])) as recording:
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="tgid")))
+    model = TopModel(name_processes=lambda pids: dict.fromkeys(pids, "gunicorn: worker\33[2J 2"))
+    model.update(report, Rates(SECONDS, 120, 0, 0, 0, 0))
+    (row,) = model.rows()
+    number, _, comm = row.key[0].strip().partition(":")
+    assert (row.texts, comm) == ((f"{number}:gunicorn: worker^[[2J 2",), "app")
+
+
 def test_no_samples_are_no_rows(machine: Machine) -> None:
     model = TopModel()
     assert (model.rows(), model.verdict(), model.table) == ([], "", None)

@@ -391,6 +391,16 @@ def test_waits_of_python_without_its_functions_have_a_note(function: str, notes:
     assert lines.count("note: Python code waits; perfpy why --python names its functions and lines") == notes
 
 
+def test_processes_have_the_names_of_their_command_lines():
+    """Groups of equal causes keep the comm: the workers of a service wait for the same."""
+    explanation = explained(HELD)
+    explanation.threads = [one._replace(name="shop: worker 1") if one.tid == 1 else one for one in explanation.threads]
+    lines = list(why_lines(explanation))
+    assert "Where the time of shop: worker 1 (1) went: 1.000 s" in "\n".join(lines)
+    assert any(line.startswith("shop: worker 1 (1) ") for line in lines)
+    assert any(line.startswith("t2 (2) ") for line in lines)
+
+
 def test_waits_of_workers_for_locks_of_their_own_are_one_row():
     """With -v each lock has its row, as a lock that two threads wait for always has."""
     own = [(tid, 0, 90, reasons.FUTEX, "take", 1, "put", MUTEX + tid) for tid in (2, 3, 4)]

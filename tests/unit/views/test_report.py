@@ -18,7 +18,7 @@ from perfpy.analysis.sort_keys import sort_key
 from perfpy.cli import run
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report.callchain_text import ChainWriter, Stem
-from perfpy.views.report.text import KeyColumnText, TextOptions, _pad_column, _set, _set_function
+from perfpy.views.report.text import KeyColumnText, TextOptions, _pad_column, _set, _set_function, key_texts
 from tests.builders.perfdata import PerfDataBuilder
 from tests.builders.tracepoint_events import EventRecording
 
@@ -27,6 +27,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfpy.analysis.report.tables import Histogram
+
+
+# Processes on screens, by their command lines.
+
+
+def test_processes_are_named_on_screens_only(tmp_path: Path) -> None:
+    """perf's text keeps the comm. Threads have their own comm."""
+    built = PerfDataBuilder()
+    for tid in (7, 8):
+        built.record(records.Comm(0, 7, tid, "gunicorn", SampleId(pid=7, tid=tid, time=1)))
+        built.sample(ip=1, pid=7, tid=tid, time=10, period=9 - tid, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        (histogram,) = recording.report(["pid"]).histograms
+    rows = histogram.visible_entries()
+    names = {7: "gunicorn: worker 2"}
+    assert key_texts("pid", histogram, rows, TextOptions(process_names=names)) == ["      7:gunicorn: worker 2", "      8:gunicorn"]
+    assert key_texts("pid", histogram, rows, TextOptions()) == ["      7:gunicorn", "      8:gunicorn"]
 
 
 # Tests of report -H: each event's table has levels for its own keys, as perf 6.12's.

@@ -261,10 +261,11 @@ class PythonProcess:
         if self.layout.thread.native_id == NONE:
             return self.states.by_stack(stack_pointer, is_main=is_main)
         now = self._clock()
-        if now - self._listed < _PAUSE:
-            return 0
-        self._listed = now
-        self._state_of = self.states.by_native_id()
+        if now - self._listed >= _PAUSE:
+            self._listed = now
+            self._state_of = self.states.by_native_id()
+        else:
+            self._state_of |= self.states.newer_by_native_id(self._state_of)
         return self._state_of.get(tid, 0)
 
 
@@ -274,6 +275,7 @@ class PythonProcess:
 
 _MOST_INTERPRETERS: Final = 256
 _MOST_THREADS: Final = 8192
+_MOST_NEWER: Final = 64  # threads that start within the pause between two lists
 _LARGEST_STACK: Final = 64 << 20  # bytes between a stack pointer and pthread_self()
 _USUAL_STACK: Final = 8 << 20  # bytes of a thread's stack by default
 
@@ -311,6 +313,18 @@ class ThreadStates:
         """Return the states by the numbers of their threads; empty before 3.11."""
         offset = self._layout.thread.native_id
         return {} if offset == NONE else {WORD.unpack_from(data, offset)[0]: state for state, data in self.all()}
+
+    def newer_by_native_id(self, known: dict[int, int]) -> dict[int, int]:
+        """Return the states that are newer than all known ones, by the numbers of their threads; empty before 3.11.
+
+        The state of a thread that is just starting has the number of the thread that started it, which is known.
+        """
+        offset, states, newer = self._layout.thread.native_id, set(known.values()), dict[int, int]()
+        for state, data in self.all() if offset != NONE else ():  # newest first
+            if state in states or len(newer) == _MOST_NEWER:
+                break
+            newer[WORD.unpack_from(data, offset)[0]] = state
+        return {tid: state for tid, state in newer.items() if tid not in known}
 
     def by_stack(self, stack_pointer: int, *, is_main: bool) -> int:
         """Return the state of the thread whose stack contains an address, or 0 if there is none.

@@ -42,6 +42,7 @@ from perfpy.analysis.verdict.waits import (
     FEWEST_BURSTS,
     FEWEST_PROCESSES,
     LEAST_DISTANCE,
+    MOST_OF_IT,
     ONE_FUNCTION,
     RUNNING,
     Waits,
@@ -444,14 +445,24 @@ class Evidence:
     def children_in_turn(self, wait: Wait) -> tuple[str, int, ProcessStart | None]:
         """Return the program of nearly all children of a process that waits for children, their number, and the lines that started them.
 
-        The program is "" if there are several, or only one child.
+        The process may wait for one of its own name that does so, as a shell does for a part of a pipeline. The program is "" if there are
+        several, or only one child.
         """
-        pid = self.process_of_wait(wait)
-        names = Counter(self.comm(child) for child in self.children_of(pid))
-        name, count = next(iter(names.most_common(1)), ("", 0))
-        if count < 2 or count < NEARLY_ALL * names.total():
-            return "", 0, None
-        return name, count, find_start_in_script(state for state in self._observed if state.kind == "bash" and state.pid == pid)
+        pids = [self.process_of_wait(wait)]
+        pids += [child for child in self.children_of(pids[0]) if self.comm(child) == self.comm(pids[0])]
+        for pid in pids:
+            names = Counter(self.comm(child) for child in self.children_of(pid))
+            name, count = next(iter(names.most_common(1)), ("", 0))
+            if count >= max(2, NEARLY_ALL * names.total()):
+                return name, count, find_start_in_script(one for one in self._observed if one.kind == "bash" and one.pid == pid)
+        return "", 0, None
+
+    @property
+    def takes_from_queues(self) -> bool:
+        """Whether own functions that wait for work do so in a queue: in Python and Java."""
+        waits = self.waits
+        is_python = waits is not None and any(waits.functions.name(one).startswith(PYTHON_MARK) for one in waits.functions.present.tolist())
+        return is_python or (waits is not None and waits.are_of_java)
 
     def name_and_parent(self, wait: Wait) -> tuple[str, str]:
         """Return the name of all processes that wait for a reason, and that of the one that created them; "" for several."""
@@ -468,7 +479,9 @@ class Evidence:
             return wait
         is_waiting = self.waits.reason == wait.reason
         pids = self.waits.rows.dimensions["pid"]
-        waiting = set(distinct(pids[is_waiting]).tolist())
+        present, number = np.unique(pids[is_waiting], return_inverse=True)
+        totals = sum_by(number.ravel(), self.waits.rows.period[is_waiting], len(present))
+        waiting = set(present[totals >= MOST_OF_IT * totals.max()].tolist())  # helpers that wait for a moment do not count
         outer = [pid for pid in waiting if self._processes.parent_of(pid) not in waiting]
         rows = np.flatnonzero(is_waiting & (pids == outer[0])) if len(outer) == 1 else np.zeros(0, np.int64)
         return next(iter(self.waits.by_reason(rows)), wait)

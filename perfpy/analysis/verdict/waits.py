@@ -287,12 +287,18 @@ def is_rarely_woken(wait: Wait, waits: Waits) -> bool:
 
 
 def is_endless(wait: Wait, waits: Waits) -> bool:
-    """Whether each of a wait's threads waited once, from the begin of the recording to its end."""
+    """Whether each of a wait's threads waited from the begin of the recording to its end: once, or in a JVM, whose threads look again for
+    a monitor now and then, until time limits.
+    """
     dimensions = waits.rows.dimensions
     rows = np.flatnonzero(waits.reason == wait.reason)
-    rows = rows[waits.rows.period[rows] >= WHOLE * waits.longest_sum * NANOSECONDS_A_SECOND]
-    is_woken = "waker" not in dimensions or bool(dimensions["waker"][rows].any())
-    return not is_woken and len(rows) == int(waits.rows.count[rows].sum()) == len(np.unique(dimensions["tid"][rows])) == wait.threads
+    tids, number = np.unique(dimensions["tid"][rows], return_inverse=True)
+    is_whole = sum_by(number.ravel(), waits.rows.period[rows], len(tids)) >= WHOLE * waits.longest_sum * NANOSECONDS_A_SECOND
+    rows = rows[is_whole[number.ravel()]]
+    looks_again = waits.are_of_java and "state" in dimensions and not (dimensions["state"][rows] == UNKNOWN_STATE).any()
+    is_once = int(waits.rows.count[rows].sum()) == int(is_whole.sum())
+    is_woken = "waker" in dimensions and bool(dimensions["waker"][rows].any())
+    return not is_woken and (is_once or looks_again) and int(is_whole.sum()) == wait.threads
 
 
 def _with_wakers(waits: Waits, rows: Int64) -> Int64:
@@ -358,6 +364,7 @@ def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth:
 #: what goroutines wait for, the most telling first
 (
     GO_LOCK,
+    GO_NAME,
     GO_SEND,
     GO_SLEEP,
     GO_RECEIVE,
@@ -366,7 +373,7 @@ def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth:
     GO_INPUT,
     GO_OTHERS,
     GO_OTHER,
-) = range(9)
+) = range(10)
 #: the runtime's text of a wait (since Go 1.9), or a function on the stack where that text is the same for several waits -> the reason
 _GO_REASONS: Final = {
     **dict.fromkeys(("sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock", "sync.(*Mutex).Lock"), GO_LOCK),
@@ -379,6 +386,7 @@ _GO_REASONS: Final = {
     "IO wait": GO_INPUT,
     **dict.fromkeys(("sync.WaitGroup.Wait", "sync.(*WaitGroup).Wait"), GO_OTHERS),
 }
+_GO_RESOLVES: Final = re.compile(r"net\.\(\*Resolver\)\..*|net\.cgoLookup\w*.*")
 #: packages whose functions are what the reason says
 _GO_WAITS: Final = ("runtime.", "sync.", "time.")
 
@@ -415,6 +423,7 @@ def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutine
         callee = state.frames[number - 1].function if number else ""
         texts = (state.reason, *(frame.function for frame in state.frames))
         reason = next((_GO_REASONS[text] for text in texts if text in _GO_REASONS), GO_OTHER)
+        reason = GO_NAME if any(map(_GO_RESOLVES.fullmatch, texts)) else reason
         key = reason, state.frames[number], "" if callee.startswith(_GO_WAITS) else callee
         counts[key] = counts.get(key, 0) + state.seen
         creators.setdefault(key, set()).update(state.began[1:])

@@ -41,7 +41,7 @@ from perfpy.capture.unwinding.serving import SpoolReader
 from perfpy.interpreters.frames import MOST_CALLS
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.interpreters.process import PythonProcess
-from perfpy.kernel.procfs import ProcFs
+from perfpy.kernel.procfs import ProcFs, read_wait
 from perfpy.symbols import dso
 from perfpy.symbols.files import elf
 
@@ -68,6 +68,7 @@ _PROCESSES: Final = 512  # with open memory
 _HEADER: Final = struct.Struct("=IHH")
 _IDS: Final = struct.Struct("=II")
 _TIME: Final = struct.Struct("=Q")
+_ASLEEP: Final = ("S", "D")  # states of threads
 _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
 _DAMAGE: Final = (ArithmeticError, LookupError, ValueError, struct.error)
 _EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
@@ -229,30 +230,51 @@ class FrameReader:
             process.memory.close()
 
     def take_copies(self) -> None:
-        """Take the frames that the kernel copied, and read those of threads that its map does not contain yet."""
+        """Take the frames that the kernel copied, and read those of threads that its map does not contain yet.
+
+        A thread that sleeps and was not sampled again until its frames were read still has those of its last sample, because each sleep
+        begins with a sample.
+        """
         assert self._sampled is not None
-        first_reads: dict[int, ThreadFrames | None] = {}
-        for pid, tid, copied in self._sampled.take():
-            try:
-                gil = (GilState.UNKNOWN, 0, -1)
-                if copied.words is None:
-                    if tid not in first_reads:
-                        first_reads[tid] = self._read_first(pid, tid, copied)
-                    frames, lag = first_reads[tid], time.monotonic_ns() - copied.time
-                else:
-                    frames, lag = self._decode(pid, tid, copied), 0
-                    gil = self._gil_of(pid, tid, copied)
-                if frames is not None:
-                    process = self._processes.get(pid)
-                    is_exact = copied.words is not None
-                    began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
-                    if process and began and process.python.awaiting_tasks.is_known:
-                        self._pace(process, tid, 0)  # its tasks are soon gone
-                    elif process and copied.time > process.is_new_until and tid not in process.paces:
-                        self._pace(process, tid, _BETWEEN_WAKEUPS)
-                    self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
-            except _DAMAGE as error:
-                self._refuse(pid, error)
+        copies = [*self._sampled.take()]
+        while copies:
+            looks = {tid: self._look_first(pid, tid, copied) for pid, tid, copied in copies if copied.words is None}
+            later = [*self._sampled.take()] if looks else []
+            last = {tid: copied for _, tid, copied in (*copies, *later)}
+            for pid, tid, copied in copies:
+                try:
+                    if copied.words is not None:
+                        self._put(pid, tid, copied, self._decode(pid, tid, copied), 0, is_exact=True)
+                    else:
+                        read_at, frames, sleeps = looks[tid]
+                        self._put(pid, tid, copied, frames, read_at - copied.time, is_exact=sleeps and copied is last[tid])
+                except _DAMAGE as error:
+                    self._refuse(pid, error)
+            copies = later
+
+    def _look_first(self, pid: int, tid: int, copied: CopiedFrames) -> tuple[int, ThreadFrames | None, bool]:
+        """Return when the frames of a thread were read (ns), the frames, and whether it slept then."""
+        read_at = time.monotonic_ns()
+        try:
+            frames = self._read_first(pid, tid, copied)
+        except _DAMAGE as error:
+            self._refuse(pid, error)
+            frames = None
+        sleeps = frames is not None and not frames.has_moved and read_wait(pid, tid)[0] in _ASLEEP
+        return read_at, frames, sleeps
+
+    def _put(self, pid: int, tid: int, copied: CopiedFrames, frames: ThreadFrames | None, lag: int, *, is_exact: bool) -> None:
+        """Keep frames for the record of their sample. lag: nanoseconds from the sample to the reading."""
+        process = self._processes.get(pid)
+        if frames is None:
+            return
+        gil = (GilState.UNKNOWN, 0, -1) if copied.words is None else self._gil_of(pid, tid, copied)
+        began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
+        if process and began and process.python.awaiting_tasks.is_known:
+            self._pace(process, tid, 0)  # its tasks are soon gone
+        elif process and copied.time > process.is_new_until and tid not in process.paces:
+            self._pace(process, tid, _BETWEEN_WAKEUPS)
+        self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
 
     def _pace(self, process: _KnownProcess, tid: int, between: int) -> None:
         """Let samples of a thread wake this process again after another time (ns)."""

@@ -109,7 +109,9 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         hot = [
             one
             for one in cpu
-            if one.rule not in ("busiest command", "compilation") and evidence.functions.samples >= VERY_FEW_SAMPLES and not is_at_rest
+            if one.rule not in ("busiest command", "compilation", *WITHOUT_CAUSE)
+            and evidence.functions.samples >= VERY_FEW_SAMPLES
+            and not is_at_rest
         ]
         sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
     elif idle and not cpu:

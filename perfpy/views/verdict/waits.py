@@ -17,6 +17,7 @@ from perfpy.analysis.verdict.waits import (
     GO_CONDITION,
     GO_INPUT,
     GO_LOCK,
+    GO_NAME,
     GO_OTHER,
     GO_OTHERS,
     GO_RECEIVE,
@@ -74,6 +75,12 @@ FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.NAME,
 #: waits of a server for its clients
 OF_SERVERS: Final = (reasons.EVENTS, reasons.NETWORK, reasons.CLIENT)
 
+#: waits that tell something beside those of other threads: not for work, but those of own code for what others have
+_BESIDE: Final = (
+    *(reasons.PIPE, reasons.QUEUE, reasons.FULL_QUEUE, reasons.RESULT, reasons.SEMAPHORE, reasons.BARRIER, reasons.CONDITION),
+    *(reasons.NETWORK, reasons.NAME, reasons.DISK, reasons.MESSAGE, *OF_THREADS),
+)
+
 #: what threads wait for
 WAIT_WORDS: Final = {
     reasons.CPU: "for a CPU, which other threads used",
@@ -107,6 +114,7 @@ WAIT_WORDS: Final = {
 #: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
 GO_WORDS: Final = {
     GO_LOCK: "waited for a lock",
+    GO_NAME: "waited for the address of a host (DNS)",
     GO_SEND: "waited to send to a channel",
     GO_SLEEP: "slept",
     GO_RECEIVE: "waited to receive from a channel",
@@ -119,18 +127,47 @@ GO_WORDS: Final = {
 
 
 def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
-    """Name the reason of the longest waits, the function, and the time."""
-    wait = find_main_wait(evidence)
-    if wait is None or evidence.waits is None:
+    """Name the reason of the longest waits, the function, and the time; then the waits of other threads for another reason."""
+    main = find_main_wait(evidence)
+    if main is None or evidence.waits is None:
         return
-    verb = "slept" if wait.reason == reasons.SLEEP else "waited"
-    reason = "" if wait.reason == reasons.SLEEP else f" {WAIT_WORDS[wait.reason]}"
+    yield _sentence(evidence, main, with_cause=True)
+    beside = _wait_beside(evidence, main)
+    if beside is not None:
+        yield _sentence(evidence, beside, with_cause=False)
+
+
+def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
+    """Return the longest waits of the program's own code in other threads than those of the main waits; None if none lasted long, or the
+    program is at rest.
+    """
+    if evidence.waits is None or main.reason in (*OF_SERVERS, *FOR_WORK):
+        return None
+    tids, reason = evidence.waits.rows.dimensions["tid"], evidence.waits.reason
+    is_other = ~np.isin(tids, tids[reason == main.reason])
+    waits = evidence.waits.by_reason(np.flatnonzero(is_other & (evidence.waits.functions.charged_functions >= 0)))
+    long = [one for one in waits if one.longest >= BUSY * evidence.elapsed and one.in_function >= ONE_FUNCTION]
+    return next((one for one in long if one.reason in _BESIDE and one.function != main.function), None)
+
+
+def _reason_text(evidence: Evidence, wait: Wait) -> str:
+    """Return what a thread waits for, as it follows "waited"."""
     if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
-        reason = f" in the system call {visible(call)}"
+        return f" in the system call {visible(call)}"
+    text = f" {WAIT_WORDS[wait.reason]}"
+    if wait.reason == reasons.QUEUE and wait.in_own >= ONE_FUNCTION and evidence.takes_from_queues:
+        text = " for an item of a queue"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
-        reason += " that no recorded thread signalled"
+        text += " that no recorded thread signalled"
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
-        reason += " or a timer"
+        text += " or a timer"
+    return text
+
+
+def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
+    """Return the sentence on some waits. with_cause: also what ended them, and what goroutines did meanwhile."""
+    verb = "slept" if wait.reason == reasons.SLEEP else "waited"
+    reason = "" if wait.reason == reasons.SLEEP else _reason_text(evidence, wait)
     numbers = {"seconds": wait.seconds, "threads": float(wait.threads), "elapsed": evidence.elapsed, "reason": float(wait.reason)}
     cpus, reached = evidence.cpu_limit(wait) if wait.reason == reasons.CPU else (0.0, 0.0)
     if reached >= MATTERS:
@@ -158,8 +195,9 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if wait.reason in (*OF_THREADS, reasons.RESULT) and evidence.is_endless(wait):
         deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
         text += "; it did not come" if wait.reason == reasons.RESULT else deadlock or "; nobody released it"
-    text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
-    yield Sentence("longest wait", f"{text}.", numbers, names)
+    if with_cause:
+        text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
+    return Sentence("longest wait" if with_cause else "wait beside", f"{text}.", numbers, names)
 
 
 def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:

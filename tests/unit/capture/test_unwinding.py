@@ -19,8 +19,8 @@ from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.capture.off_cpu_events import TIME_ATTR, RawField
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
-from perfpy.capture.python_frames.kernel_frames import SampleInTime
-from perfpy.capture.unwinding import process
+from perfpy.capture.python_frames.kernel_frames import CopiedFrames, SampleInTime
+from perfpy.capture.unwinding import process, python_reader
 from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExtents, Spool
 from perfpy.capture.unwinding.python_reader import FrameReader, SampleHeads, _KnownProcess
 from perfpy.capture.unwinding.serving import Rescue, chunk_of
@@ -233,6 +233,41 @@ def test_memory_that_misleads_the_checks_costs_its_own_process_only(monkeypatch:
         Refused(PID, "its memory has unexpected content (unpack_from requires a buffer of at least 508 bytes)"),
         ReadUpTo(9),
     ]
+
+
+class Copies:
+    """The kernel's copies: each call of take() returns the next list."""
+
+    def __init__(self, *lists: list[int]) -> None:
+        self._lists = [[(PID, PID, CopiedFrames(moment, 0, 0, 0, False, 0, None, False)) for moment in times] for times in lists]
+
+    def take(self) -> list[tuple[int, int, CopiedFrames]]:
+        return self._lists.pop(0) if self._lists else []
+
+    def know(self, *_arguments: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("state", "lists", "exact"),
+    [
+        ("S", [[5, 8], []], {5: False, 8: True}),
+        ("R", [[5, 8], []], {5: False, 8: False}),
+        ("S", [[5], [8], []], {5: False, 8: True}),
+    ],
+    ids=["sleeping", "running", "sampled again while its frames were read"],
+)
+def test_frames_of_a_thread_that_sleeps_are_those_of_its_last_sample(
+    state: str, lists: list[list[int]], exact: dict[int, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_reader, "read_wait", lambda _pid, _tid: (state, 0))
+    reader = FrameReader(SampleHeads(reader_attr()), sampled=Copies(*lists))  # type: ignore[arg-type]
+    opened(reader, "main")
+    reader.take_copies()
+    for moment, is_exact in exact.items():
+        sample = reader._samples.take(PID, moment)
+        assert sample is not None
+        assert (sample.time, sample.is_exact, sample.lag > 0) == (moment, is_exact, True)
 
 
 def test_code_objects_of_two_processes_of_one_number_have_different_numbers():

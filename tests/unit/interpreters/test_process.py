@@ -121,6 +121,19 @@ def test_reused_thread_states_are_searched_again():
     assert frames_of(process, 78).frames[0].code.name == "old"
 
 
+def test_threads_that_start_right_after_a_list_have_their_frames():
+    """A list of all states is not repeated at once, but new states are at its beginning."""
+    memory = PythonMemory((3, 12))
+    memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))
+    process = process_of(memory, lambda: 1.0)
+    assert process.frames(78) is None
+    memory.thread(78, memory.stack([[(memory.code("second"), 0)]]))
+    memory.thread(79, memory.stack([[(memory.code("third"), 0)]]))
+    memory.thread(77, memory.stack([[(memory.code("starting"), 0)]]))  # it still has the number of the thread that started it
+    names = [frames_of(process, tid).frames[0].code.name for tid in (78, 79, 77)]
+    assert names == ["second", "third", "main"]
+
+
 def test_code_objects_are_read_once():
     memory = PythonMemory((3, 12))
     memory.thread(77, memory.stack([[(memory.code("main"), 0)]]))

@@ -628,7 +628,9 @@ def test_a_goroutine_that_waits_in_a_library_has_the_function_that_it_called(tmp
     state = ObservedState(100, "go", 50, 50, "select", [*of_stack, ObservedFrame("main.find", "/srv/g.go", 4)], [])
     idle = Stack(("schedule@kernel", "do_epoll_wait@kernel", "runtime.netpoll", "runtime.findrunnable"), 10, state="S", weight=90)
     (first,) = texts(tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=[state])
-    assert first.endswith("one goroutine waited in a select in net.(*Resolver).LookupHost(), called from main.find() (g.go:4).")
+    assert first.endswith(
+        "one goroutine waited for the address of a host (DNS) in net.(*Resolver).LookupHost(), called from main.find() (g.go:4)."
+    )
 
 
 def test_the_program_of_all_children_is_told_with_the_line_that_starts_them(tmp_path: Path) -> None:
@@ -735,6 +737,35 @@ def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: P
     assert first.endswith(" for a lock, in debit() and credit(); none of them got it: a deadlock, as no other thread can release it.")
     first, *_ = texts(tmp_path, *waits, *of_jvm, Stack(SLEEP, 1, tid=104, state="S", weight=9000), seconds=0.001)
     assert first.endswith("; nobody released it.")
+    again = [one._replace(samples=9, weight=1000) for one in waits]  # monitors are looked at again after a time limit
+    assert ": a deadlock, as" in texts(tmp_path, *again, *of_jvm, seconds=0.001)[0]
+    woken = [again[0], again[1]._replace(waker=103)]
+    assert "a deadlock" not in texts(tmp_path, *woken, *of_jvm, seconds=0.001)[0]
+
+
+def test_what_others_wait_for_beside_the_thread_that_sleeps_is_told_in_a_second_sentence(tmp_path: Path) -> None:
+    sleeps = Stack((*SLEEP[:3], "answer"), 1, tid=101, state="S", weight=9000)
+    room = ("schedule@kernel", "pipe_write@kernel", "write@libc.so.6", "emit_rows")
+    waits = [Stack(room, 1, tid=tid, state="S", weight=8000) for tid in (102, 103)]
+    assert texts(tmp_path, sleeps, *waits, threads=(101, 102, 103), seconds=0.001) == [
+        '"app" slept 9 s of 9 s, in answer().',
+        "Two threads waited 16 s in total for a pipe, in emit_rows().",
+    ]
+    short = [one._replace(weight=3000) for one in waits]
+    assert texts(tmp_path, sleeps, *short, threads=(101, 102, 103), seconds=0.001) == ['"app" slept 9 s of 9 s, in answer().']
+
+
+def test_an_item_of_a_queue_is_work_only_for_pools(tmp_path: Path) -> None:
+    get = (*FUTEX, "PyThread_acquire_lock_timed@python3.11", "py::Queue.get:/usr/lib/python3.11/queue.py@jitted-0-1.so")
+    (first,) = texts(tmp_path, Stack((*get, "py::checkout:/srv/pool.py@jitted-0-1.so"), 1, state="S", weight=9000), seconds=0.001)
+    assert first.startswith('"app" waited 9 s of 9 s for an item of a queue, in checkout()')
+    (first,) = texts(tmp_path, Stack(get, 1, state="S", weight=9000), seconds=0.001)
+    assert first == '"app" waited 9 s of 9 s for work.'
+
+
+def test_shares_without_a_cause_are_not_told_after_waits(tmp_path: Path) -> None:
+    small = [Stack((f"f{number}",), 10) for number in range(10)]
+    assert texts(tmp_path, *small, Stack(SLEEP, 1, state="S", weight=900), seconds=1.01) == ['"app" slept 0.9 s of 1 s, in nap().']
 
 
 def test_a_cpu_limit_is_told_in_place_of_other_threads(tmp_path: Path) -> None:
@@ -802,6 +833,9 @@ def test_the_collection_of_garbage_is_told(tmp_path: Path) -> None:
 def test_of_processes_that_wait_for_each_other_the_outermost_is_told(tmp_path: Path) -> None:
     waits = [Stack(CHILD, 900, state="S"), Stack((*CHILD[:3], "shell"), 900, tid=10_000, pid=10_000, state="S")]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, started=1, seconds=0.92)
+    assert first.startswith('"app" waited 0.9 s of 0.92 s for a child process, in run_tool()')
+    helper = Stack((*CHILD[:3], "helper"), 60, tid=500, pid=500, state="S")  # of another process
+    first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, helper, started=1, seconds=0.92)
     assert first.startswith('"app" waited 0.9 s of 0.92 s for a child process, in run_tool()')
 
 

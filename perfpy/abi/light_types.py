@@ -40,7 +40,8 @@ else:
                 **namespace,
                 "_fields": fields,
                 "__match_args__": fields,
-                "_field_defaults": {field: namespace[field] for field in fields if field in namespace},
+                "_field_defaults": (defaults := {field: namespace[field] for field in fields if field in namespace}),
+                "_last_values": tuple(defaults.values()),  # those of the last fields
                 **dict(zip(fields, _ITEMS)),  # noqa: B905  # there may be more items
             }
             return super().__new__(mcs, name, bases, made)
@@ -50,7 +51,10 @@ else:
 
         def __new__(cls, *args: Any, **keywords: Any) -> NamedTuple:
             """Make a tuple of values in order, or by name."""
-            if len(args) != len(cls._fields):
+            missing = len(cls._fields) - len(args)
+            if missing and not keywords and 0 < missing <= len(cls._last_values):
+                args = args + cls._last_values[-missing:]
+            elif missing:
                 args = *args, *cls._rest(len(args), keywords)
             if keywords:
                 raise TypeError(f"{cls.__name__} has no fields {', '.join(keywords)}, or has them twice")

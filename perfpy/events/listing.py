@@ -326,12 +326,14 @@ def _described(metric: MetricDefinition, text: str) -> MetricDefinition:
 
 def tracepoints(tracefs: Tracefs) -> Iterator[EventInfo]:
     """Yield every tracepoint. Raises KernelRefusedError."""
+    *first, _, event_type = EventInfo("", "Tracepoint event")
     for system in sorted(tracefs.systems):
         events = sorted(tracefs.events(system))
         if system == "ftrace":  # only two of its records have ids
             events = [event for event in events if tracefs.event_id(system, event) is not None]
         for event in events:
-            yield EventInfo(f"{system}:{event}", "Tracepoint event", encoding=_tracepoint_encoding(tracefs, system, event))
+            encoding = _tracepoint_encoding(tracefs, system, event)
+            yield EventInfo._make((f"{system}:{event}", *first[1:], encoding, event_type))  # thousands of them: a call takes twice as long
 
 
 def markers(cache_folder: str) -> Iterator[EventInfo]:

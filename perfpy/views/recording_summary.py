@@ -27,7 +27,6 @@ _NAMES: Final = {
     RecordType.HEADER_TRACING_DATA: "TRACING_DATA",
     RecordType.HEADER_BUILD_ID: "BUILD_ID",
     RecordType.HEADER_FEATURE: "FEATURE",
-    RecordType.COMPRESSED2: "COMPRESSED",
 }
 #: types that perf 6.12 lacks: only shown if present
 _NEW: Final = (

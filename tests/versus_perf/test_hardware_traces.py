@@ -82,16 +82,28 @@ TRACES = {
 }
 
 
+class SteppedPrograms(dict[str, intel_pt.Steps]):
+    """What each program did, instruction by instruction, by its name; a program runs when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> intel_pt.Steps:
+        """Compile and run a program: two with shared libraries, the others without, which is a third of the instructions."""
+        program = self.folder / name
+        if name == "exceptions":
+            command = ["g++", "-static-libstdc++", "-static-libgcc", str(PROGRAMS / "exceptions.cpp")]
+        else:
+            command = ["gcc", *([] if name == "threads" else ["-static"]), str(PROGRAMS / f"{name}.c")]
+        subprocess.run([*command, "-O1", "-g", "-pthread", "-o", program], check=True)
+        self[name] = intel_pt.single_step(self.folder, [str(program)])
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, intel_pt.Steps]:
-    """What each program did, instruction by instruction."""
-    folder, results = tmp_path_factory.mktemp("stepped"), {}
-    for source in sorted(PROGRAMS.iterdir()):
-        program = folder / source.stem
-        compiler = ["g++", "-static-libstdc++", "-static-libgcc"] if source.suffix == ".cpp" else ["gcc"]
-        subprocess.run([*compiler, "-O1", "-g", "-pthread", "-o", program, source], check=True)
-        results[source.stem] = intel_pt.single_step(folder, [str(program)])
-    return results
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> SteppedPrograms:
+    return SteppedPrograms(tmp_path_factory.mktemp("stepped"))
 
 
 def branches_timed_before_a_switch(path: Path) -> int:
@@ -114,7 +126,7 @@ def branches_timed_before_a_switch(path: Path) -> int:
         *(("families", "plain"), ("families", "threads"), ("threads", "switches by CPU")),
     ],
 )
-def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path) -> None:
+def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
     """C and C++, exceptions, signals, threads, fork and exec: branches are those that ran, and samples are perf's line by line."""
     path = tmp_path / "perf.data"
     data, truth = intel_pt.pt_recording(stepped[program], TRACES[kind])
@@ -143,9 +155,7 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: dict[st
 @pytest.mark.parametrize(
     "options", [intel_pt.Options(kernel=True), intel_pt.Options(seed=2, kernel=True, cyc=True, psb_bytes=600)], ids=str
 )
-def test_samples_of_the_kernels_code_are_perfs(
-    options: intel_pt.Options, stepped: dict[str, intel_pt.Steps], perf: str, tmp_path: Path
-) -> None:
+def test_samples_of_the_kernels_code_are_perfs(options: intel_pt.Options, stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
     path, vmlinux = tmp_path / "perf.data", tmp_path / "vmlinux"
     vmlinux.write_bytes(intel_pt.kernel_file())
     data, truth = intel_pt.pt_recording(stepped["exceptions"], options)

@@ -16,7 +16,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.analysis.filters import SampleFilter, texts
 from perfpy.analysis.report.options import plan_report
-from perfpy.analysis.report.report import report_of
+from perfpy.analysis.report.report import Losses, report_of
 from perfpy.analysis.stacks import StackOptions, stacks_of
 from perfpy.errors import BadPerfDataError, PerfError, UsageError, plural
 from perfpy.fleet.folding import Conditions, FoldingRequest, fold_group, merge_groups, restrict_to
@@ -227,7 +227,7 @@ class Recordings:
         profile = MergedProfile(profile_data, symbols or SymbolOptions())
         plan = plan_report(profile, options, profile.fields(raw=options.columns.raw_trace))
         report = report_of(plan, profile, profile.symbolizer, profile.words(_memory_words(options)), profile_data.listed)
-        report.lost, report.dropped, report.truncated = profile_data.lost, profile_data.dropped, profile_data.truncated
+        report.losses, report.truncated = Losses(profile_data.lost, profile_data.dropped, 0), profile_data.truncated
         report.note_chains = lambda: describe_builds(profile_data, plan.layout)
         return profile, report
 

@@ -136,7 +136,7 @@ def errors_of(sentence: Sentence, recording: Recording, samples: Samples) -> lis
         return [] if numbers["samples"] == len(samples.period) < 100 else ["samples"]
     if sentence.rule == "lost samples":
         report = recording.report()
-        lost = report.lost or report.dropped
+        lost = report.lost or report.losses.records
         return [] if abs(numbers["lost"] - lost / (lost + len(samples.period))) < _POINT else ["lost"]
     if sentence.rule == "idle machine":
         return [] if abs(numbers["idle"] - samples.idle / (samples.idle + len(samples.period))) < _POINT + 0.05 else ["idle"]

@@ -98,6 +98,23 @@ def _number(read: Callable[[str], float], text: str) -> float | None:
         return None
 
 
+class Losses(NamedTuple):
+    """What the kernel dropped, as it counts it.
+
+    Attributes:
+        samples: of all events.
+        records: of any kind; samples that are counted since Linux 6.1 are among them.
+        switches: the part of `samples` that was lost by the event of waits, whose records are context switches.
+    """
+
+    samples: int
+    records: int
+    switches: int
+
+
+NO_LOSSES: Final = Losses(0, 0, 0)
+
+
 @dataclass(eq=False, repr=False)
 class Report(ConvertibleTable):
     """The histograms of a recording, in the order of its events.
@@ -105,9 +122,7 @@ class Report(ConvertibleTable):
     It is a sequence of the rows (ReportRow) of the first event with samples; report["cycles"] is another event's Histogram.
 
     Attributes:
-        lost: samples that the kernel dropped.
-        dropped: records of any kind for which the buffer had no room.
-        lost_switches: the part of `lost` that are context switches, from which waits are made.
+        losses: what the kernel dropped.
         truncated: callchains that end because copies of stacks were too short.
         folded: the folded samples.
         find_missing, note_chains: compute `missing` and `notes` on demand.
@@ -129,8 +144,6 @@ class Report(ConvertibleTable):
     histograms: list[Histogram]
     options: ReportOptions
     layout: Layout
-    lost: int
-    dropped: int
     truncated: list[TruncatedStacks]
     folded: Folded
     find_missing: Callable[[], list[MissingSymbols]]
@@ -141,7 +154,7 @@ class Report(ConvertibleTable):
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
     fold_addresses: Callable[[], ReportSamples] | None = None
     fold_times: Callable[[int], ReportSamples | None] | None = None
-    lost_switches: int = 0
+    losses: Losses = NO_LOSSES
 
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.visible_entries())
@@ -194,6 +207,11 @@ class Report(ConvertibleTable):
         """Notes on the report, one line each."""
         note = self.note_chains()
         return [note] if note else []
+
+    @property
+    def lost(self) -> int:
+        """The number of samples that the kernel dropped."""
+        return self.losses.samples
 
     @property
     def samples(self) -> int:
@@ -268,7 +286,7 @@ class PlannedReport(NamedTuple):
         trace = TraceData(profile.raw.payloads, self.payloads)
         words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine)
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
-        report.lost, report.dropped, report.lost_switches = losses(data)
+        report.losses = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
         report.fold_addresses = cache(self._fold_addresses)
         report.fold_times = lambda grain: fold_times(self.plan, self.scan, grain)
@@ -324,7 +342,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     def begins(functions: Sequence[int]) -> dict[int, tuple[str, int]]:
         return _source_texts(symbolizer, options).begins(functions)
 
-    report = Report(histograms, options, plan.layout, 0, 0, [], folded, missing, str)
+    report = Report(histograms, options, plan.layout, [], folded, missing, str)
     report.chains, report.find_lines, report.find_begins = drawn, lines, begins
     return report
 
@@ -355,20 +373,6 @@ def _cgroup_namespaces(data: SampleSource) -> CgroupNamespaces:
     from perfpy.analysis.dimensions import CgroupNamespaces
 
     return CgroupNamespaces(data.side_band([RecordType.NAMESPACES]))
-
-
-class Losses(NamedTuple):
-    """What the kernel dropped, as it counts it.
-
-    Attributes:
-        samples: of all events.
-        records: of any kind; samples that are counted since Linux 6.1 are among them.
-        switches: the part of `samples` that was lost by the event of waits, whose records are context switches.
-    """
-
-    samples: int
-    records: int
-    switches: int
 
 
 def losses(data: SampleSource) -> Losses:
@@ -475,16 +479,15 @@ def _scan_again(scan: SampleScan, folding: FoldingPlan, grain: int) -> SampleSca
     return again
 
 
-def _samples_of(plan: ReportPlan, again: SampleScan, most: int) -> ReportSamples:
-    """Fold about this many samples at most."""
-    options, scan = plan.options, again
-    profile = again.excerpt(most)
+def _samples_of(plan: ReportPlan, scan: SampleScan, most: int) -> ReportSamples:
+    """Fold about this many samples of a scan at most."""
+    options, profile = plan.options, scan.excerpt(most)
     drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     graph = options.chains.call_graph
     are_callers_first = graph is not None and graph.order == "caller"
     folded = with_inlined_leaves(profile.folded, drawn, scan.symbolizer, callers_first=are_callers_first)
     locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
-    return ReportSamples(folded, drawn, locations, are_callers_first, again.unwinding is not None)
+    return ReportSamples(folded, drawn, locations, are_callers_first, scan.unwinding is not None)
 
 
 # A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form.
@@ -569,15 +572,19 @@ def margin(percent: float, samples: int) -> float:
 
 def share_of_lost_samples(report: Report) -> float:
     """Return the share of lost samples of all events but that of waits; on kernels before 6.1 that of lost records of any kind."""
-    lost = report.lost - report.lost_switches if report.lost else report.dropped
-    waits = sum(event.samples for histogram in report.histograms for event in histogram.events if is_off_cpu(event.event))
-    return lost / (lost + report.samples - waits) if lost else 0.0
+    samples, records, switches = report.losses
+    lost = samples - switches if samples else records
+    return lost / (lost + report.samples - _samples_of_waits(report)) if lost else 0.0
 
 
 def share_of_lost_switches(report: Report) -> float:
     """Return the largest possible share of lost context switches: one or several make a sample of a wait."""
-    waits = sum(event.samples for histogram in report.histograms for event in histogram.events if is_off_cpu(event.event))
-    return report.lost_switches / (report.lost_switches + 2 * waits) if report.lost_switches else 0.0
+    lost = report.losses.switches
+    return lost / (lost + 2 * _samples_of_waits(report)) if lost else 0.0
+
+
+def _samples_of_waits(report: Report) -> int:
+    return sum(event.samples for histogram in report.histograms for event in histogram.events if is_off_cpu(event.event))
 
 
 def remedy_for_losses(report: Report) -> str:
@@ -597,13 +604,14 @@ def quality_notes(report: Report, *, few: bool = True, tables: Sequence[Histogra
     """
     attrs = [histogram.leader.event.attr for histogram in report.histograms]
     remedy = remedy_for_losses(report)
-    if lost := report.lost - report.lost_switches:
+    samples, records, switches = report.losses
+    if lost := samples - switches:
         share = 100 * share_of_lost_samples(report)
         yield f"{lost:,} {plural(lost, 'sample was', 'samples were')} lost ({share:.1f} %); {remedy}"
-    if lost := report.lost_switches:
-        yield f"{lost:,} context {plural(lost, 'switch was', 'switches were')} lost: times of waits are uncertain; {remedy}"
-    if report.dropped and not report.lost:
-        yield f"{report.dropped:,} {plural(report.dropped, 'record was', 'records were')} lost, the buffer was full; {remedy}"
+    if switches:
+        yield f"{switches:,} context {plural(switches, 'switch was', 'switches were')} lost: times of waits are uncertain; {remedy}"
+    if records and not samples:
+        yield f"{records:,} {plural(records, 'record was', 'records were')} lost, the buffer was full; {remedy}"
     if not any(attr.sample_type & SampleType.CALLCHAIN or attr.type == PerfType.TRACEPOINT for attr in attrs):
         yield "no callchains recorded; record with -g to see callers"
     sampled = [histogram for histogram in report.histograms if histogram.leader.samples]

@@ -15,7 +15,7 @@ from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.dimensions import DIMENSIONS
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import ReportOptions, plan_report
-from perfpy.analysis.report.report import key_style, make_report, planned_scan, recording_text, report_of
+from perfpy.analysis.report.report import NO_LOSSES, key_style, make_report, planned_scan, recording_text, report_of
 from perfpy.analysis.sort_key import TraceData
 from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.capture.synthesis import RecordedFeatures, Synthesis, id_layout
@@ -334,7 +334,7 @@ class LiveMonitor:
         words = merged.words(None)
         words = words._replace(machine=words.machine._replace(container_name=self._containers.text))
         report = report_of(plan, merged, merged.symbolizer, words, ())
-        report.lost = self._total_lost
+        report.losses = NO_LOSSES._replace(samples=self._total_lost)
         return report
 
 

@@ -263,7 +263,7 @@ def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[s
     doubts = [*quality_notes(report), *note(report.missing, report.samples), *report.notes, *truncation_note(truncated)]
     if any(is_off_cpu(histogram.leader.event) for histogram in report.histograms):
         doubts.append(_SHORT_WAITS)
-    lost = report.lost - report.lost_switches
+    lost = report.losses.samples - report.losses.switches
     counted = f"{report.samples:,} {plural(report.samples, 'sample')}, {f'{lost:,} lost' if lost else 'none lost'}"
     return [f"{counted}: {_accuracy(report)}", *(doubt.strip() for doubt in doubts)]
 

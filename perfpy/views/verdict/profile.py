@@ -206,6 +206,9 @@ BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins 
 WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 
 
+_OF_INTERRUPTS: Final = re.compile(
+    r"irqentry_\w+|(?:asm_)?sysvec_\w+|(?:asm_)?common_interrupt|\w*softirqs?(?:\.\w+)*|_*irq_exit\w*|hrtimer_interrupt"
+)
 _SWITCH: Final = re.compile(r"finish_task_switch\b|__schedule$|__switch_to\w*$")  # the kernel's functions that change threads
 
 
@@ -247,8 +250,9 @@ def losses(report: Report) -> Iterator[Sentence]:
         which = f"{percent(share)} of the samples" if report.lost else f"About {percent(share)} of the records"
         yield Sentence("lost samples", f"{which} were lost: {doubt}; {remedy}.", {"lost": share})
     if (share := share_of_lost_switches(report)) >= LOST:
-        text = f"{report.lost_switches:,} context switches were lost: the times of waits are uncertain; {remedy}"
-        yield Sentence("lost switches", f"{text}.", {"lost": share, "switches": float(report.lost_switches)})
+        switches = report.losses.switches
+        text = f"{switches:,} context switches were lost: the times of waits are uncertain; {remedy}"
+        yield Sentence("lost switches", f"{text}.", {"lost": share, "switches": float(switches)})
 
 
 def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
@@ -449,11 +453,13 @@ def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) ->
 
 def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
     first = hottest[0]
-    if not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME):
-        yield from _without_symbols(evidence, functions, first)
-        return
-    if first.category != OWN:
-        yield from _without_own_code(evidence, functions, first)
+    is_nameless = not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME)
+    if is_nameless or first.category != OWN:
+        yield from (_without_symbols if is_nameless else _without_own_code)(evidence, functions, first)
+        own = next((one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, STANDS_OUT)), None)
+        if own is not None:  # stacks that end in code without call frame information do not reach it
+            text, _, numbers, names = _own_function(evidence, functions, own)
+            yield Sentence("own code beside", f"{text}.", numbers, names)
         return
     text, rule, numbers, names = _own_function(evidence, functions, first)
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
@@ -500,9 +506,11 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
         return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
-        callees = [one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged]
+        callees = [
+            one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged and not _OF_INTERRUPTS.fullmatch(one.name)
+        ]
         called_functions = [*dict.fromkeys(function_text(one.name) for one in callees)]
-        which = f" ({join_names(called_functions[:2])})" if called_functions else ""
+        which = f" ({join_names(called_functions[:2])})" if called_functions else _system_calls(functions, hot, numbers)
         where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
         text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
@@ -513,6 +521,16 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
     text += called
     return _Beginning(text, "hot function", numbers, names)
+
+
+def _system_calls(functions: SampledFunctions, hot: ChargedFunction, numbers: dict[str, float]) -> str:
+    """Return the system calls that a function spends most of its time in, if that is several together; "" otherwise."""
+    calls = [one for one in hot.kernel_work if one.name != PAGE_FAULTS]
+    share = sum(one.share for one in calls)
+    if len(calls) < 2 or share < HALF * hot.charged or not _is_named(share, functions, IS_SECOND):
+        return ""
+    numbers["system calls"] = share
+    return f", mostly system calls ({join_names([f'{visible(one.name)}()' for one in calls[:_MOST]])})"
 
 
 def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:

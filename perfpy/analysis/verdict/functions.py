@@ -770,7 +770,7 @@ _OF_LIBRARY: Final = re.compile(
 _OF_GO: Final = re.compile(
     r"(?:archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|hash|html|image|index"
     r"|internal|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|slices|sort|strconv|strings|structs|sync|syscall|testing|text"
-    r"|time|type|unicode|unique|vendor)(?:/[\w/.-]+)?\.(?!isra|constprop|part|cold|lto_priv|llvm)[\w(.]"
+    r"|time|type|unicode|unique|vendor)(?:/[\w/.-]+)?\.(?!(?:isra|constprop|part|cold|lto_priv|llvm)\b)[\w(.]"
 )
 _RUST_TYPE: Final = re.compile(r"<(?:[&*(\[]|mut |const |dyn |'\w+ )*([\w:]+)")
 _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runtime[./]|gcWriteBarrier|caml_")

@@ -106,7 +106,11 @@ _RULES: Final = (
     (CHILD, ALWAYS, rf"{_PY}(?:join|wait|poll):.*/multiprocessing/(?:process|popen_\w+)\.py|{_PY}_?(?:communicate|wait):.*/subprocess\.py"),
     (JOIN, IN_FUTEX, rf"{_PY}(?:join|_wait_for_tstate_lock|_shutdown):.*/threading\.py|ThreadHandle_join"),
     (BARRIER, IN_FUTEX, rf"{PYTHON_MARK}Barrier\.\w*wait:.*/threading\.py"),
-    (SEMAPHORE, ALWAYS, rf"{PYTHON_MARK}(?:(?:Bounded)?Semaphore\.)?acquire:.*/threading\.py"),
+    (
+        SEMAPHORE,
+        ALWAYS,
+        rf"{PYTHON_MARK}(?:(?:Bounded)?Semaphore\.)?acquire:.*/threading\.py|.*java\.util\.concurrent\.Semaphore\.\w*[aA]cquire\w*\(.*",
+    ),
     (RESULT, ALWAYS, rf"{_PY}(?:result|exception|wait|as_completed|_?result_or_cancel):.*/concurrent/futures/_base\.py"),
     (
         RESULT,
@@ -117,7 +121,11 @@ _RULES: Final = (
     # the C library and others like it
     (JOIN, IN_FUTEX, r"_*pthread_(?:timed|clock)?join(?:_\w+)?|thrd_join|std::thread::join\(\)|.*java\.lang\.Thread\.join\(.*"),
     (RESULT, IN_FUTEX, r"std::(?:__future_base::_State_base|__basic_future<|future<|shared_future<|__assoc_sub_state).*"),
-    (BARRIER, IN_FUTEX, r"_*pthread_barrier_wait|gomp_(?:team_)?barrier_wait\w*|__kmp_\w*barrier\w*"),
+    (
+        BARRIER,
+        IN_FUTEX,
+        r"<?std::sync::(?:\w+::)*Barrier>?::wait.*|_*pthread_barrier_wait|gomp_(?:team_)?barrier_wait\w*|__kmp_\w*barrier\w*",
+    ),
     (CONDITION, IN_FUTEX, r".*LockSupport\.park\w*\(.*"),
     (FUTEX, IN_FUTEX, r"Parker::park.*"),  # of a Java program whose methods are unknown: a lock, or what it makes of parking
     (CONDITION, IN_FUTEX, r"_*pthread_cond_(?:timed|clock)?wait.*|std::condition_variable::.*|runtime\.notesleep"),

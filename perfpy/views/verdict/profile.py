@@ -272,6 +272,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if started is None or elapsed < LEAST_ELAPSED:
         return
     count = len(started.pids)
+    if count == 1 and not started.programs:
+        return  # one worker that runs own code: its functions tell more
     are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
     start = evidence.start_of(started) if started.starter else None
     is_at_rest = evidence.records_waits and (evidence.seconds or 0.0) < AT_REST * elapsed

@@ -138,16 +138,21 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
-    """Return the longest waits of the program's own code in other threads than those of the main waits; None if none lasted long, or the
-    program is at rest.
+    """Return the longest waits of the program's own code for another reason than the main waits; None if none lasted long, or the program
+    is at rest. Sleeps come last: they may be those of a timer.
     """
-    if evidence.waits is None or main.reason in (*OF_SERVERS, *FOR_WORK):
+    if main.reason in (*OF_SERVERS, *FOR_WORK) and main.reason != reasons.NETWORK:
         return None
-    tids, reason = evidence.waits.rows.dimensions["tid"], evidence.waits.reason
-    is_other = ~np.isin(tids, tids[reason == main.reason])
-    waits = evidence.waits.by_reason(np.flatnonzero(is_other & (evidence.waits.functions.charged_functions >= 0)))
-    long = [one for one in waits if one.longest >= BUSY * evidence.elapsed and one.in_function >= ONE_FUNCTION]
-    return next((one for one in long if one.reason in _BESIDE and one.function != main.function), None)
+    waits = [one for one in _waits_of_own_code(evidence) if one.reason not in (main.reason, reasons.CHILD)]
+    chosen = [one for one in waits if one.reason in _BESIDE] or [one for one in waits if one.reason == reasons.SLEEP]
+    return chosen[0] if chosen else None
+
+
+def _waits_of_own_code(evidence: Evidence) -> list[Wait]:
+    """Return the waits of own code, longest first, that lasted for half of the time in one thread and one function."""
+    assert evidence.waits is not None
+    waits = evidence.waits.by_reason(np.flatnonzero(evidence.waits.functions.charged_functions >= 0))
+    return [one for one in waits if one.longest >= BUSY * evidence.elapsed and one.in_function >= ONE_FUNCTION]
 
 
 def _reason_text(evidence: Evidence, wait: Wait) -> str:
@@ -288,12 +293,15 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     waits = [wait for wait in waits if not _is_timer(evidence, wait, servers)]
     no_cause = (*FOR_OTHERS, reasons.SLEEP) if is_busy else ()
     causes = [wait for wait in waits if not _is_for_work(wait, idle_functions) and wait.reason not in no_cause]
+    if any(one.reason == reasons.SLEEP and _is_in_child(evidence, one, causes) for one in _waits_of_own_code(evidence)):
+        causes = [wait for wait in causes if wait.reason != reasons.CHILD]
     # a thread's waits explain the elapsed time, not the sum of a process's and its child's
     causes.sort(key=lambda wait: -wait.longest * (SLEEPS if wait.reason == reasons.SLEEP else 1.0))
     between = sorted((wait for wait in causes if wait.reason in OF_THREADS), key=lambda wait: -wait.seconds)
     idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
     if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
-        return _wait_of_server(evidence) or next((one for one in waits if one.reason == reasons.RESULT), next(iter(waits), None))
+        of_results = next((one for one in waits if one.reason == reasons.RESULT), None)
+        return _wait_of_server(evidence) or of_results or next(iter([*_waits_of_own_code(evidence), *waits]), None)
     if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
         idle = _wait_of_server(evidence) or idle
         if idle and idle.longest > causes[0].longest:
@@ -301,6 +309,12 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     if between or causes:
         return (between or causes)[0]
     return waits[0] if waits and not is_busy else None
+
+
+def _is_in_child(evidence: Evidence, sleep: Wait, causes: Sequence[Wait]) -> bool:
+    """Whether a process sleeps in own code for most of the time for which the process that created it waits for its children."""
+    parents = [evidence.process_of_wait(one) for one in causes if one.reason == reasons.CHILD and sleep.longest >= OF_PROGRAM * one.longest]
+    return any(evidence.process_of_wait(sleep) in evidence.children_of(parent) for parent in parents)
 
 
 def _wait_of_server(evidence: Evidence) -> Wait | None:

@@ -721,8 +721,11 @@ def test_locks_that_nobody_released(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, *waits, seconds=0.001)
     deadlock = "none of them got it: a deadlock, as no other thread can release it."
     assert first == f"Two threads waited 18 s in total for a lock, in reserve() and cancel(); {deadlock}"
-    (first,) = texts(tmp_path, *waits, Stack(SLEEP, 1, tid=103, state="S", weight=9000), seconds=0.001)
-    assert first == "Two threads waited 18 s in total for a lock, in reserve() and cancel(); nobody released it."
+    sleeper = Stack(SLEEP, 1, tid=103, state="S", weight=9000)  # perhaps the holder
+    assert texts(tmp_path, *waits, sleeper, threads=(101, 102, 103), seconds=0.001) == [
+        "Two threads waited 18 s in total for a lock, in reserve() and cancel(); nobody released it.",
+        '"app" slept 9 s of 9 s, in nap().',
+    ]
 
 
 def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: Path) -> None:
@@ -763,6 +766,49 @@ def test_an_item_of_a_queue_is_work_only_for_pools(tmp_path: Path) -> None:
     assert first == '"app" waited 9 s of 9 s for work.'
 
 
+def test_own_code_that_waits_comes_before_the_threads_of_the_runtime(tmp_path: Path) -> None:
+    """Its main thread is not the first of the process in a JVM."""
+    park = (*FUTEX, "pthread_cond_wait@libc.so.6", "Parker::park(bool)@libc.so.6")
+    take = (*park, "Object java.util.concurrent.LinkedBlockingQueue.take()@libc.so.6", "next_order")
+    idle = [Stack((*park, "WorkerThread::run()@libc.so.6"), 1, tid=tid, state="S", weight=9000) for tid in (103, 104)]
+    (first,) = texts(tmp_path, Stack(take, 1, tid=101, state="S", weight=9000), *idle, threads=(101, 103, 104), seconds=0.001)
+    assert first == '"app" waited 9 s of 9 s for an item of a queue, in next_order().'
+
+
+def test_a_child_that_sleeps_tells_more_than_its_parent_that_waits_for_it(tmp_path: Path) -> None:
+    parent = Stack(CHILD, 1, state="S", weight=900)
+    child = Stack((*SLEEP[:3], "produce"), 1, tid=10_000, pid=10_000, state="S", weight=800)
+    first, *_ = texts(tmp_path, Stack(("main",), 20), parent, child, started=1, seconds=0.92)
+    assert first == '"app" slept 0.8 s of 0.9 s, in produce().'
+
+
+def test_one_worker_that_runs_own_code_is_no_started_process(tmp_path: Path) -> None:
+    sentences = texts(tmp_path, Stack(("encrypt", "main"), 1000, tid=10_000, pid=10_000), Stack(("main",), 10), started=1, seconds=1.0)
+    assert not any("started" in text for text in sentences)
+
+
+def test_own_code_is_told_beside_code_whose_stacks_do_not_reach_it(tmp_path: Path) -> None:
+    cipher = Stack(("sha512_block@libc.so.6",), 550)
+    assert texts(tmp_path, cipher, Stack(("free@libc.so.6", "hash_password", "main"), 350), Stack(("main",), 100))[:2] == [
+        "55 % of the CPU time is in sha512_block() (libc.so.6).",
+        "35 % of the CPU time is in free(), called from hash_password().",
+    ]
+
+
+def test_several_system_calls_of_a_function_are_named_together(tmp_path: Path) -> None:
+    steps = [
+        (f"step{number}_{name}@kernel", f"__x64_sys_{name}@kernel", f"{name}@libc.so.6", "load") for name in CALLS for number in range(9)
+    ]
+    (first, *_) = texts(tmp_path, *(Stack(step, 20) for step in steps), Stack(("load",), 200))
+    assert first == "100 % of the CPU time is in load() and the code it calls, mostly system calls (close(), openat() and read())."
+
+
+def test_interrupts_are_not_called_by_the_function_that_they_interrupt(tmp_path: Path) -> None:
+    interrupt = ("irqentry_exit_to_user_mode@kernel", "asm_sysvec_apic_timer_interrupt@kernel", "tax")
+    (first, *_) = texts(tmp_path, Stack(("tax",), 700), Stack(interrupt, 300))
+    assert first == "100 % of the CPU time is in tax() and the code it calls."
+
+
 def test_shares_without_a_cause_are_not_told_after_waits(tmp_path: Path) -> None:
     small = [Stack((f"f{number}",), 10) for number in range(10)]
     assert texts(tmp_path, *small, Stack(SLEEP, 1, state="S", weight=900), seconds=1.01) == ['"app" slept 0.9 s of 1 s, in nap().']
@@ -787,6 +833,7 @@ def test_tasks_of_a_pool_that_wait_for_tasks_of_the_same_pool(tmp_path: Path) ->
     ]
 
 
+CALLS = ("openat", "read", "close")
 ACCEPT = ("schedule@kernel", "inet_csk_accept@kernel", "accept4@libc.so.6", "accept_loop", "main")
 WORKER = (*FUTEX, "pthread_cond_wait@libc.so.6", "worker")
 
@@ -1021,6 +1068,7 @@ def test_frames_of_the_parent_are_no_callers_of_a_forked_worker(tmp_path: Path) 
         ("kernel_clone@kernel", "for a child process"),
         ("read@libc.so.6", "for input"),
         ("<std::sys::sync::condvar::futex::Condvar>::wait", "for a condition"),
+        ("<std::sync::barrier::Barrier>::wait", "at a barrier"),
     ],
 )
 def test_waits_have_the_reason_of_their_kernel_function(tmp_path: Path, function: str, words: str) -> None:
@@ -1056,6 +1104,9 @@ def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:
     bare = "sort<__gnu_cxx::__normal_iterator<Order*, std::vector<Order> >, sort_all(std::vector<Order>&)::<lambda(const Order&)> >"
     assert not is_own_name(bare)
     assert is_own_name("process<int, main()::<lambda(int)> >")
+    assert not is_own_name("sort.partition_func"), "of Go, unlike sort.part.0 and sort.isra.0 of C"
+    assert is_own_name("sort.part.0")
+    assert is_own_name("sort.isra.0")
     assert is_own_name("void process<__gnu_cxx::__normal_iterator<int*, std::vector<int> > >(int)")
     assert charge_kind(OWN, "operator()") == LAMBDA
 

@@ -277,6 +277,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -l switch-on -x -a '(_
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l switch-off -x -a '(__perfpy_list (__perfpy_ask events))' -d 'print only what happens before this event'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l show-on-off-events -f -d 'print the events of --switch-on and --switch-off, too'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l calls -d 'show the calls of these functions'
+complete -c perfpy -n '__fish_seen_subcommand_from trace' -l calls-from -x -d 'source of --calls: pt, probes or steps[:TIME]'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l when -x -d 'end --calls with such a call: \'handle > 10ms\''
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l last -x -d 'show the --calls of this time before the end: 10ms'
 complete -c perfpy -n '__fish_seen_subcommand_from trace' -l max-events -x -d 'stop after n lines'

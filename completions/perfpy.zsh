@@ -419,6 +419,7 @@ _perfpy() {
                 '*--switch-off=[print only what happens before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
                 '*--calls=-[show the calls of these functions]::value: ' \
+                '*--calls-from=[source of --calls\: pt, probes or steps\[\:TIME\]]:value: ' \
                 '*--when=[end --calls with such a call\: '\''handle > 10ms'\'']:value: ' \
                 '*--last=[show the --calls of this time before the end\: 10ms]:value: ' \
                 '*--max-events=[stop after n lines]:value: ' \

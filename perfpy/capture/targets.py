@@ -306,9 +306,17 @@ class Workload:
 
     def start(self) -> None:
         """Let the child execute the command; return once it does. Raises WorkloadFailedError if that fails."""
+        self.release()
+        self.confirm()
+
+    def release(self) -> None:
+        """Let the child execute the command."""
         self.started_ns = time.monotonic_ns()
         os.write(self._go, b"g")
         self._close_go()
+
+    def confirm(self) -> None:
+        """Wait until the released child executes the command. Raises WorkloadFailedError if that fails."""
         answer = os.read(self._failure, _ERRNO_BYTES)  # the pipe closes at exec
         os.close(self._failure)
         self._failure = -1

@@ -49,6 +49,7 @@ SHOWS = {
     "see each call of a function, with an argument (as root)": "size=42",
     "see how long the calls of a function took, and how long they waited (as root)": "1 call by 1 thread",
     "see the calls of functions just before one was slow (as root)": "parse",
+    "see all calls of a small program in their order": "parse",
     "see the system calls of a program, and how long they took": "execve",
     "see which files a program opens, with time and result": "filename: ",
     "see which tasks waited for a CPU, and how long": "Max delay",

@@ -138,6 +138,7 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
             "perfpy trace --calls=handle,parse --when 'handle > 10ms' -p 1234",
             "perfpy trace --calls='handle,db_*' --last 20ms --html calls.html -p 1234",
         ),
+        _example("show all calls of a small program by single-stepping it, without root", "perfpy trace --calls -- ./program"),
         _example("show all calls that Intel PT recorded", "perfpy record -e intel_pt//u -- ./program", "perfpy trace --calls -i perf.data"),
     ),
     "stacks": (

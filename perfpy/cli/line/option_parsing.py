@@ -277,8 +277,8 @@ _METAVARS: Final[dict[Any, str]] = {int: "<n>", float: "<n>"}
 
 #: Options that perf 6.12 lacks or has dropped. A prefix that also fits an option of perf means perf's option.
 _NOT_OF_PERF: Final = frozenset((
-    "addr2line-style", "calls", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters", "folded",
-    "full-names", "keep-stacks", "max-cpu", "max-summary", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained",
+    "addr2line-style", "calls", "calls-from", "clang-opt", "clang-path", "compare", "data-mmap", "event-files", "fold-interpreters",
+    "folded", "full-names", "keep-stacks", "max-cpu", "max-summary", "off-cpu-limit", "off-cpu-thresh", "parallelism", "self-contained",
     "show-cpu", "stdio", "summary-mode", "type-profile", "verdict",
 ))  # fmt: skip
 

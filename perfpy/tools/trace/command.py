@@ -14,11 +14,16 @@ def run(options: TraceCommandOptions) -> int:
 
         return run_record("trace", options.workload[1:])
     if options.calls is not None:
-        from perfpy.tools.trace.function_calls import trace_calls
+        from perfpy.tools.trace.function_calls import SINGLE_STEPS, call_options, trace_calls
 
-        return trace_calls(options)
-    if options.when or options.last or options.chrome_trace:
-        fail("--when, --last and --chrome-trace need --calls")
+        chosen = call_options(options)
+        if chosen.source == SINGLE_STEPS:
+            from perfpy.tools.trace.single_steps import trace_single_steps
+
+            return trace_single_steps(options, chosen)
+        return trace_calls(options, chosen)
+    if options.when or options.last or options.chrome_trace or options.calls_from:
+        fail("--when, --last, --chrome-trace and --calls-from need --calls")
     if options.summary and options.with_summary:
         options = options.replace(with_summary=False)
     if options.input:

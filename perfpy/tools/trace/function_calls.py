@@ -1,7 +1,8 @@
 """`perfpy trace --calls`: the calls of functions over time, as a tree, a page of lanes or a trace for Perfetto.
 
-Input: hits of temporary probes (uprobes) at the entries and returns of chosen functions, or the branches of an Intel PT recording. Probes
-cost each call some microseconds; Intel PT tells all calls, and nothing else slows the program down.
+Input: hits of temporary probes (uprobes) at the entries and returns of chosen functions, the branches of an Intel PT recording, or the
+steps of a program (perfpy.tools.trace.single_steps). Probes cost each call some microseconds; Intel PT tells all calls, and nothing else
+slows the program down; single-stepping tells all calls of a program that runs some thousand times slower.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from perfpy.views.page.lanes import MergedCalls
 
     Int64 = NDArray[np.int64]
+    #: stack pointer or return address, begin, function, order, instructions before
+    _OpenCall = tuple[int, int, int, int, int]
 
 
 _UNITS: Final = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -68,7 +71,7 @@ _POINTER: Final = "perfpy_sp"
 _INTERVAL: Final = 0.1  # seconds between two readings of the ring buffers
 _RING_SIZE: Final = 4 << 20
 _MICROSECOND: Final = 1000
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KILLED: Final = 128
 _PROBES, _TRACE = "uprobes at entries and returns, which cost each call some microseconds", "Intel PT"
 
@@ -116,6 +119,7 @@ class FunctionCall(NamedTuple):
         function: its number in CallLog.names.
         returned: whether it returned before the trace ended.
         order: the number of calls that began before: times can be equal.
+        instructions: that the thread executed during the call; 0 if they are not counted.
     """
 
     tid: int
@@ -125,6 +129,7 @@ class FunctionCall(NamedTuple):
     function: int
     returned: bool
     order: int
+    instructions: int = 0
 
 
 class CallLog:
@@ -136,6 +141,7 @@ class CallLog:
     Attributes:
         names: of functions by number.
         threads: tid -> pid and comm.
+        executed: tid -> instructions so far; empty if they are not counted.
         cause: the call that ended the trace; None so far.
         dropped: the number of older calls that are not kept.
         last: the latest time.
@@ -144,13 +150,14 @@ class CallLog:
     def __init__(self, slow: CallCondition | None = None) -> None:
         self.names: list[str] = []
         self.threads: dict[int, tuple[int, str]] = {}
+        self.executed: dict[int, int] = {}
         self.cause: FunctionCall | None = None
         self.dropped = self.last = 0
         self._slow = slow
         self._numbers: dict[str, int] = {}
         self._is_watched: list[bool] = []
         self._begun = 0
-        self._open: dict[int, list[tuple[int, int, int, int]]] = {}  # tid -> stack pointer or return address, begin, function, order
+        self._open: dict[int, list[_OpenCall]] = {}
         self._calls: deque[FunctionCall] = deque()
 
     def number(self, name: str) -> int:
@@ -168,17 +175,17 @@ class CallLog:
         calls = self._open.setdefault(tid, [])
         if len(calls) >= _DEEPEST:
             del calls[: _DEEPEST // 2]
-        calls.append((word, now, function, self._begun))
+        calls.append((word, now, function, self._begun, self.executed.get(tid, 0)))
         self._begun += 1
 
     def enter_at(self, tid: int, now: int, function: int, pointer: int) -> None:
         """Begin a call at a stack pointer. Calls whose stack is gone have been left without a return, by longjmp or an exception."""
-        self._leave_gone(tid, now, pointer)
+        self.leave_gone(tid, now, pointer)
         self.enter(tid, now, function, pointer)
 
     def leave_at(self, tid: int, now: int, function: int, pointer: int) -> None:
         """End a call of a function by its stack pointer after the return."""
-        self._leave_gone(tid, now, pointer - _SLOT)
+        self.leave_gone(tid, now, pointer - _SLOT)
         calls = self._open.get(tid)
         if calls and calls[-1][2] == function:
             self._close(tid, now, calls)
@@ -192,15 +199,23 @@ class CallLog:
                 self._close(tid, now, calls)
             self._close(tid, now, calls)
 
-    def _leave_gone(self, tid: int, now: int, pointer: int) -> None:
+    def leave_gone(self, tid: int, now: int, pointer: int) -> None:
+        """End the calls whose stack is below a stack pointer."""
         self.last = max(self.last, now)
         calls = self._open.get(tid)
         while calls and 0 < pointer - calls[-1][0] < _STACK:
             self._close(tid, now, calls)
 
-    def _close(self, tid: int, now: int, calls: list[tuple[int, int, int, int]], *, returned: bool = True) -> None:
-        _, begin, function, order = calls.pop()
-        call = FunctionCall(tid, begin, now, len(calls), function, returned, order)
+    def abandon(self, tid: int, now: int) -> None:
+        """End all calls of a thread, which do not return: it has ended or executes another program."""
+        self.last = max(self.last, now)
+        calls = self._open.pop(tid, [])
+        while calls:
+            self._close(tid, now, calls, returned=False)
+
+    def _close(self, tid: int, now: int, calls: list[_OpenCall], *, returned: bool = True) -> None:
+        _, begin, function, order, executed = calls.pop()
+        call = FunctionCall(tid, begin, now, len(calls), function, returned, order, self.executed.get(tid, 0) - executed)
         self._calls.append(call)
         if len(self._calls) > _MOST_CALLS:
             self._calls.popleft()
@@ -223,21 +238,71 @@ class CallLog:
         return sorted(chosen, key=lambda call: (call.tid, call.order))
 
 
-# -- from probes -------------------------------------------------------------------------
+# -- the sources -------------------------------------------------------------------------
 
 
-def trace_calls(options: TraceCommandOptions) -> int:
-    """Show the calls of functions of a program, of running processes or of an Intel PT recording; return the exit status."""
+class CallOptions(NamedTuple):
+    """What the options say about function calls.
+
+    Attributes:
+        log: for the calls, with the condition of --when.
+        source: PT, PROBES or SINGLE_STEPS.
+        patterns: of functions; none for all.
+        limit: nanoseconds after which single-stepping ends.
+        length: nanoseconds before the end that are shown, 0 for all.
+    """
+
+    log: CallLog
+    source: str
+    patterns: list[str]
+    limit: int
+    length: int
+
+
+def call_options(options: TraceCommandOptions) -> CallOptions:
+    """Return what the options say about function calls."""
     slow, length = parse_condition(options.when), parse_time("--last", options.last) if options.last else 0
-    log = CallLog(slow)
-    if options.input:
-        return _replay(options, log, length)
     patterns = [word for word in (options.calls or "").split(",") if word]
-    if not patterns:
+    source, limit = parse_source(options.calls_from)
+    source = source or (PT if options.input else PROBES if patterns or options.pid or options.tid else SINGLE_STEPS)
+    if (source == PT) != bool(options.input):
+        fail(f"--calls-from {source} excludes -i" if options.input else "--calls-from pt shows a recording of Intel PT: -i perf.data")
+    return CallOptions(CallLog(slow), source, patterns, limit, length)
+
+
+def trace_calls(options: TraceCommandOptions, chosen: CallOptions) -> int:
+    """Show the calls of functions of a program, of running processes or of an Intel PT recording; return the exit status."""
+    if chosen.source == PT:
+        return _replay(options, chosen.log, chosen.length)
+    if not chosen.patterns:
         fail("--calls needs functions here: --calls=parse,'handle*'; all calls are in recordings of Intel PT: --calls -i perf.data")
     if not (options.workload or options.pid or options.tid):
         fail("--calls traces a command or running processes (-p)")
-    return _ProbedCalls(options, log, patterns).run(length)
+    return _ProbedCalls(options, chosen.log, chosen.patterns).run(chosen.length)
+
+
+PT, PROBES, SINGLE_STEPS = "pt", "probes", "steps"
+_LIMIT: Final = 60 * _UNITS["s"]
+
+
+def parse_source(text: str) -> tuple[str, int]:
+    """Parse --calls-from; return the source, "" for the default, and the nanoseconds after which stepping ends.
+
+    >>> parse_source("steps:5s")
+    ('steps', 5000000000)
+    """
+    name, colon, limit = text.partition(":")
+    if name not in ("", PT, PROBES, SINGLE_STEPS) or (colon and name != SINGLE_STEPS):
+        fail(f"--calls-from {text!r}: expected {PT}, {PROBES}, {SINGLE_STEPS}, or {SINGLE_STEPS}:TIME such as {SINGLE_STEPS}:5s")
+    return name, parse_time("--calls-from", limit) if colon else _LIMIT
+
+
+def status_of(workload: Workload, ended: set[int]) -> int:
+    """Return the status of the command when it has ended, or that of the signals that ended the trace."""
+    return (_KILLED + min(ended) if signal.SIGINT not in ended else 0) if ended else workload.wait().exit_code
+
+
+# -- from probes -------------------------------------------------------------------------
 
 
 class _ProbedCalls:
@@ -256,24 +321,27 @@ class _ProbedCalls:
         options = self._options
         texts = [f"uprobe:{path}:{name}{point} {_POINTER}=%sp" for path, name in self._functions for point in ("", "%return")]
         with ExitStack() as stack:
-            signals = stack.enter_context(Wakeups((*_ENDING, signal.SIGUSR2)))
+            signals = stack.enter_context(Wakeups((*ENDING, signal.SIGUSR2)))
             workload = stack.enter_context(Workload(options.workload)) if options.workload else None
             with ExitStack() as probing:
                 probes = probing.enter_context(TemporaryProbes(texts))
                 names = [one.split(",") for one in probes.texts]
                 events = [name for group in names for name in group]
                 started = workload.pid if workload else 0
-                rings = LiveRings(events, (), self._record_options(), _tell, workload=started, ring_size=_RING_SIZE)
+                rings = LiveRings(events, (), self._record_options(), tell, workload=started, ring_size=_RING_SIZE)
                 probing.callback(rings.close)
                 if workload is None:
                     rings.counters.enable()
                 else:
                     workload.start()
-                ended = self._follow(rings, names, signals) & set(_ENDING)
+                ended = self._follow(rings, names, signals) & set(ENDING)
             title = f"perfpy trace --calls {shlex.join(options.workload or ('-p', options.pid or options.tid))}"
-            show_calls(options, self._log, self._log.finish(length), title, _PROBES, self._lost)
-            if workload is not None and not ended:
-                workload.wait()
+            notes = [f"from {_PROBES}"]
+            if self._lost:
+                notes.append(f"{self._lost:,} hits lost: calls may be missing or too long; choose fewer functions, or -m 16M")
+            show_calls(options, self._log, self._log.finish(length), title, notes)
+            if workload is not None:
+                return status_of(workload, ended)
         return _KILLED + min(ended) if ended and signal.SIGINT not in ended else 0
 
     def _record_options(self) -> RecordOptions:
@@ -387,7 +455,8 @@ def _functions(program: str, patterns: Sequence[str]) -> Iterator[tuple[str, str
     yield from found
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Write a note."""
     print(text, file=sys.stderr)
 
 
@@ -402,7 +471,7 @@ def _replay(options: TraceCommandOptions, log: CallLog, length: int) -> int:
         recording.data.decodes_traces = True
         calls = _TracedCalls(recording, log, [word for word in (options.calls or "").split(",") if word])
         recording.follow_calls(calls.add)
-        show_calls(options, log, log.finish(length), f"{recording.path}: {recording.title}", _TRACE)
+        show_calls(options, log, log.finish(length), f"{recording.path}: {recording.title}", [f"from {_TRACE}"])
     return 0
 
 
@@ -450,7 +519,7 @@ class _TracedCalls:
 # -- views ---------------------------------------------------------------------------------
 
 
-def show_calls(options: TraceCommandOptions, log: CallLog, calls: Sequence[FunctionCall], title: str, source: str, lost: int = 0) -> None:
+def show_calls(options: TraceCommandOptions, log: CallLog, calls: Sequence[FunctionCall], title: str, notes: Sequence[str]) -> None:
     """Write what the options choose: the page, the trace for Perfetto, JSON lines or a tree.
 
     Args:
@@ -458,23 +527,20 @@ def show_calls(options: TraceCommandOptions, log: CallLog, calls: Sequence[Funct
         log: what the calls come from.
         calls: by thread and begin.
         title: what was traced.
-        source: how.
-        lost: hits that were lost.
+        notes: how, and what is missing.
     """
-    notes = [f"from {source}"]
+    notes = list(notes)
     if log.cause is not None:
-        notes.append(f"ended by {log.names[log.cause.function]}, which took {duration_text(log.cause.end - log.cause.begin)}")
+        notes.insert(1, f"ended by {log.names[log.cause.function]}, which took {duration_text(log.cause.end - log.cause.begin)}")
     if log.dropped:
         notes.append(f"{log.dropped:,} earlier {plural(log.dropped, 'call')} dropped")
-    if lost:
-        notes.append(f"{lost:,} hits lost: calls may be missing or too long; choose fewer functions, or -m 16M")
     if options.html:
         write_bytes(options.html, calls_page(log, calls, title, notes).encode(errors="replace"), quiet=False)
     if options.chrome_trace:
         write_text(options.chrome_trace, chrome_trace(log, calls, notes))
     if options.html or options.chrome_trace:
         for note in notes[1:]:
-            _tell(f"note: {note}")
+            tell(f"note: {note}")
         return
     with TraceOutput(options.output or ("-" if options.json else "")) as output:
         output.write(json_lines(log, calls) if options.json else tree_lines(log, calls, notes))
@@ -490,7 +556,8 @@ def tree_lines(log: CallLog, calls: Sequence[FunctionCall], notes: Sequence[str]
             _, comm = log.threads[call.tid]
             yield f"# {visible(comm)} {call.tid}"
         took = ("" if call.returned else ">") + duration_text(call.end - call.begin)
-        yield f"{(call.begin - first) / _UNITS['ms']:12.6f} ms {took:>10}  {'  ' * call.depth}{visible(log.names[call.function])}"
+        count = f" {call.instructions:>12,} instructions" if log.executed else ""
+        yield f"{(call.begin - first) / _UNITS['ms']:12.6f} ms {took:>10}{count}  {'  ' * call.depth}{visible(log.names[call.function])}"
 
 
 def json_lines(log: CallLog, calls: Sequence[FunctionCall]) -> Iterator[str]:
@@ -498,7 +565,8 @@ def json_lines(log: CallLog, calls: Sequence[FunctionCall]) -> Iterator[str]:
     for call in calls:
         pid, comm = log.threads[call.tid]
         values = {"pid": pid, "tid": call.tid, "comm": comm, "function": log.names[call.function]}
-        yield json.dumps(values | {"time": call.begin, "took": call.end - call.begin, "depth": call.depth, "returned": call.returned})
+        values |= {"time": call.begin, "took": call.end - call.begin, "depth": call.depth, "returned": call.returned}
+        yield json.dumps(values | ({"instructions": call.instructions} if log.executed else {}))
 
 
 def chrome_trace(log: CallLog, calls: Sequence[FunctionCall], notes: Sequence[str] = ()) -> Iterator[str]:
@@ -515,7 +583,8 @@ def chrome_trace(log: CallLog, calls: Sequence[FunctionCall], notes: Sequence[st
     for call in calls:
         event: dict[str, Any] = {"name": log.names[call.function], "cat": "function", "ph": "X"}
         event |= {"ts": (call.begin - first) / _MICROSECOND, "dur": (call.end - call.begin) / _MICROSECOND}
-        event |= {"pid": log.threads[call.tid][0], "tid": call.tid} | ({} if call.returned else {"args": {"returned": False}})
+        further = ({} if call.returned else {"returned": False}) | ({"instructions": call.instructions} if log.executed else {})
+        event |= {"pid": log.threads[call.tid][0], "tid": call.tid} | ({"args": further} if further else {})
         yield separator + json.dumps(event)
         separator = ",\n"
     yield "\n]}\n"

@@ -40,7 +40,7 @@ from perfpy.tools.trace.call_sums import NamedTotals
 from perfpy.tools.trace.call_text import CallTexts
 from perfpy.tools.trace.calls import ENTER, CallColumns, FollowedComms, Pairing, call_events, call_fields
 from perfpy.tools.trace.descriptors import Descriptors, DescriptorTable, OpenFile, descriptor_numbers
-from perfpy.tools.trace.lines import NO_LINES, RUN_TIME, EventSums, OtherEvents, fault_name
+from perfpy.tools.trace.lines import NO_LINES, RUN_TIME, EventSums, JoinedColumns, OtherEvents, StackTexts, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.record_queue import DrainingThread, ReadRecords, RecordQueue
 from perfpy.tools.trace.replay import (
@@ -59,7 +59,6 @@ from perfpy.tools.trace.replay import (
     wants_summary,
     write_page,
 )
-from perfpy.tools.trace.stack_text import JoinedColumns, StackTexts
 from perfpy.tools.trace.summary_tables import named_json, named_lines
 
 if TYPE_CHECKING:
@@ -74,9 +73,8 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.call_sums import Totals
     from perfpy.tools.trace.calls import CallEvents, PairedEvents
     from perfpy.tools.trace.descriptors import DescriptorNames
-    from perfpy.tools.trace.lines import LineOptions
+    from perfpy.tools.trace.lines import LineOptions, StackLimits
     from perfpy.tools.trace.options import Selection, TraceCommandOptions
-    from perfpy.tools.trace.stack_text import StackLimits
     from perfpy.views.script.pieces import Flat
 
     Texts = dict[int, dict[int, str]]

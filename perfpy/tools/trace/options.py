@@ -91,6 +91,7 @@ class TraceEventOptions(CommandOptions):
     switch_off: str = option("--switch-off", Value(default=""), "print only what happens before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
     calls: str | None = option("--calls", Attached(""), "show the calls of these functions (-i: of all)", metavar="<functions>")
+    calls_from: str = option("--calls-from", Value(default=""), "source of --calls: pt, probes or steps[:TIME]", metavar="<source>")
     when: str = option("--when", Value(default=""), "end --calls with such a call: 'handle > 10ms'", metavar="<condition>")
     last: str = option("--last", Value(default=""), "show the --calls of this time before the end: 10ms", metavar="<time>")
     max_events: int = option("--max-events", Value(parse_unsigned, default=0), "stop after n lines", metavar="<n>")

@@ -33,7 +33,7 @@ from perfpy.tools.trace.calls import (
     call_events,
 )
 from perfpy.tools.trace.descriptors import Descriptors, DescriptorTable, OpenFile
-from perfpy.tools.trace.stack_text import StackLimits, StackTexts
+from perfpy.tools.trace.lines import StackLimits, StackTexts
 from tests.builders.call_events import CallEventList
 
 if TYPE_CHECKING:

@@ -32,7 +32,9 @@ _MUTEX: Final = struct.Struct("=iIi")
 _EPOLL: Final = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
 _POLLS: Final = ("poll", "ppoll")
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
+_RECEIVES: Final = ("read", "recvfrom", "recvmsg", "readv", "connect")
 _LISTENS: Final = "0A"  # the state of a TCP socket
+_CONNECTED: Final = ("01", "02")  # established, or about to be
 _FUTEX_COMMANDS: Final = 0x7F  # without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
 _FUTEX_LOCKS: Final = (6, 13)  # FUTEX_LOCK_PI, FUTEX_LOCK_PI2
 _CONTENDED: Final = 2  # the value of a mutex of the C library with waiting threads
@@ -132,6 +134,42 @@ class WaitTargets:
         if target.startswith("pipe:"):
             return "a pipe"
         return target.removeprefix("anon_inode:").strip("[]") if target.startswith("anon_inode:") else target
+
+
+def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str, str]) -> set[str] | None:
+    """Return the addresses to which a thread's process is connected by the sockets that it waits for; None if it does not wait for sockets.
+
+    Clients of a server, which are connected to a port that is listened on, do not count.
+
+    Args:
+        call: the system call that the main thread sleeps in, with its arguments.
+        known: inode -> address, "" for other sockets; tables of sockets are read for new inodes only.
+    """
+    if call in _EPOLL:
+        text = ProcFs().read(f"{pid}/fdinfo/{arguments[0]}", 1 << 20)
+        descriptors = [int(number) for number in re.findall(rb"^tfd: +(\d+)", text, re.MULTILINE)][:_MOST_POLLED]
+    elif call in _RECEIVES:
+        descriptors = [arguments[0]]
+    else:
+        return None
+    inodes = {match[1] for match in (_SOCKET.fullmatch(target_of(pid, one & 0xFFFFFFFF)) for one in descriptors) if match}
+    if not inodes <= known.keys():
+        known.clear()
+        known |= dict.fromkeys(inodes, "") | {inode: address for inode, address in _connected_to(pid).items() if inode in inodes}
+    return {known[inode] for inode in inodes if known[inode]}
+
+
+def _connected_to(pid: int) -> dict[str, str]:
+    """Return inode -> address of the other end of the TCP connections that were not accepted on a listening port."""
+    listening, connected = set(), {}
+    for name in ("tcp", "tcp6"):
+        lines = ProcFs().read(f"{pid}/net/{name}", _LONGEST_TABLE).decode("ascii", "replace").splitlines()[1:]
+        for fields in (line.split() for line in lines):
+            if len(fields) > 9 and fields[3] == _LISTENS:
+                listening.add(fields[1].rpartition(":")[2])
+            elif len(fields) > 9 and fields[3] in _CONNECTED:
+                connected[fields[9]] = fields[1].rpartition(":")[2], _address(fields[2])
+    return {inode: address for inode, (port, address) in connected.items() if port not in listening and address}
 
 
 def thread_or_lock(arguments: Sequence[int], tids: Container[int]) -> tuple[int, int]:

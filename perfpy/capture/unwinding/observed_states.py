@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.system_calls import names_by_number
 from perfpy.capture.cgroups import CpuLimit, cpu_limit
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
@@ -38,11 +39,13 @@ if TYPE_CHECKING:
 
 
 _PAUSE: Final = 0.025  # seconds between looks at a process
+_BETWEEN_PEERS: Final = 0.2
 _SHARE: Final = 20  # the next look comes after at least 20 times as long as this one took
 _MOST_PROCESSES: Final = 64  # that are looked at
 _MOST_NEW: Final = 4096  # processes whose program is examined
 _MOST_FILES: Final = 256  # programs that are examined
 _MOST_STATES: Final = 4096  # different ones
+_MOST_PEERS: Final = 64  # addresses of a process
 _MOST_THREADS: Final = 16  # of a process whose system calls are read
 _MOST_CHILDREN: Final = 1 << 17  # of one shell that are told apart
 _WAIT4, _WAITID, _READ = 61, 247, 0  # system calls on x86-64
@@ -94,7 +97,7 @@ class ObservedStates:
             elif len(self._processes) >= _MOST_PROCESSES:
                 continue
             try:
-                process = self._open(pid) or (None if self._has_stacks else _ObservedCalls(pid, self._procfs))
+                process = self._open(pid) or (_ObservedPeers(pid) if self._has_stacks else _ObservedCalls(pid, self._procfs))
             except (OSError, *elf.DAMAGE):  # the process has ended, or its file is damaged
                 continue
             if process is not None:
@@ -109,7 +112,7 @@ class ObservedStates:
                 process.look()
                 spent = time.monotonic() - now
                 now += spent
-                process.due = now + max(_PAUSE, _SHARE * spent)
+                process.due = now + max(process.pause, _SHARE * spent)
         return max(min((process.due for process in alive), default=now) - now, 0.001) if alive else None
 
     def encoded(self) -> bytes:
@@ -301,6 +304,7 @@ class _ObservedProcess:
 
     Attributes:
         due: when it is looked at next, in seconds.
+        pause: the least seconds between two looks.
         is_alive: False after it has ended or executed another program.
     """
 
@@ -309,6 +313,7 @@ class _ObservedProcess:
         self._memory = memory
         self._looks = 0
         self.due = 0.0
+        self.pause = _PAUSE
         self.is_alive = True
 
     def end(self) -> None:
@@ -356,6 +361,36 @@ class _ObservedCalls(_ObservedProcess):
         """Yield the calls of its threads."""
         for (tid, text), count in self._calls.items():
             yield ObservedState(tid, "call", self._sleeps[tid], count, text, [], [])
+
+
+class _ObservedPeers(_ObservedProcess):
+    """A process whose main thread waits for sockets: the addresses to which it is connected meanwhile."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self._known: dict[str, str] = {}
+        self._peers: Counter[str] = Counter()
+        self._calls = names_by_number(os.uname().machine)
+        self.pause = _BETWEEN_PEERS
+
+    def look(self) -> None:
+        """Note the addresses if the main thread waits."""
+        from perfpy.capture.wait_targets import peers_of_wait  # not before a program runs
+
+        state = read_state(self._pid, self._pid)
+        if state is None:
+            self.end()
+            return
+        call = self._calls.get(state.call, "") if state.call is not None else ""
+        peers = peers_of_wait(self._pid, call, state.arguments, self._known) if call else None
+        if peers is not None:
+            self._looks += 1
+            self._peers.update(peer for peer in peers if len(self._peers) < _MOST_PEERS or peer in self._peers)
+
+    def states(self) -> Iterator[ObservedState]:
+        """Yield the addresses."""
+        for peer, count in self._peers.items():
+            yield ObservedState(self._pid, "peer", self._looks, count, peer, [], [])
 
 
 class _ObservedBash(_ObservedProcess):

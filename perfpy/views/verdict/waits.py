@@ -60,6 +60,7 @@ IN_ONE_FUNCTION: Final = 0.5  # of the waits for one reason
 SURELY_OWN: Final = 0.9  # of the waits for one reason have a stack of their own: the others hardly matter
 ROUNDED: Final = 0.1  # of a number of goroutines: what their mean may differ from it
 RARE_GOROUTINES: Final = 0.5  # fewer on average are not told
+_MOST_PEERS: Final = 3  # addresses that are named
 _MOST_GROUPS: Final = 3  # groups of goroutines
 
 #: threads that wait for each other
@@ -166,6 +167,10 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
         text += " that no recorded thread signalled"
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
         text += " or a timer"
+    if wait.reason in (reasons.EVENTS, reasons.NETWORK) and wait.threads == 1:
+        always, at_times = evidence.peers(wait)
+        peers = [visible(peer) for peer in always or at_times]
+        text += f", {'' if always else 'at times '}connected to {join_names(peers)}" if 0 < len(peers) <= _MOST_PEERS else ""
     return text
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.sleeping_threads import Sleeper
-from perfpy.capture.wait_targets import WaitTarget, WaitTargets, sockets_of
+from perfpy.capture.wait_targets import WaitTarget, WaitTargets, peers_of_wait, sockets_of
 from perfpy.kernel.procfs import ProcFs
 
 if TYPE_CHECKING:
@@ -61,6 +61,23 @@ def test_sockets_have_the_address_of_the_other_side():
         with socket.create_connection((address, port)) as client:
             assert waiting("recvfrom", client.fileno()).of == f"127.0.0.1:{port}"
             assert waiting("accept4", server.fileno()).of == f"127.0.0.1:{port} (listening)"
+
+
+def test_connections_to_others_are_told_from_those_of_clients():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, address = server.accept()[0], f"127.0.0.1:{server.getsockname()[1]}"
+        known: dict[str, str] = {}
+        one_end, other_end = socket.socketpair()
+        with accepted, select.epoll() as loop, one_end, other_end:
+            for one in (server, accepted, one_end):
+                loop.register(one.fileno())
+            assert peers_of_wait(OWN, "epoll_wait", (loop.fileno(),), known) == set()
+            loop.register(client.fileno())
+            assert peers_of_wait(OWN, "epoll_pwait", (loop.fileno(),), known) == {address}
+            assert peers_of_wait(OWN, "recvfrom", (client.fileno(),), known) == {address}
+            assert peers_of_wait(OWN, "recvfrom", (accepted.fileno(),), known) == set()
+    assert peers_of_wait(OWN, "futex", (0,), known) is None
+    assert peers_of_wait(OWN, "read", (1 << 20,), known) == set()
 
 
 def test_the_table_of_sockets_is_read_whole():

@@ -758,6 +758,19 @@ def test_what_others_wait_for_beside_the_thread_that_sleeps_is_told_in_a_second_
     assert texts(tmp_path, sleeps, *short, threads=(101, 102, 103), seconds=0.001) == ['"app" slept 9 s of 9 s, in answer().']
 
 
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [(20, ", connected to 10.0.0.5:5432"), (8, ", at times connected to 10.0.0.5:5432"), (2, "")],
+    ids=["always", "at times", "once"],
+)
+def test_the_addresses_of_connections_are_told_with_waits_for_sockets(seen: int, words: str, tmp_path: Path) -> None:
+    states = [ObservedState(100, "peer", 20, seen, "10.0.0.5:5432", [], []), ObservedState(200, "peer", 20, 20, "10.0.0.6:80", [], [])]
+    wait = Stack(("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), 900, state="S", waker=100)
+    assert texts(tmp_path, Stack(("main",), 20), wait, states=states)[0] == f'"app" waited 0.9 s of 0.92 s for events{words}, in loop().'
+    many = [ObservedState(100, "peer", 20, 20, f"10.0.0.5:{port}", [], []) for port in range(9)]
+    assert "connected" not in texts(tmp_path, Stack(("main",), 20), wait, states=many)[0]
+
+
 def test_an_item_of_a_queue_is_work_only_for_pools(tmp_path: Path) -> None:
     get = (*FUTEX, "PyThread_acquire_lock_timed@python3.11", "py::Queue.get:/usr/lib/python3.11/queue.py@jitted-0-1.so")
     (first,) = texts(tmp_path, Stack((*get, "py::checkout:/srv/pool.py@jitted-0-1.so"), 1, state="S", weight=9000), seconds=0.001)
@@ -800,7 +813,7 @@ def test_several_system_calls_of_a_function_are_named_together(tmp_path: Path) -
         (f"step{number}_{name}@kernel", f"__x64_sys_{name}@kernel", f"{name}@libc.so.6", "load") for name in CALLS for number in range(9)
     ]
     (first, *_) = texts(tmp_path, *(Stack(step, 20) for step in steps), Stack(("load",), 200))
-    assert first == "100 % of the CPU time is in load() and the code it calls, mostly system calls (close(), openat() and read())."
+    assert first == "100 % of the CPU time is in load() and the code it calls, mostly system calls (openat(), read() and close())."
 
 
 def test_interrupts_are_not_called_by_the_function_that_they_interrupt(tmp_path: Path) -> None:

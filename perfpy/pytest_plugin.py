@@ -316,6 +316,7 @@ _SESSION_FREQUENCY: Final = "199"  # Hz: sessions take long
 _SETUP: Final = re.compile(r"_(?:xunit|unittest)_(set[uU]p_?[A-Za-z]+)_fixture_.*")
 _SHORTEST: Final = 0.001  # seconds; shorter parts are left out
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
+_ENOUGH: Final = 5  # samples of CPU time for a share of them
 _OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
 
 
@@ -343,6 +344,7 @@ class SlowPart(NamedTuple):
 def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[str]:
     """Yield the duration and name of each part, and where its time went by the session's recording."""
     from perfpy.analysis.filters import SampleFilter  # only with --perfpy
+    from perfpy.analysis.sample_view import is_off_cpu
     from perfpy.views.verdict.profile import verdicts_of_parts
 
     worth = [part for part in parts if part.end - part.begin >= _WORTH_A_LINE]
@@ -352,7 +354,10 @@ def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[
         yield f"{part.end - part.begin:8.2f} s  {part.kind:20}  {part.test}"
         sentences = [one.text for one in verdicts.get(part, ()) if not one.text.startswith(_OF_FEW_SAMPLES)]
         if part in verdicts and not sentences:  # a short wait
-            rows = part.samples(recording).report(by=["pyline"]).top(1)
+            report = part.samples(recording).report(by=["pyline"])
+            first = next((one.leader for one in report.histograms if one.leader.samples), None)
+            is_enough = first is not None and (is_off_cpu(first.event) or first.samples >= _ENOUGH)  # a wait is measured
+            rows = report.top(1) if is_enough else ()
             sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
         yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
 

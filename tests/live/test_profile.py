@@ -207,6 +207,18 @@ for thread in threads: thread.join()
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_nothing_calls_a_cell() -> None:
+    """The notebook and the profiler run it; what the cell calls is called from it."""
+    assert re.search(r" in the top level of cell \(cell:\d\)\.$", repr(profile_cell(NotebookShell(), "", CELL_OF_LINES)), re.MULTILINE)
+    text = repr(profile_cell(NotebookShell(), "", CELL_OF_CALLS))
+    assert re.search(r" in g\(\) \(cell:\d\), called from the top level of cell\.$", text, re.MULTILINE)
+
+
+CELL_OF_LINES = "x = 0\nfor i in range(6_000_000):\n    x += i * i\n"
+CELL_OF_CALLS = "def g(n):\n    t = 0\n    for i in range(n):\n        t += i\nfor _ in range(60):\n    g(200_000)\n"
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
 def test_a_cells_numbers_are_the_same_everywhere() -> None:
     """Functions have one share in sentences, the table, the lines and the picture; waits of lines are among all waits."""
     shell = NotebookShell()

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import perfpy
 from perfpy.errors import UsageError
-from perfpy.pytest_plugin import NEW_BASELINE, Baselines, budget, judge
+from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, lines_of_parts
+from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,3 +92,15 @@ def test_page_faults_have_no_baseline(event: str) -> None:
 @pytest.mark.parametrize("event", ["instructions:u", "context-switches", "alignment-faults", "cache-misses"])
 def test_other_events_have_baselines(event: str) -> None:
     assert budget(event).at_most is None
+
+
+@pytest.mark.parametrize(("samples", "sentences"), [(1, 0), (6, 1)])
+def test_nothing_is_said_of_one_sample(samples: int, sentences: int, tmp_path: Path) -> None:
+    built = PerfDataBuilder()
+    for number in range(samples):
+        built.sample(ip=1, pid=7, tid=7, time=10**9 + number * 10**6, period=1, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        lines = [*lines_of_parts([SlowPart("test_x.py::test_it", "test", 0.999, 1.02, 7)], recording)]
+    assert lines[0].split() == ["0.02", "s", "test", "test_x.py::test_it"]
+    assert len(lines) == 1 + sentences

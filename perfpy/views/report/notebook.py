@@ -16,7 +16,7 @@ from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 from perfpy.views.verdict.profile import verdicts_of_parts
-from perfpy.views.verdict.sentence import seconds
+from perfpy.views.verdict.sentence import function_text, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.source_files import SourceShares
     from perfpy.analysis.stacks import Stacks
     from perfpy.views.recorded import Recorded
+    from perfpy.views.verdict.sentence import Sentence
 
 
 _ROWS: Final = 20
@@ -174,9 +175,8 @@ class CellProfile:
         self._calls = _call_tree([part for part in stacks if not part.off_cpu], source.path)
         (sentences,) = verdicts_of_parts(recording, [recording.sample_filter or SampleFilter()])
         name = visible(short_path(source.path))
-        self._said = [
-            visible(one.text).replace(name, "cell") if name else visible(one.text) for one in sentences if one.rule != _OF_NOTEBOOK
-        ]
+        texts = [visible(_without_callers(one, source.path)) for one in sentences if one.rule != _OF_NOTEBOOK]
+        self._said = [text.replace(name, "cell") if name else text for text in texts]
         waiting = _stacks_of_cell([part for part in stacks if part.off_cpu], source.path)
         # also those of the cell's threads, as on its lines; the profiler's own are of profile_cell(), which calls the cell
         self._waits = sum(weight for is_below, called, weight in waiting if is_below or not any(map(_IS_PROFILER, called))) / 1e9
@@ -227,6 +227,14 @@ class CellProfile:
         if not self._calls.weight:
             return ""
         return f'<div style="{_MONO};margin-top:8px">{_call_html(self._calls, self._calls.weight, 0)}</div>'
+
+
+def _without_callers(sentence: Sentence, path: str) -> str:
+    """Return a sentence without what called the cell: the profiler, the notebook or the program that has it."""
+    names = sentence.names
+    if names.get("function") != f"{PYTHON_MARK}<module>:{path}" or "caller" not in names:
+        return sentence.text
+    return re.sub(rf", called from {re.escape(function_text(names['caller']))}(?: \([\d.]+ %\))?", "", sentence.text, count=1)
 
 
 _TERMINAL: Final = 80

@@ -156,8 +156,7 @@ def _with_names(processes: Sequence[CurrentProcess]) -> list[CurrentProcess]:
     from perfpy.analysis.verdict.processes import texts_of_names  # --help needs no numpy
     from perfpy.capture.unwinding.observed_states import current_commands
 
-    names = texts_of_names(current_commands(process.pid for process in processes))
-    names = {pid: name for pid, name in names.items() if len(processes) > 1 or ":" in name}
+    names = texts_of_names(current_commands(process.pid for process in processes), of_services=len(processes) == 1)
     return [process._replace(name=names.get(process.pid, "")) for process in processes]
 
 

@@ -525,6 +525,84 @@ def test_threads_without_a_gil_have_their_names_and_functions(tmp_path: Path) ->
     )
 
 
+#: sort() has the list's lock for a third of a second, in which append() waits
+OF_ONE_LIST = """
+import random, threading, time
+values = [random.random() for _ in range(400_000)]
+copies = [values[:] for _ in range(12)]
+shared = copies[0]
+def sorts():
+    global shared
+    for shared in copies: shared.sort()
+def appends():
+    while sorting.is_alive():
+        shared.append(1.0)
+        time.sleep(0.01)
+sorting = threading.Thread(target=sorts)
+sorting.start()
+threading.Thread(target=appends, name="t-appends").start()
+"""
+
+
+@pytest.mark.live
+@pytest.mark.particular
+def test_waits_for_the_lock_of_an_object_are_no_waits_for_a_lock_of_the_program(tmp_path: Path) -> None:
+    python = next(filter(None, (shutil.which(f"python3.{minor}t") for minor in (13, 14, 15))), "")
+    if not python:
+        pytest.skip("no Python without a GIL on this machine")
+    (tmp_path / "program.py").write_text(OF_ONE_LIST)
+    line = [*PERFPY, "record", "-q", "-o", "perf.data", "--python", "--off-cpu", "-e", "task-clock", "-F", "99", "--", python, "program.py"]
+    subprocess.run(line, capture_output=True, timeout=200, cwd=tmp_path, check=True)
+    text = perfpy("report", "--verdict", folder=tmp_path)
+    assert re.search(r'"t-appends" waited .* for a Python object that another thread used, in appends\(\) \(program.py:11\)', text), text
+    assert "GIL" not in text
+
+
+OF_LOOPS = {
+    "uvloop": (
+        "import asyncio, uvloop; switch = lambda: asyncio.sleep(0); run = uvloop.run\nasync def main(): await asyncio.gather(one(), two())"
+    ),
+    "trio": (
+        "import trio; switch = lambda: trio.sleep(0); run = trio.run\nasync def main():\n"
+        "    async with trio.open_nursery() as nursery: nursery.start_soon(one); nursery.start_soon(two)"
+    ),
+}
+TURNS = """
+import time
+def crunch_one(): sum(n * n for n in range(20000))
+def crunch_two(): [str(n) for n in range(20000)]
+async def one():
+    while time.process_time() < 1: crunch_one(); await switch()
+async def two():
+    while time.process_time() < 1: crunch_two(); await switch()
+LOOP
+run(main)
+"""
+
+
+@pytest.mark.live
+@pytest.mark.particular
+@pytest.mark.parametrize("loop", OF_LOOPS)
+def test_stacks_of_coroutines_are_not_mixed_by_other_event_loops(loop: str, tmp_path: Path) -> None:
+    python = os.environ.get("PERFPY_PYTHON_WITH_LOOPS", sys.executable)
+    if subprocess.run([python, "-c", f"import {loop}"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no {loop}; set PERFPY_PYTHON_WITH_LOOPS")
+    call = "run(main())" if loop == "uvloop" else "run(main)"
+    (tmp_path / "program.py").write_text(TURNS.replace("LOOP", OF_LOOPS[loop]).replace("run(main)", call))
+    record = [*PERFPY, "record", "-q", "--python", "-F", "999", "-e", "task-clock", "-o", "perf.data", "--", python, "program.py"]
+    subprocess.run(record, cwd=tmp_path, timeout=100, check=True)
+    text = output_of([*PERFPY, "script", "-F", "ip,sym", "--fold-interpreters", "--no-inline"], cwd=tmp_path)
+    callers: Counter[tuple[str, ...]] = Counter()
+    for block in text.split("\n\n"):
+        names = [word.split(":")[2] for line in block.splitlines() for word in line.split() if word.startswith("py::")]
+        crunched = [name.removeprefix("crunch_") for name in names if name.startswith("crunch_")]
+        if crunched:
+            callers[crunched[0].partition(".")[0], *(name for name in names if name in ("one", "two"))] += 1
+    assert callers["one", "one"] > 50
+    assert callers["two", "two"] > 50
+    assert {*callers} == {("one", "one"), ("two", "two")}, callers
+
+
 # The processes of a service have names.
 
 SERVICE = """

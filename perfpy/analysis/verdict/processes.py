@@ -271,9 +271,10 @@ def name_processes(commands: Iterable[ObservedCommand], targets: Mapping[int, st
     return names
 
 
-def texts_of_names(commands: Iterable[ObservedCommand]) -> dict[int, str]:
-    """Return the names of processes whose callchains are unknown."""
-    return {pid: named.name for pid, named in name_processes(commands, {}).items()}
+def texts_of_names(commands: Iterable[ObservedCommand], *, of_services: bool = False) -> dict[int, str]:
+    """Return the names of processes whose callchains are unknown. of_services: only names that tell a task, as "gunicorn: worker 2"."""
+    names = name_processes(commands, {}).items()
+    return {pid: named.name for pid, named in names if not of_services or named.is_worker or ":" in named.name}
 
 
 def _role(command: ObservedCommand, by_pid: Mapping[int, ObservedCommand], depth: int = 0) -> tuple[str, int, bool]:

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     MESSAGE,
     INPUT,
     FUTEX,
+    OBJECT_LOCK,
+    WORLD_STOP,
     OTHER,
-) = range(27)
+) = range(29)
 
 # when a rule holds
 ALWAYS: Final = 0
@@ -55,6 +57,7 @@ IN_FUTEX: Final = 1  #: the thread is in futex(), or the kernel's functions are 
 WITH_PYTHON: Final = 2  #: as IN_FUTEX, and the callchain has Python functions
 NO_KERNEL: Final = 3  #: the kernel's functions are unknown
 IN_SLEEP: Final = 4  #: the thread sleeps for a time
+PARKED: Final = 5  #: CPython's parking lot is in the callchain: what waits there does not wait for the GIL
 
 _PY: Final = PYTHON_MARK + r"(?:[\w.<>]+\.)?"  # before the name of a method; classes are not known before Python 3.11
 _PYTHON_LOCK: Final = r"PyThread_acquire_lock.*|_multiprocessing_SemLock_acquire\w*|_?PyMutex_Lock\w*"
@@ -64,6 +67,9 @@ _SYS: Final = r"__(?:x64|arm64|ia32|riscv|s390x?|powerpc)_sys_"
 
 #: reason, when the rule holds, the functions. The first rule that holds decides.
 _RULES: Final = (
+    # builds without a GIL: the lock of an object that two threads use at once (critical section), and the stop of all threads for a while
+    (OBJECT_LOCK, IN_FUTEX, r"_PyCriticalSection2?_(?:BeginSlow|Resume)"),
+    (WORLD_STOP, PARKED, r"_?PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach|stop_the_world|_PyEval_StopTheWorld(?:All)?"),
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
     (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|sqlite3InvokeBusyHandler|lock_wait_(?:suspend|timeout)_thread"),
     (ROW_LOCK, IN_SLEEP, r"sqlite3_(?:step|exec|prepare\w*|backup_step|wal_checkpoint\w*)"),  # it only sleeps between looks for a lock
@@ -180,7 +186,8 @@ RULES: Final = tuple(
 #: bits beside those of the rules
 KERNEL_BIT: Final = 1 << len(RULES)  #: the callchain has functions of the kernel
 PYTHON_BIT: Final = 2 << len(RULES)  #: the callchain has Python functions
-OTHER_BITS: Final = len(RULES) + 2  #: the first bit for what is of use to the caller
+_PARKED_BIT: Final = 4 << len(RULES)
+OTHER_BITS: Final = len(RULES) + 3  #: the first bit for what is of use to the caller
 _GIL_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == GIL)
 _FUTEX_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == FUTEX and rule[1] == ALWAYS)
 _SLEEP_BIT: Final = 1 << next(number for number, rule in enumerate(RULES) if rule[0] == SLEEP and "hrtimer_nanosleep" in rule[2])
@@ -202,6 +209,8 @@ class RuleBits:
         if not plain:
             return 0
         bits = sum(bit for bit, pattern in self._patterns if pattern.fullmatch(plain))
+        if plain == "_PyParkingLot_Park":
+            return bits | _PARKED_BIT
         return bits | PYTHON_BIT if plain.startswith(PYTHON_MARK) else bits
 
 
@@ -221,7 +230,7 @@ def reasons_of(bits: NDArray[np.int64]) -> NDArray[np.int64]:
     no_kernel = (bits & KERNEL_BIT) == 0
     in_futex = no_kernel | ((bits & _FUTEX_BIT) != 0)
     is_python, sleeps = (bits & PYTHON_BIT) != 0, no_kernel | ((bits & _SLEEP_BIT) != 0)
-    holds = (np.ones(len(bits), np.bool_), in_futex, in_futex & is_python, no_kernel, sleeps)
+    holds = (np.ones(len(bits), np.bool_), in_futex, in_futex & is_python, no_kernel, sleeps, (bits & _PARKED_BIT) != 0)
     reasons = np.full(len(bits), OTHER, np.int64)
     for number, (reason, condition, _) in reversed([*enumerate(RULES)]):
         reasons[((bits & (1 << number)) != 0) & holds[condition]] = reason

@@ -220,7 +220,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     files, process = getattr(source, "kept_files", None), tasks.pid_of.get(explanation.main, explanation.main)  # of a file only
     states = decode_states(files.get(STATES)) if files is not None and STATES in files else []
     commands = decode_commands(files.get(PROCESSES)) if files is not None and PROCESSES in files else []
-    names = texts_of_names(commands)
+    names = texts_of_names(commands, of_services=True)
     explanation.threads = [one._replace(name=names.get(one.tid, "")) for one in explanation.threads]
     explanation.goroutines = waiting_goroutines(state for state in states if state.kind == "go" and state.pid == process)
     explanation.lost_share = lost / (lost + source.sample_counts.total()) if lost else 0.0

@@ -287,12 +287,15 @@ PAGE_FAULT: Final = reasons.OTHER + 3  #: blocked in a page fault
 STOPPED: Final = reasons.OTHER + 4  #: stopped by a signal or a debugger
 KINDS: Final = reasons.OTHER + 5
 
+_OF_THREADS: Final = (
+    *(reasons.LOCK, reasons.OBJECT_LOCK, reasons.GIL, reasons.WORLD_STOP, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.ROW_LOCK),
+)
 #: the columns of the table of threads, and the kinds in each
 COLUMNS: Final[dict[str, tuple[int, ...]]] = {
     "running": (RUNNING, SPINNING),
     "runnable": (reasons.CPU,),
     "disk": (reasons.DISK,),
-    "lock": (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.FUTEX, reasons.ROW_LOCK),
+    "lock": (*_OF_THREADS, reasons.FUTEX),
     "pipe/socket": (reasons.PIPE, reasons.NETWORK, reasons.NAME, reasons.CLIENT, reasons.EVENTS, reasons.TERMINAL),
     "sleep": (reasons.SLEEP,),
     "page fault": (PAGE_FAULT,),
@@ -310,8 +313,5 @@ FOR_OTHERS: Final = (
     *(reasons.QUEUE, reasons.FULL_QUEUE, reasons.SEMAPHORE, reasons.FUTEX, reasons.SIGNAL),
 )
 #: waits for resources
-FOR_RESOURCES: Final = (
-    *(reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.ROW_LOCK),
-    *(reasons.DISK, reasons.CPU, PAGE_FAULT, SPINNING),
-)
-LOCKS: Final = (reasons.LOCK, reasons.GIL, reasons.FILE_LOCK, reasons.KERNEL_LOCK, reasons.ROW_LOCK)
+FOR_RESOURCES: Final = (*_OF_THREADS, reasons.DISK, reasons.CPU, PAGE_FAULT, SPINNING)
+LOCKS: Final = _OF_THREADS

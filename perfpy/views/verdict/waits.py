@@ -64,7 +64,7 @@ _MOST_PEERS: Final = 3  # addresses that are named
 _MOST_GROUPS: Final = 3  # groups of goroutines
 
 #: threads that wait for each other
-OF_THREADS: Final = (reasons.LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
+OF_THREADS: Final = (reasons.LOCK, reasons.OBJECT_LOCK, reasons.ROW_LOCK, reasons.GIL, reasons.KERNEL_LOCK, reasons.FILE_LOCK)
 #: waits for work, which are no cause if other threads of the program run or wait
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
@@ -109,6 +109,8 @@ WAIT_WORDS: Final = {
     reasons.MESSAGE: "for a message",
     reasons.INPUT: "for input",
     reasons.FUTEX: "for another thread",
+    reasons.OBJECT_LOCK: "for a Python object that another thread used",
+    reasons.WORLD_STOP: "for the end of a stop of all Python threads, as for garbage collection",
     reasons.OTHER: "for unknown reasons",
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_left
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -555,6 +555,7 @@ def _signed_byte(value: int) -> int:
 
 _TABLE: Final = os.path.join(os.path.dirname(__file__), "opcodes.tsv")
 _LARGEST_CODE: Final = 1 << 16  # bytes of instructions that are decoded
+_SMALL_CODE: Final = 1 << 12  # bytes whose instructions are kept
 _MOST_STEPS: Final = 256  # instructions between the load and the call
 MOST_CALLS: Final = 1 << 14  #: instructions of a process whose calls are named
 _LONGEST_NAME: Final = 80
@@ -613,7 +614,7 @@ def _opcodes(version: tuple[int, int]) -> dict[int, _Opcode]:
     return opcodes
 
 
-def decode_instructions(data: bytes, version: tuple[int, int]) -> list[Instruction]:
+def decode_instructions(data: bytes, version: tuple[int, int]) -> tuple[Instruction, ...]:
     """Return the instructions of a code object's bytes."""
     opcodes, instructions = _opcodes(version), list[Instruction]()
     position = extension = 0
@@ -634,7 +635,11 @@ def decode_instructions(data: bytes, version: tuple[int, int]) -> list[Instructi
         else:
             instructions.append(Instruction(position, opcode.name, argument, opcode.effect_of(argument)))
         position = after
-    return instructions
+    return tuple(instructions)
+
+
+#: of small code objects; the processes of a program run the same ones
+_decode_known = lru_cache(256)(decode_instructions)
 
 
 def find_load_of_callee(instructions: Sequence[Instruction], offset: int) -> Instruction | None:
@@ -678,7 +683,8 @@ class CalledNames:
         version = self._layout.version
         if offset < 0 or code.end - code.begin > _LARGEST_CODE or not _opcodes(version):
             return ""
-        load = find_load_of_callee(decode_instructions(self._memory.read(code.begin, code.end - code.begin), version), offset)
+        data = self._memory.read(code.begin, code.end - code.begin)
+        load = find_load_of_callee((_decode_known if len(data) <= _SMALL_CODE else decode_instructions)(data, version), offset)
         if load is None:
             return ""
         if load.name in _LOADS_OF_VARIABLES and (version >= (3, 11) or load.name != "LOAD_DEREF"):

@@ -162,8 +162,8 @@ class PieceUnwinder:
 
     def _get_ready(self, before: int) -> None:
         """Open new files at once: they may be deleted before their samples are unwound."""
-        if self._unwound_events and not self._is_live and self._replay.has_new_files:
-            self._replay.symbolizer(before)
+        if self._unwound_events and not self._is_live:
+            self._replay.open_new_files(before)
 
     def learn(self, chunk: Chunk) -> None:
         """Learn from records that are in the file already: synthesized ones."""
@@ -675,6 +675,7 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _MOST_FILES: Final = 1 << 16  # files that are known to be mapped; each further one counts as new
+_MMAP_PID: Final = struct.Struct("=8xI")
 _MMAP_NAME, _MMAP2_NAME, _MMAP2_FILE = 40, 72, slice(40, 64)  # bytes of the records: the names, and device, inode and generation
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
 
@@ -706,9 +707,6 @@ class Replay:
     Args:
         table: the events of the records.
         opens_files: whether to open files as soon as they are mapped. A live view of all processes opens those that samples hit.
-
-    Attributes:
-        has_new_files: whether files were mapped since the last symbolizer that none had mapped before.
     """
 
     def __init__(self, table: EventTable, *, opens_files: bool = True) -> None:
@@ -720,7 +718,7 @@ class Replay:
         self._symbolizer: Symbolizer | None = None
         self._symbolizer_of: bytes | None = None  # its processes; None after further records
         self._mapped: set[bytes] = set()  # identity and name of each file in a mapping
-        self.has_new_files = False
+        self._mapping: set[int] = set()  # processes that have mapped files since the last look at these which none had mapped before
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the delivery keys of the next records: their times, or without times their numbers."""
@@ -745,7 +743,7 @@ class Replay:
                 record = chunk.record(row)
                 file = record[_MMAP2_FILE] * (kind == RecordType.MMAP2) + record[begin:].partition(b"\0")[0]
                 if file not in self._mapped:
-                    self.has_new_files = True
+                    self._mapping.add(_MMAP_PID.unpack_from(record)[0])
                     if len(self._mapped) < _MOST_FILES:
                         self._mapped.add(file)
 
@@ -766,8 +764,25 @@ class Replay:
             self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._symbolizer_of = processes
-            self.has_new_files = False
+            self._mapping.clear()
         return self._symbolizer
+
+    @property
+    def has_new_files(self) -> bool:
+        """Whether files were mapped since they were opened last that no process had mapped before."""
+        return bool(self._mapping)
+
+    def open_new_files(self, before: int) -> None:
+        """Open files that were mapped since the last call. No later sample has a key below `before`."""
+        if not self.has_new_files:
+            return
+        if self._symbolizer is None:
+            self.symbolizer(before)
+            return
+        pids = np.array(sorted(self._mapping), np.uint32)
+        timeline = self._tasks.timeline(pids, DsoTable(by_identity=True), keep_exited=False)
+        self._open_files(Symbolizer(timeline, SymbolOptions(live=True)), of_some=True)
+        self._mapping.clear()
 
     def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
         """Return the build-ids of files that are not at their recorded path, by name and identity: files of containers, replaced files."""
@@ -787,8 +802,8 @@ class Replay:
                     build_ids[name, (*dso.identity[:3], 0)] = build_id
         return build_ids
 
-    def _open_files(self, symbolizer: Symbolizer) -> None:
-        """Find the files of all mappings, each once; a recording closes those of dropped processes."""
+    def _open_files(self, symbolizer: Symbolizer, *, of_some: bool = False) -> None:
+        """Find the files of all mappings, each once; a recording closes those of dropped processes. of_some: it has some processes only."""
         present: dict[tuple[object, ...], DsoFiles] = {}
         for number, dso in enumerate(symbolizer.dsos):
             if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
@@ -798,7 +813,9 @@ class Replay:
                     symbolizer.set_files(number, files)
                 if self._opens_files:
                     present[key] = files or symbolizer.files(number)
-        if self._opens_files:
+        if self._opens_files and of_some:
+            self._files |= present
+        elif self._opens_files:
             if not self._files.keys() <= present.keys():  # the next process that maps a closed file opens it again
                 self._mapped.clear()
             self._files = present

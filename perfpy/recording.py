@@ -108,29 +108,28 @@ class Recording:
 
     def _decode_trace(self, itrace: str) -> None:
         """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""
-        from perfpy.abi.perf_records import WITH_FLAGS
+        from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC
         from perfpy.auxtrace.decoded import decoded_recording, needs_decoding, refuse_other_traces
         from perfpy.auxtrace.itrace import MEMORY_LETTERS, parse_itrace
 
         source = self.data
         source.decodes_traces = True
-        has_flags = WITH_FLAGS in itrace
-        itrace = itrace.replace(WITH_FLAGS, "")
+        extra = {WITH_FLAGS, WITH_IPC} & set(itrace)
+        itrace = itrace.translate(dict.fromkeys(map(ord, extra)))
         try:
             wanted = parse_itrace(itrace)
             if itrace not in ("", SCRIPT_SAMPLES) and not wanted.letters <= MEMORY_LETTERS:
                 refuse_other_traces(source)
             if not needs_decoding(source):
                 return
-            if has_flags:
-                wanted = wanted._replace(letters=wanted.letters | {WITH_FLAGS})
+            wanted = wanted._replace(letters=wanted.letters | extra)
             self._file = decoded_recording(source, wanted, self._code_sources())
             self.data = PerfData(self._file, as_stored=True)
         except BaseException:
             source.close()
             raise
         self.data.path, self.data.kernel_copy, self.data.keeps_exited = source.path, source.kernel_copy, source.keeps_exited
-        self.data.has_branch_flags = has_flags
+        self.data.has_branch_flags, self.data.has_ipc = WITH_FLAGS in extra, WITH_IPC in extra
         self.data.warnings += source.warnings
         source.close()
 

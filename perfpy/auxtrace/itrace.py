@@ -82,7 +82,7 @@ _DIGITS: Final = 20  # of the largest period
 _MASK_64: Final = (1 << 64) - 1
 _UNITS: Final = {"i": 0, "t": 0, "ns": 1, "us": 1000, "ms": 1_000_000}  # nanoseconds, 0: no time
 DEFAULT_PERIOD: Final = 100_000
-_DEFAULT_LETTERS: Final = "ibxwpoeftaMm"
+_DEFAULT_LETTERS: Final = "iybxwpoeftaMm"
 
 
 class Itrace(NamedTuple):
@@ -182,6 +182,7 @@ class PtEvent(NamedTuple):
         flags, length: as of a branch.
         value: the payload of a packet, the number of an error, or instructions since the last sample.
         extra: whether the packet has an address; bytes of trace before a PSB.
+        total, cycles: instructions and cycles up to here; -1: unknown. Only of instructions.
     """
 
     position: int
@@ -193,3 +194,19 @@ class PtEvent(NamedTuple):
     length: int = 0
     value: int = 0
     extra: int = 0
+    total: int = 0
+    cycles: int = -1
+
+
+class Counting(NamedTuple):
+    """What to count besides branches.
+
+    Attributes:
+        by_event: whether cycles are counted for the events at instructions.
+        by_branch: whether instructions and cycles are counted for each branch.
+        approximately: whether cycles are those of the time, not those of a packet at an instruction (--itrace=A).
+    """
+
+    by_event: bool = False
+    by_branch: bool = False
+    approximately: bool = False

@@ -82,6 +82,10 @@ class PtClock:
         cbr: the last ratio of the core's to the bus frequency.
         cbr_payload: that packet's payload.
         cycles, cycles_since: cycles since a time, and that time; 0: unknown.
+        is_on: whether the processor traces.
+        total_cycles: cycles while tracing, from CYC packets or else estimated from MTC packets.
+        has_cyc: whether there are CYC packets.
+        is_counted: whether a packet has told cycles that belong to the next event.
     """
 
     def __init__(self, parameters: PtParameters) -> None:
@@ -94,6 +98,9 @@ class PtClock:
         self.cycles = self.cycles_since = 0
         self._ticks_by_cbr = 0.0
         self._ticks_per_cycle: float | None = None
+        self.is_on = self.has_cyc = self.is_counted = False
+        self.total_cycles = self._counted_from = self._counted_before = 0
+        self._cycles_per_tick = 0.0
 
     @property
     def has_tma(self) -> bool:
@@ -140,10 +147,14 @@ class PtClock:
         if after_cyc:
             self._restart_cycles()
 
-    def set_tma(self, payload: int) -> None:
-        """Apply a TMA packet."""
+    def set_tma(self, payload: int, *, in_status: bool) -> None:
+        """Apply a TMA packet; in_status: whether it follows a PSB packet."""
         if not self._denominator:
             return
+        if self.is_on and not in_status:
+            self.begin_cycles()
+        else:
+            self._estimate_cycles()
         crystal, fast = payload & 0xFFFF, payload >> 24 & 0x1FF
         rest = crystal & ((1 << self._period) - 1)
         self._last_mtc = crystal >> self._period & 0xFF
@@ -158,6 +169,7 @@ class PtClock:
         self._last_mtc, self._crystal_delta = self._count_mtc(payload, self._last_mtc, self._crystal_delta, is_first=self._is_new_tma)
         self._is_new_tma = False
         self.ticks = max(self.ticks, self._ticks_at(self._crystal_delta))
+        self._estimate_cycles()
         if after_cyc:
             self._restart_cycles()
         return after_cyc
@@ -187,9 +199,33 @@ class PtClock:
         self.cbr = ratio
         self._ticks_by_cbr = self._turbo_ratio / ratio if ratio else 0.0
         self.cycles_since, self.cycles = self.ticks, 0
+        self._cycles_per_tick = ratio / self._turbo_ratio if self._turbo_ratio else 0.0
+        if self.is_on:
+            self.begin_cycles()
+
+    def begin_cycles(self) -> None:
+        """Estimate cycles from this time on."""
+        if not self.has_cyc:
+            self._counted_from, self._counted_before = self.ticks, self.total_cycles
+
+    def _estimate_cycles(self) -> None:
+        """Estimate the cycles up to the current time, unless CYC packets tell them."""
+        if self.has_cyc:
+            return
+        self.is_counted = True
+        if self.is_on and self.ticks > self._counted_from:
+            cycles = int((self.ticks - self._counted_from) * self._cycles_per_tick + self._counted_before)
+            self.total_cycles = max(self.total_cycles, cycles)
+
+    def count_cycles(self, cycles: int) -> None:
+        """Count the cycles of CYC packets."""
+        self.has_cyc = self.is_counted = True
+        if self.is_on:
+            self.total_cycles += cycles
 
     def set_cyc(self, payload: int) -> None:
         """Apply a CYC packet."""
+        self.count_cycles(payload)
         self.cycles += payload
         if (rate := self.rate) is not None:
             self.ticks = max(self.ticks, min(int(float(self.cycles_since) + self.cycles * rate), _MASK_64))

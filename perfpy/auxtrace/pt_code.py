@@ -16,7 +16,7 @@ from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -127,9 +127,11 @@ class Path:
         pushes: return addresses that are left on the stack.
         untimed: branches before the first one that a bit tells.
         blocks: of code; not of paths of several packets.
+        is_taken: whether the first bit is a branch that is taken.
+        counts: instructions up to each branch, if they are counted.
     """
 
-    __slots__ = ("after", "blocks", "edges", "instructions", "needs", "popped", "pushes", "untimed")
+    __slots__ = ("after", "blocks", "counts", "edges", "instructions", "is_taken", "needs", "popped", "pushes", "untimed")
 
     def __init__(
         self, edges: array[int], after: Node, instructions: int, stack: list[int], depths: tuple[int, int], pushes: list[int], untimed: int
@@ -139,6 +141,8 @@ class Path:
         self.popped = depths[0] - depths[1]
         self.needs = tuple(stack[len(stack) - self.popped :])
         self.blocks: list[CodeBlock] = []
+        self.is_taken = False
+        self.counts: Sequence[int] = ()
 
 
 class Way:
@@ -150,13 +154,15 @@ class Way:
         pushes: return addresses of the calls.
         pops: whether the indirect branch is a return.
         targets: number of the branch and node of the target by target.
+        counts: instructions up to each direct branch, if they are counted.
     """
 
-    __slots__ = ("edges", "instructions", "pops", "pushes", "targets")
+    __slots__ = ("counts", "edges", "instructions", "pops", "pushes", "targets")
 
     def __init__(self, edges: array[int], instructions: int, pushes: list[int], *, pops: bool) -> None:
         self.edges, self.instructions, self.pushes, self.pops = edges, instructions, pushes, pops
         self.targets: dict[int, tuple[int, Node]] = {}
+        self.counts: Sequence[int] = ()
 
 
 class Node(dict[Any, Any]):

@@ -19,7 +19,7 @@ from perfpy.auxtrace.intel_pt import (
     ip_size,
     whole_address,
 )
-from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, Period, PtEvent
+from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, Counting, Period, PtEvent
 from perfpy.auxtrace.pt_code import (
     ASYNC,
     BRANCH,
@@ -57,6 +57,7 @@ _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 #: packets that the search for the next calibration of cycles passes
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
 _ABORTED: Final = 2  # bit of MODE.TSX
+_NO_COUNTING: Final = Counting()
 _CBR, _PTWRITE, _MWAIT, _PWRE, _EXSTOP, _PWRX, _PSB = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
 
 
@@ -67,13 +68,21 @@ class PtFlow(CodeWalk):
         ended: whether all pieces are decoded.
     """
 
-    def __init__(self, pieces: Iterator[TracePiece], parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period) -> None:
-        super().__init__(parameters, edges, space, period)
+    def __init__(
+        self,
+        pieces: Iterator[TracePiece],
+        parameters: PtParameters,
+        edges: Edges,
+        space: AddressSpace,
+        period: Period,
+        counting: Counting = _NO_COUNTING,
+    ) -> None:
+        super().__init__(parameters, edges, space, period, counting)
         self.ended = False
         self._packets = PacketStream(pieces)
         self._state = NO_PSB
         self._last_ip = 0
-        self._has_last_ip = self._is_on = self._overflowed = False
+        self._has_last_ip = self._overflowed = False
         self._psb_offset = 0  # as perf tells it: where no PSB was searched
         self._pending: dict[str, int] = {}
         self._cbr_seen, self._cbr_told = 0, -1
@@ -116,6 +125,10 @@ class PtFlow(CodeWalk):
         if number == OVERFLOW:
             ip, self._ip = self._ip, 0
         self._set_stamp(self._clock.estimate(self._total - self._timed_total))
+        if self._is_approximate or not self._clock.has_cyc:
+            is_counted, self._clock.is_counted = self._clock.is_counted, True
+            self._tell_cycles()
+            self._clock.is_counted = is_counted
         self.events.append(PtEvent(len(self.branches), self._time, "error", ip, value=number))
         self._set_boundary(len(self.branches), len(self.events))  # an error does not wait for its time
 
@@ -134,8 +147,8 @@ class PtFlow(CodeWalk):
         self._last_ip = address_in(packet, self._last_ip)
         self._has_last_ip = True
 
-    def _apply_time(self, packet: Packet) -> bool:
-        """Apply a packet of time; return whether it is one."""
+    def _apply_time(self, packet: Packet, *, in_status: bool = False) -> bool:
+        """Apply a packet of time; return whether it is one. in_status: whether it follows a PSB packet."""
         clock, kind = self._clock, packet.kind
         if kind == "CYC":
             clock.set_cyc(packet.value)
@@ -151,7 +164,7 @@ class PtFlow(CodeWalk):
                 self._timed_total = self._total
             clock.set_tsc(packet.value, self._packets.latest, after_cyc=self._packets.last.kind == "CYC")
         elif kind == "TMA":
-            clock.set_tma(packet.value)
+            clock.set_tma(packet.value, in_status=in_status)
         elif kind == "CBR":
             clock.set_cbr(packet.value)
         else:
@@ -213,7 +226,7 @@ class PtFlow(CodeWalk):
         self._state = IN_SYNC
         self._read_status(is_first=True)
 
-    def _find_ip(self) -> None:
+    def _find_ip(self) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Go to the next packet with an address."""
         if self._state == NO_IP:
             self._has_last_ip, self._last_ip, self._ip = False, 0, 0
@@ -225,6 +238,8 @@ class PtFlow(CodeWalk):
             if kind in ("TIP", "TIP.PGE", "TIP.PGD", "FUP"):
                 if kind != "FUP":
                     self._set_on(kind != "TIP.PGD")
+                if kind == "TIP.PGE":
+                    self._clock.begin_cycles()
                 if ip_size(packet) and (self._has_last_ip or packet.detail in (3, 6)):
                     self._set_last_ip(packet)
                     self._ip = self._last_ip
@@ -257,7 +272,8 @@ class PtFlow(CodeWalk):
         self._update_time()
         if self._ip < KERNEL_START:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
-        self.branches.append(self._edges.number(0, self._ip, BRANCH | TRACE_BEGIN | more, 0))
+        self._tell_cycles()
+        self._append(self._edges.number(0, self._ip, BRANCH | TRACE_BEGIN | more, 0))
 
     def _read_status(self, *, is_first: bool) -> None:
         """Read the packets from PSB to PSBEND."""
@@ -265,7 +281,7 @@ class PtFlow(CodeWalk):
         while (packet := self._read()).kind != "PSBEND":
             kind = packet.kind
             if kind == "FUP":
-                self._is_on = True
+                self._clock.is_on = True
                 if ip_size(packet):
                     self._set_last_ip(packet)
                     ip = self._last_ip
@@ -285,8 +301,9 @@ class PtFlow(CodeWalk):
                 self._packets.unread()
                 return
             else:
-                self._apply_time(packet)
+                self._apply_time(packet, in_status=True)
         self._update_time()
+        self._tell_cycles(to_branch=False)
         if self._clock.tsc > self._time:
             self._set_stamp(self._clock.tsc)
         self.events.append(PtEvent(len(self.branches), self._time, _PSB, ip, extra=self._psb_offset))
@@ -300,7 +317,7 @@ class PtFlow(CodeWalk):
 
     def _overflow(self) -> None:
         self._transaction = 0
-        self._is_on = False
+        self._clock.is_on = False
         self._pending.clear()
         self._overflowed = True
         self._timed_total = self._total
@@ -313,7 +330,7 @@ class PtFlow(CodeWalk):
 
     def _set_on(self, is_on: bool) -> None:
         """Note whether the processor traces; where it begins again, a new period of ticks begins."""
-        self._is_on = is_on
+        self._clock.is_on = is_on
         if not is_on:
             self._is_continuous = False
             self._limit = 0 if self._period.is_ticks else self._limit
@@ -335,7 +352,8 @@ class PtFlow(CodeWalk):
         elif kind in ("TIP", "TIP.PGD"):
             self._walk_tip(packet)
         elif kind == "TIP.PGE":
-            self._is_on, self._overflowed = True, False
+            self._clock.is_on, self._overflowed = True, False
+            self._clock.begin_cycles()
             if ip_size(packet):
                 self._set_last_ip(packet)
                 self._ip = self._last_ip
@@ -346,6 +364,7 @@ class PtFlow(CodeWalk):
         elif self._apply_time(packet):
             if kind == "CBR" and self._clock.cbr != self._cbr_seen:
                 self._update_time()
+                self._tell_cycles(to_branch=False)
                 self._tell_cbr()
         elif kind == "PSB":
             self._walk_psb(packet)
@@ -358,8 +377,8 @@ class PtFlow(CodeWalk):
         """Follow the TNT, TIP, CYC and MTC packets that come next, as long as their ways are known."""
         data, offset, size, clock = self._packets.data, self._packets.offset, len(self._packets.data), self._clock
         node, total, ticks, limit, begin = self.space.node(self._ip), self._total, clock.ticks, self._limit, offset
-        stack, branches, until, is_wide, hits, misses = self._stack, self.branches, self._until, self._left_narrow <= 0, 0, 0
-        end_of_times = offset
+        stack, branches, until, hits, misses, counts_all = self._stack, self.branches, self._until, 0, 0, self._counts_all
+        is_approximate, is_wide, end_of_times = self._is_approximate, self._left_narrow <= 0 and not counts_all, offset
         found: Any
         while offset + _LONG_SIZE < size and (self.stamp < until or self._is_between):
             head = data[offset]
@@ -376,7 +395,11 @@ class PtFlow(CodeWalk):
                     del stack[-1:]
                 if ticks > self._time:
                     self._set_stamp(ticks)
+                if clock.is_counted or is_approximate:
+                    self._tell_cycles()
                 branches.append(edge[0])
+                if counts_all:
+                    self.counts.extend(total + count for count in (*found.counts, found.instructions))
                 node, offset, total = edge[1], end, total + found.instructions
                 self._last_ip, self._has_last_ip = target, True
             elif not head & 1:
@@ -393,6 +416,9 @@ class PtFlow(CodeWalk):
                     hits, total, offset = hits + 1, total + found.instructions, offset + len(key)
                     if ticks > self._time:
                         self._set_stamp(ticks, found.untimed)
+                    if (clock.is_counted and found.is_taken) or is_approximate:
+                        self._tell_cycles(found.untimed)
+                    clock.is_counted = False
                     branches.extend(found.edges)
                     if found.popped:
                         del stack[-found.popped :]
@@ -417,7 +443,8 @@ class PtFlow(CodeWalk):
 
     def _follow_parts(self, offset: int, node: Node, total: int) -> tuple[int, Node, int]:  # noqa: C901, PLR0912
         """Follow TNT packets, up to six bits at once; return the offset after them, the node and the instructions so far."""
-        data, limit, ticks, stack, is_ticks = self._packets.data, self._limit, self._clock.ticks, self._stack, self._period.is_ticks
+        data, limit, clock, stack, is_ticks = self._packets.data, self._limit, self._clock, self._stack, self._period.is_ticks
+        ticks, is_counting, is_approximate = clock.ticks, self._is_counting, self._is_approximate
         path: Any
         while offset + _LONG_SIZE <= len(data) and not data[offset] & 1 and (self.stamp < self._until or self._is_between):
             parts: Sequence[int] = _PARTS[data[offset]]
@@ -436,7 +463,7 @@ class PtFlow(CodeWalk):
                 if not is_known or total + path.instructions >= limit:
                     self._ip, self._total, self._packets.offset, self._packets.packet = node.ip, total, offset, _SHORT_TNT
                     if not (is_known and is_ticks and self._extend_limit(path.instructions)):
-                        if is_known and not is_ticks:
+                        if is_known and not is_ticks and not is_counting:
                             self._follow_sampled(path)
                         else:
                             self._walk_part(part)
@@ -446,6 +473,11 @@ class PtFlow(CodeWalk):
                 total += path.instructions
                 if ticks > self._time:
                     self._set_stamp(ticks, path.untimed)
+                if is_counting:
+                    if (clock.is_counted and path.is_taken) or is_approximate:
+                        self._tell_cycles(path.untimed)
+                    clock.is_counted = False
+                    self.counts.extend([total - path.instructions + count for count in path.counts])
                 self.branches.extend(path.edges)
                 if path.popped:
                     del stack[-path.popped :]
@@ -459,13 +491,16 @@ class PtFlow(CodeWalk):
     def _follow_times(self, offset: int, total: int) -> int:
         """Apply CYC and MTC packets; return the offset after them. total: instructions before."""
         data, clock, begin = self._packets.data, self._clock, offset
-        rate, since, cycles = clock.rate, clock.cycles_since, clock.cycles
+        rate, since, cycles, is_counting = clock.rate, clock.cycles_since, clock.cycles, self._is_counting
         while offset + 1 < len(data):
             head = data[offset]
             if head & 3 == 3:
                 if head & 4 and data[offset + 1] & 1:
                     break
-                cycles += head >> 3 | (data[offset + 1] >> 1 << 5 if head & 4 else 0)
+                passed = head >> 3 | (data[offset + 1] >> 1 << 5 if head & 4 else 0)
+                cycles += passed
+                if is_counting:
+                    clock.count_cycles(passed)
                 offset, self._packets.packet = offset + (2 if head & 4 else 1), _CYC
                 if rate is not None:
                     clock.ticks = max(clock.ticks, min(int(since + cycles * rate), MASK_64))
@@ -525,6 +560,7 @@ class PtFlow(CodeWalk):
             if way is None:
                 pushes = self._stack[depth:] + [block.after] * block.pushes
                 way = Way(self.branches[first:], self._total - total, pushes, pops=block.end == RETURN_END)
+                way.counts = [count - total for count in self.counts[first:]]
                 self.space.node(start)[TIP_KEY] = way
         if block.end == CONDITIONAL_END:
             self._ip = block.last
@@ -534,6 +570,7 @@ class PtFlow(CodeWalk):
         elif block.pushes:
             self._stack.append(block.after)
         self._update_time()
+        self._tell_cycles()
         target = self._last_ip if has_ip else 0
         more = TRACE_END if is_end else 0
         if is_end:
@@ -583,7 +620,7 @@ class PtFlow(CodeWalk):
     def _walk_fup(self, packet: Packet, *, no_tip: bool) -> None:
         """Follow the code to the address of an event."""
         self._set_last_ip(packet)
-        if not self._parameters.has_branches or not self._is_on:
+        if not self._parameters.has_branches or not self._clock.is_on:
             self._ip = self._last_ip
             self._tell_event(no_tip=no_tip)
             return
@@ -615,8 +652,11 @@ class PtFlow(CodeWalk):
             self._set_last_ip(packet)
             self._ip = target = self._last_ip
         self._set_on(kind != "TIP.PGD")
+        if kind == "TIP.PGE":
+            self._clock.begin_cycles()
         self._tell_cbr()
         self._update_time()
+        self._tell_cycles()
         if aborted:
             flags = BRANCH | TX_ABORT
         elif not target:
@@ -626,7 +666,7 @@ class PtFlow(CodeWalk):
         flags |= {"TIP.PGE": TRACE_BEGIN, "TIP.PGD": TRACE_END}.get(kind, 0)
         if (source >= KERNEL_START or not source) and 0 < target < KERNEL_START:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
-        self.branches.append(self._edges.number(source, target, flags, 0))
+        self._append(self._edges.number(source, target, flags, 0))
 
     def _tell_event(self, *, no_tip: bool) -> bool:
         """Note the events that belong to the current address; return whether there are any."""
@@ -634,13 +674,15 @@ class PtFlow(CodeWalk):
         told, overflowed = bool(pending), self._overflowed
         self._overflowed = False
         if not told:
-            if overflowed and not self._is_on:
-                self._is_on = True
+            if overflowed and not self._clock.is_on:
+                self._clock.is_on = True
                 self._emit_begin()
                 return True
             return False
         self._update_time()
         self._tell_cbr()
+        if no_tip:
+            self._tell_cycles(to_branch=False)
         if "transactions" in pending:
             self._transaction = pending["transactions"]
         for name in ("mwait", "pwre", "exstop", "transactions", "ptwrite"):
@@ -655,7 +697,7 @@ class PtFlow(CodeWalk):
         if kind == "TraceSTOP":
             self._stop()
         elif kind == "MODE.TSX":
-            if not self._is_on:
+            if not self._clock.is_on:
                 self._transaction = packet.value & 1
             else:
                 self._with_fup("transactions", packet.value & 3, no_tip=not packet.value & _ABORTED)
@@ -678,6 +720,7 @@ class PtFlow(CodeWalk):
     def _tell(self, name: str, value: int) -> None:
         self._update_time()
         self._tell_cbr()
+        self._tell_cycles(to_branch=False)
         self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=value))
 
     def _with_fup(self, name: str, value: int, *, no_tip: bool = True) -> None:

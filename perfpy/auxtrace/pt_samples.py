@@ -14,11 +14,11 @@ import numpy as np
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.perf_records import WITH_FLAGS, AuxtraceError, encode
+from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC, AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
-from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, Period
+from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, Counting, Period
 from perfpy.auxtrace.pt_clock import PtParameters
 from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
@@ -58,7 +58,7 @@ _NOBODY: Final = -1
 _LAST: Final = 1 << 64
 _ID_AFTER: Final = 1_000_000_000  # perf's ids of the new events begin as much above that of the tracer's event
 _SYNTH: Final = 0x80000000  # PERF_TYPE_SYNTH
-_INSTRUCTIONS, _BRANCHES = 1, 4  # of PERF_TYPE_HARDWARE
+_CYCLES, _INSTRUCTIONS, _BRANCHES = 0, 1, 4  # of PERF_TYPE_HARDWARE
 _SAME: Final = ("exclude_user", "exclude_kernel", "exclude_hv", "exclude_host", "exclude_guest", "sample_id_all", "read_format")
 #: what samples of the trace have of the tracer's fields (PERF_SAMPLE_MASK in perf's event.h)
 _KEPT: Final = (
@@ -75,20 +75,53 @@ _RAW: Final = {
     "exstop": ("p", 3),
     "pwrx": ("p", 4),
 }
+#: the fields of samples that are written as rows, in order
+_ROW_FIELDS: Final = (
+    *(SampleType.IDENTIFIER, SampleType.IP, SampleType.TID, SampleType.TIME, SampleType.ADDR, SampleType.ID, SampleType.STREAM_ID),
+    *(SampleType.CPU, SampleType.PERIOD, SampleType.WEIGHT, SampleType.TRANSACTION),
+)
+#: the samples of an event that may have several
+_KINDS_OF: Final = {"instructions": ("instructions", "cycles")}
 _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
 _WITH_RATE: Final = 4  # skipped events before the first one that is not, from which on rates of cores are told
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset("ibcrgxwpoeZTftaMms" + WITH_FLAGS)  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset("iybcrgxwpoeAZTftaMms" + WITH_FLAGS + WITH_IPC)  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
-    """One trace: its CPU (-1: none), thread and decoder."""
+    """One trace: its CPU (-1: none), thread and decoder; the instructions and cycles of the last sample of each kind that has them."""
 
     def __init__(self, number: int, cpu: int, tid: int, flow: PtFlow) -> None:
         self.number, self.cpu, self.tid, self.flow = number, cpu, tid, flow
         self.is_ready = False
         self.period_skipped = 0
+        self._last = {"branches": (0, 0), "instructions": (0, 0), "cycles": (0, 0)}
+
+    @property
+    def cycles_before(self) -> int:
+        """The cycles up to the last sample of cycles."""
+        return self._last["cycles"][1]
+
+    def since_last(self, kind: str, total: int, cycles: int) -> tuple[int, int]:
+        """Return the instructions and cycles since the last sample of a kind that had them; 0 without new cycles. cycles: -1 if unknown."""
+        before = self._last[kind]
+        if cycles in (-1, before[1]):
+            return 0, 0
+        self._last[kind] = total, cycles
+        return total - before[0], (cycles - before[1]) & _MASK_64
+
+    def settle(self, kind: str, totals: NDArray[np.uint64], cycles: NDArray[np.uint64]) -> None:
+        """Replace instructions and cycles of samples of a kind by those since the last sample that had them."""
+        is_known = cycles != np.uint64(_MASK_64)
+        rows = np.flatnonzero(is_known)
+        before = np.concatenate([np.array(self._last[kind][1:], np.uint64), cycles[rows]])
+        rows = rows[np.flatnonzero(before[1:] != before[:-1])]
+        last = np.array([self._last[kind]], np.uint64)
+        values = np.concatenate([last, np.stack([totals[rows], cycles[rows]], axis=1)])
+        self._last[kind] = int(values[-1, 0]), int(values[-1, 1])
+        totals[:] = cycles[:] = 0
+        totals[rows], cycles[rows] = np.diff(values, axis=0).T
 
 
 class _TracesByTime:
@@ -156,6 +189,7 @@ class PtSamples:
         self._written = 0
         self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
         self._depths = TracedCalls(1) if WITH_FLAGS in itrace.letters else None
+        self._has_counts = WITH_IPC in itrace.letters
         self._choose_events()
         self._queues = self._make_queues()
         self._running = _TracesByTime()
@@ -212,6 +246,7 @@ class PtSamples:
             fields &= ~int(SampleType.CPU)
         attr = EventAttr(type=0, sample_type=fields, **{name: getattr(tracer.attr, name) for name in _SAME})
         fields |= int(SampleType.WEIGHT) if self._depths is not None else 0
+        fields |= int(SampleType.TRANSACTION | SampleType.STREAM_ID) if self._has_counts else 0
         attr = attr.copy(sample_type=fields)
         if letters & set("bcr"):
             self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
@@ -219,6 +254,8 @@ class PtSamples:
             attr = attr.copy(sample_type=fields | int(SampleType.CALLCHAIN))
         if "i" in letters:
             self._add("instructions", attr.copy(config=_INSTRUCTIONS, sample_period=self._period_of_attr()))
+        if "y" in letters:
+            self._add("cycles", attr.copy(config=_CYCLES, sample_period=self._period_of_attr()))
         attr = attr.copy(sample_period=1, sample_type=attr.sample_type & ~int(SampleType.PERIOD))
         if "x" in letters:
             self._add("transactions", attr.copy(config=_INSTRUCTIONS), "transactions")
@@ -244,7 +281,7 @@ class PtSamples:
         return min((whole << shift) + (rest << shift) // mult, _MASK_64)
 
     def _period(self) -> Period:
-        if "i" not in self._itrace.letters:
+        if not self._itrace.letters & {"i", "y"}:
             return Period()
         count = self._period_of_attr()
         return Period(count or 1, is_ticks=self._itrace.unit != "i" and bool(count))
@@ -255,13 +292,17 @@ class PtSamples:
         pieces: dict[int, list[AuxPiece]] = {}
         for piece in self._aux.pieces:
             pieces.setdefault(piece.record.idx, []).append(piece)
+        counting = Counting(
+            by_event=self._has_counts or "cycles" in self._attrs,
+            by_branch=self._has_counts and "branches" in self._attrs,
+            approximately="A" in self._itrace.letters,
+        )
         queues = []
         for number in sorted(pieces):
             record = pieces[number][0].record
             tid, cpu = _signed(record.tid), _signed(record.cpu)
-            flow = PtFlow(
-                self._trace_pieces(pieces[number]), self._parameters, self._processes.edges, self._processes.space(tid), self._period()
-            )
+            space, trace = self._processes.space(tid), self._trace_pieces(pieces[number])
+            flow = PtFlow(trace, self._parameters, self._processes.edges, space, self._period(), counting)
             queues.append(_PtQueue(number, cpu, tid, flow))
         return queues
 
@@ -382,21 +423,22 @@ class PtSamples:
         blocks = self._branch_blocks(queue, pid, tid, end)
         numbers = np.frombuffer(flow.branches[:end], np.int32)
         position = walked = 0
-        if blocks is None and self._calls is None and not self._left_to_skip:
+        if blocks is None and self._calls is None and not self._left_to_skip and "cycles" not in self._attrs:
             events = self._write_instructions(queue, pid, tid, events, writer)
         for event in events:
-            if event.kind != "error" and event.kind not in self._attrs:
+            if event.kind != "error" and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):
                 continue
             if self._calls is not None:
                 self._calls.follow(tid, queue.number, numbers[walked : event.position], self._edge_columns())
                 walked = event.position
             if blocks is not None:
-                self._write_rows(blocks, position, event.position, writer)
+                self._write_rows(queue, blocks, position, event.position, writer)
             position = event.position
-            if raw := self._event_bytes(queue, pid, tid, event):
-                writer.write(raw)
+            for kind in _KINDS_OF.get(event.kind, (event.kind,)):
+                if raw := self._event_bytes(queue, pid, tid, event._replace(kind=kind)):
+                    writer.write(raw)
         if blocks is not None:
-            self._write_rows(blocks, position, end, writer)
+            self._write_rows(queue, blocks, position, end, writer)
         if self._calls is not None:
             self._calls.follow(tid, queue.number, numbers[walked:], self._edge_columns())
         flow.take(end, count)
@@ -424,13 +466,17 @@ class PtSamples:
         ticks = np.array([ticks for _, ticks in flow.stamps] or [flow.stamp], np.uint64)
         return self._clock.nanoseconds(ticks)[np.maximum(np.searchsorted(positions, rows, "right") - 1, 0)]
 
-    def _write_rows(self, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: Writer) -> None:
+    def _write_rows(
+        self, queue: _PtQueue, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: Writer
+    ) -> None:
         rows, before = blocks
         part = rows[before[first] : before[last]]
         skipped = min(self._left_to_skip, len(part))
         self._left_to_skip -= skipped
         part = part[skipped:]
         if len(part):
+            if self._has_counts:
+                self._settle(queue, "branches", part)
             self._count_bytes(part.nbytes)
             writer.write(part.data.cast("B"))
 
@@ -459,7 +505,17 @@ class PtSamples:
             depths = self._depths.depths(tid, queue.number, numbers, columns)[is_chosen]
             weight = columns[2][chosen] | depths << np.uint64(DEPTH_SHIFT)
         address = np.where(source == 0, target, source)
-        return self._rows(attr, ident, queue.cpu, (pid, tid), source, target, times, 1, weight, address), before
+        totals = cycles = np.zeros(0, np.uint64)
+        if self._has_counts:
+            rows = np.flatnonzero(is_chosen)
+            totals, cycles = np.frombuffer(flow.counts[:end], np.uint64)[rows], flow.branch_cycles(rows)
+        return self._rows(attr, ident, queue.cpu, (pid, tid), source, target, times, 1, weight, address, totals, cycles), before
+
+    def _settle(self, queue: _PtQueue, kind: str, rows: NDArray[np.uint64]) -> None:
+        """Let samples of a kind have the instructions and cycles since the last one."""
+        fields = [field for field in _ROW_FIELDS if self._attrs[kind][0].sample_type & field]
+        totals, cycles = (rows[:, 1 + fields.index(field)] for field in (SampleType.TRANSACTION, SampleType.STREAM_ID))
+        queue.settle(kind, totals, cycles)
 
     @staticmethod
     def _rows(
@@ -473,21 +529,14 @@ class PtSamples:
         period: NDArray[np.uint64] | int,
         weight: NDArray[np.uint64] | int,
         address: NDArray[np.uint64],
+        totals: NDArray[np.uint64],
+        cycles: NDArray[np.uint64],
     ) -> NDArray[np.uint64]:
         """Return samples as words, a row each. address: tells the level of privilege."""
-        values: dict[int, Any] = {
-            SampleType.IDENTIFIER: ident,
-            SampleType.IP: source,
-            SampleType.TID: task[0] & 0xFFFFFFFF | (task[1] & 0xFFFFFFFF) << 32,
-            SampleType.TIME: times,
-            SampleType.ADDR: target,
-            SampleType.ID: ident,
-            SampleType.STREAM_ID: ident,
-            SampleType.CPU: cpu & 0xFFFFFFFF,
-            SampleType.PERIOD: period,
-            SampleType.WEIGHT: weight,
-        }
-        used = [value for field, value in values.items() if attr.sample_type & field]
+        tasks = task[0] & 0xFFFFFFFF | (task[1] & 0xFFFFFFFF) << 32
+        stream_id = cycles if attr.sample_type & SampleType.TRANSACTION else ident
+        values: tuple[Any, ...] = ident, source, tasks, times, target, ident, stream_id, cpu & 0xFFFFFFFF, period, weight, totals
+        used = [value for field, value in zip(_ROW_FIELDS, values, strict=True) if attr.sample_type & field]
         rows = np.empty((len(source), 1 + len(used)), np.uint64)
         level = np.where(address >= np.uint64(_KERNEL), np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
         rows[:, 0] = np.uint64(RecordType.SAMPLE | 8 * rows.shape[1] << 48) | level << np.uint64(32)
@@ -502,13 +551,17 @@ class PtSamples:
         if not is_all or not events:
             return events
         attr, ident = self._attrs["instructions"]
-        fields = zip(*((event.ticks, event.ip, event.target, event.value) for event in events), strict=True)
-        ticks, ip, target, value = (np.array(column, np.uint64) for column in fields)
+        fields = zip(*((event.ticks, event.ip, event.target, event.value, event.total) for event in events), strict=True)
+        ticks, ip, target, value, totals = (np.array(column, np.uint64) for column in fields)
+        cycles = np.array([event.cycles for event in events], np.int64).astype(np.uint64)
         value[0] += np.uint64(queue.period_skipped)
         queue.period_skipped = 0
         flags = np.array([event.flags for event in events], np.uint64)
         address = np.where(ip == 0, target, ip)
-        rows = self._rows(attr, ident, queue.cpu, (pid, tid), ip, target, self._clock.nanoseconds(ticks), value, flags, address)
+        times, task = self._clock.nanoseconds(ticks), (pid, tid)
+        rows = self._rows(attr, ident, queue.cpu, task, ip, target, times, value, flags, address, totals, cycles)
+        if self._has_counts:
+            self._settle(queue, "instructions", rows)
         self._count_bytes(rows.nbytes)
         writer.write(rows.data.cast("B"))
         return []
@@ -525,21 +578,31 @@ class PtSamples:
         """Return the record of an event that is no branch; b"" for none."""
         if event.kind == "error":
             return self._error_bytes(queue, pid, tid, event)
+        if event.kind not in self._attrs:
+            return b""
+        period = event.value + queue.period_skipped
+        instructions = cycles = 0
+        if event.kind == "cycles" and event.cycles in (-1, queue.cycles_before):
+            return b""
         if self._skips(queue, event):
             return b""
+        if event.kind in _KINDS_OF["instructions"]:
+            instructions, cycles = queue.since_last(event.kind, event.total, event.cycles)
+            period = cycles if event.kind == "cycles" else period
         attr, ident = self._attrs[event.kind]
         address = event.ip or event.target
         values: dict[str, Any] = {
             "identifier": ident,
             "id": ident,
-            "stream_id": ident,
+            "stream_id": cycles if self._has_counts else ident,
+            "transaction": instructions,
             "ip": event.ip,
             "addr": event.target,
             "pid": pid,
             "tid": tid,
             "cpu": queue.cpu,
             "time": int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]),
-            "period": event.value + queue.period_skipped,
+            "period": period,
             "weight": event.flags,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,
         }

@@ -10,7 +10,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, Period, PtEvent
+import numpy as np
+
+from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, Counting, Period, PtEvent
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import (
     CONDITIONAL_END,
@@ -26,6 +28,8 @@ from perfpy.auxtrace.pt_code import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges, Node
 
 
@@ -37,6 +41,8 @@ MOST_BITS: Final = 6  # of a short TNT packet
 _MOST_RETURNS: Final = 64  # of several packets
 #: states of the decoder: the flow is known, no PSB packet is known, no address is known, the next address is searched after an error
 IN_SYNC, NO_PSB, NO_IP, RESYNC = range(4)
+#: whose cycles a packet has told: of the next branch, of all branches that follow, of another event
+_OF_BRANCH, _OF_ALL, _OF_EVENT = range(3)
 
 
 class TraceError(Exception):
@@ -57,16 +63,22 @@ class CodeWalk:
         space: the address space of the running thread.
         stamp: ticks of the next event.
         boundary: the numbers of branches and of other events before the first event of that time.
+        counts: instructions up to each branch, if they are counted.
+        cycles: (number of branches before, cycles, whose they are) where the cycles of branches change, if they are counted.
     """
 
-    def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period) -> None:
-        self.branches = array("i")
+    def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period, counting: Counting) -> None:
+        self.branches, self.counts = array("i"), array("Q")
+        self.cycles: list[tuple[int, int, int]] = []
         self.stamps: list[tuple[int, int]] = []
         self.events: list[PtEvent] = []
         self.space = space
         self.stamp = 0
         self.boundary = (0, 0)
         self._parameters, self._edges, self._period = parameters, edges, period
+        self._is_counting, self._counts_all = counting.by_event or counting.by_branch, counting.by_branch
+        self._is_approximate = self._is_counting and counting.approximately
+        self._told_cycles, self._told_at = 0, (-1, -1)  # the last cycles, and the branch and the event that have them
         self._clock = PtClock(parameters)
         self._ip = 0
         self._stack: list[int] = []
@@ -87,6 +99,11 @@ class CodeWalk:
         del self.branches[:branches], self.events[:events]
         first = max(bisect_right(self.stamps, (branches, NEVER)) - 1, 0)
         self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
+        self._told_at = (self._told_at[0] - branches, self._told_at[1] - events)
+        if self._counts_all:
+            del self.counts[:branches]
+            first = max(bisect_right(self.cycles, (branches, NEVER)) - 1, 0)
+            self.cycles = [(max(position - branches, -1), cycles, owner) for position, cycles, owner in self.cycles[first:]]
         self.events = [event._replace(position=event.position - branches) for event in self.events]
         self.boundary = (max(self.boundary[0] - branches, 0), max(self.boundary[1] - events, 0))
         self._later = [(max(position - branches, 0), max(number - events, 0), ticks) for position, number, ticks in self._later]
@@ -117,6 +134,29 @@ class CodeWalk:
         if self._clock.ticks > self._time:
             self._set_stamp(self._clock.ticks)
 
+    def _tell_cycles(self, after: int = 0, *, to_branch: bool = True) -> None:
+        """Let the next event have the cycles that a packet has told. after: branches before it; to_branch: whether it is a branch."""
+        clock, is_approximate = self._clock, self._is_approximate
+        if not (clock.is_counted or is_approximate):
+            return
+        clock.is_counted = False
+        self._told_cycles, self._told_at = clock.total_cycles, (len(self.branches) + after, len(self.events))
+        if self._counts_all:
+            owner = _OF_ALL if is_approximate or not clock.has_cyc else _OF_BRANCH if to_branch else _OF_EVENT
+            self.cycles.append((self._told_at[0], self._told_cycles, owner))
+
+    def _cycles_here(self) -> int:
+        """Return the cycles up to the next event, -1 if they are unknown."""
+        is_told = self._is_approximate or not self._clock.has_cyc or self._told_at == (len(self.branches), len(self.events))
+        return self._told_cycles if is_told else -1
+
+    def branch_cycles(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Return the cycles up to branches by number, 2**64 - 1 where they are unknown."""
+        positions, cycles, owners = np.array([(0, 0, _OF_ALL), *self.cycles], np.int64).T
+        index = np.searchsorted(positions, rows, "right") - 1
+        is_known = (owners[index] == _OF_ALL) | ((owners[index] == _OF_BRANCH) & (positions[index] == rows))
+        return np.where(is_known, cycles[index], -1).astype(np.uint64)
+
     # -- walking code ------------------------------------------------------------------
 
     def _walk_part(self, head: int) -> None:
@@ -132,6 +172,8 @@ class CodeWalk:
             edges, depths, pushes = self.branches[first:], (depth, self._lowest), self._stack[self._lowest :]
             path = Path(edges, self.space.node(self._ip), self._total - total, tail, depths, pushes, self._untimed - first)
             path.blocks = self._blocks[:]
+            path.is_taken = bool(head >> head.bit_length() - 2 & 1)
+            path.counts = [count - total for count in self.counts[first:]]
             self.space.keep_path(start, head, path)
 
     def _follow_sampled(self, path: Path) -> None:
@@ -164,7 +206,7 @@ class CodeWalk:
 
     def _path_of(self, node: Node, parts: Sequence[int]) -> Path | None:
         """Return the path of several TNT packets from an address if the paths of all are known."""
-        before, edges, instructions, untimed = self._stack[-_MOST_RETURNS:], array("i"), 0, -1
+        before, edges, instructions, untimed, is_taken = self._stack[-_MOST_RETURNS:], array("i"), 0, -1, False
         stack = before[:]
         lowest = len(before)
         for part in parts:
@@ -173,13 +215,15 @@ class CodeWalk:
                 path = path.get(stack[-1] if stack else 0)
             if path is None or tuple(stack[len(stack) - path.popped :]) != path.needs:
                 return None
-            untimed = path.untimed if untimed < 0 else untimed
+            untimed, is_taken = (path.untimed, path.is_taken) if untimed < 0 else (untimed, is_taken)
             edges.extend(path.edges)
             instructions, node = instructions + path.instructions, path.after
             del stack[len(stack) - path.popped :]
             lowest = min(lowest, len(stack))
             stack.extend(path.pushes)
-        return Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
+        path = Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
+        path.is_taken = is_taken
+        return path
 
     def _walk_bits(self, bits: int, count: int) -> None:
         """Follow some branches of a TNT packet, whose bits are below a one."""
@@ -208,14 +252,23 @@ class CodeWalk:
             if self._untimed < 0:
                 self._untimed = len(self.branches)
                 self._update_time()
+                if taken or self._is_due or self._is_approximate:
+                    self._tell_cycles(to_branch=bool(taken))
+                self._clock.is_counted = False
             if end == RETURN_END:
                 self._emit_indirect(block, target)
                 continue
             if self._is_due:
                 self._sample_branch(block.last, target if taken else 0, block.flags, block.length)
             if taken:
-                self.branches.append(block.edge)
+                self._append(block.edge)
             self._ip = target if taken else block.after
+
+    def _append(self, edge: int) -> None:
+        """Add a branch."""
+        self.branches.append(edge)
+        if self._counts_all:
+            self.counts.append(self._total)
 
     def _compressed_return(self, block: CodeBlock, *, taken: bool) -> int:
         """Return where a RET instruction goes that is a bit of a TNT packet."""
@@ -295,7 +348,7 @@ class CodeWalk:
                 if not self._stuck_left:
                     self._stuck_period += 1
                     self._stuck_left, self._stuck_ip = self._stuck_period, target
-        self.branches.append(block.edge)
+        self._append(block.edge)
 
     def _fetch(self, address: int = -1) -> CodeBlock:
         """Return the block at the current address, which is not kept yet; raise TraceError if there is no code up to `address`."""
@@ -320,7 +373,7 @@ class CodeWalk:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         if self._is_due:
             self._sample_branch(block.last, target, block.flags | more, block.length)
-        self.branches.append(edge)
+        self._append(edge)
         self._ip = target
 
     # -- samples of instructions -----------------------------------------------------
@@ -416,4 +469,5 @@ class CodeWalk:
 
     def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
         since, self._sampled_total = self._total - self._sampled_total, self._total
-        self.events.append(PtEvent(len(self.branches), self._time, "instructions", ip, target, flags, length, since))
+        branches, cycles = len(self.branches), self._cycles_here()
+        self.events.append(PtEvent(branches, self._time, "instructions", ip, target, flags, length, since, 0, self._total, cycles))

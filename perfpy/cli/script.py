@@ -223,14 +223,16 @@ def run(options: ScriptCommandOptions) -> int:
     if options.reltime and options.deltatime:
         fail("--reltime and --deltatime exclude each other")
 
-    if options.trace_fields and options.fields:
-        fail("--call-trace, --call-ret-trace and --insn-trace exclude -F")
+    words = [word for text in options.fields for word in text.split(",") if word]
+    if options.trace_fields and not all(word[0] in "+-" for word in words):
+        fail("--call-trace, --call-ret-trace and --insn-trace exclude -F; -F +FIELD and -F -FIELD change their fields")
     fields = output_fields([*options.trace_fields, *options.fields])
     itrace = None if options.dumps or options.header_only else options.decoding or options.trace_samples
-    if itrace is not None and (fields.flags or any("callindent" in one.fields for one in fields.sets.values())):
-        from perfpy.abi.perf_records import WITH_FLAGS
+    if itrace is not None:
+        from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC
 
-        itrace += WITH_FLAGS
+        names = set().union(*(one.fields for one in fields.sets.values()))
+        itrace += (WITH_FLAGS if fields.flags or "callindent" in names else "") + (WITH_IPC if "ipc" in names else "")
     with open_recording(
         options.input,
         force=options.force,

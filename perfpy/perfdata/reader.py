@@ -56,6 +56,7 @@ class PerfData:
         warnings: one line for each skipped part; grows while the file is read.
         decodes_traces: whether the caller makes samples of the hardware traces (perfpy.auxtrace.decoded).
         has_branch_flags: whether weights of samples are flags of branches and depths of calls (perfpy.auxtrace.itrace.WITH_FLAGS).
+        has_ipc: whether transactions and stream ids of samples are instructions and cycles (perfpy.auxtrace.itrace.WITH_IPC).
         keeps_exited: whether threads keep their names and mappings when they exit, as in perf's recordings of hardware traces.
         kernel_copy: the files of the kernel's symbols and code (record --kcore), "" without.
 
@@ -69,7 +70,7 @@ class PerfData:
 
     def __init__(self, origin: Origin, *, check_owner: bool = False, as_stored: bool = False) -> None:
         self.as_stored = as_stored
-        self.decodes_traces = self.has_branch_flags = False
+        self.decodes_traces = self.has_branch_flags = self.has_ipc = False
         self.warnings: list[str] = []
         self._sources: list[ByteSource] = []
         self.kernel_copy = ("", "")

@@ -670,6 +670,7 @@ class LineContext:
     kernel_path: bool = False
     flags: bool = False
     has_branch_flags: bool = False  # whether weights are flags of branches and depths of calls
+    has_ipc: bool = False  # whether transactions and stream ids are instructions and cycles
     pads_dso: bool = False
     cgroups: dict[int, str] = field(default_factory=dict)
     clock: Callable[[int], bytes] = no_clock  # the time of day of a time stamp

@@ -41,7 +41,7 @@ _COLUMNS: Final = {
     "brstackoff": ("branch_stack", "pid", "cpumode"), "bpf-output": ("raw",), "synth": ("raw",), "tod": ("time",), "metric": ("period",),
     "callindent": ("ip", "addr", "pid", "cpumode"), "srcline": (), "srccode": ("ip", "pid", "tid", "cpumode"),
     **dict.fromkeys(OF_SAMPLE, ("ip", "pid", "cpumode")), **dict.fromkeys(OF_BRANCHES, ("branch_stack", "ip", "pid", "cpumode")),
-    "brcntr": ("branch_counters",),
+    "brcntr": ("branch_counters",), "ipc": ("transaction", "stream_id"),
 }  # fmt: skip
 
 
@@ -210,7 +210,16 @@ class EventLines:
         if self._instructions is not None:
             pieces.append(self._instructions.piece(batch))
         pieces += [self._number(name, batch) for name in ("phys_addr", "data_page_size", "code_page_size")]
-        return pieces
+        return [*pieces, *self._rates(batch)]
+
+    def _rates(self, batch: Batch) -> list[Piece]:
+        """Return instructions per cycle; perf prints them by two decimals, cut."""
+        if "ipc" not in self._fields or not self._context.has_ipc:
+            return []
+        counts = zip(*(self._column(batch, name).tolist() for name in ("transaction", "stream_id")), strict=True)
+        hundredths = ((count, cycles, count * 100 // (cycles or 1) & 0xFFFFFFFF) for count, cycles in counts)
+        form = b" \t IPC: %d.%02d (%d/%d) "
+        return [[form % (*divmod(rate, 100), count, cycles) if count and cycles else b"" for count, cycles, rate in hundredths]]
 
     def _trace_flags(self, batch: Batch) -> Piece:
         if not self._context.has_branch_flags:
@@ -244,6 +253,7 @@ class EventLines:
         pieces: list[Piece] = self._address_of_code(batch) if "ip" in self._fields else []
         if "addr" in self._fields or (self._event.attr.sample_type & SampleType.ADDR and not self._chosen):
             pieces += [b" => ", self._address(batch)]
+        pieces += self._rates(batch)
         if self._instructions is not None:
             pieces.append(self._instructions.piece(batch))
         return pieces

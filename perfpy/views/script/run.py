@@ -252,6 +252,7 @@ class ScriptRun:
             kernel_path=options.kernel_path,
             flags=options.fields.flags,
             has_branch_flags=recording.data.has_branch_flags,
+            has_ipc=recording.data.has_ipc,
             pads_dso=options.pads_dso,
             cgroups={side.record.id: side.record.path for side in recording.side_band([RecordType.CGROUP])},
             clock=_clock(recording.header.get("clock_data"), ns=options.ns),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType, SampleType
 from perfpy.abi.records import Comm, Exit, SampleId, Switch
-from perfpy.auxtrace.itrace import parse_itrace
+from perfpy.auxtrace.intel_pt import EndOfTraceError, NewTraceError, PacketStream, TracePiece
+from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.cli import run
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
@@ -213,7 +216,7 @@ def test_the_clock_follows_tsc_mtc_and_cyc() -> None:
     clock.reference = 1_000_000
     clock.set_cbr(24)
     clock.set_tsc(1_000_050, 0, after_cyc=False)
-    clock.set_tma(10_000 & 0xFFFF | 50 << 24)
+    clock.set_tma(10_000 & 0xFFFF | 50 << 24, in_status=True)
     assert clock.ticks == 1_000_050
     clock.set_mtc((10_000 >> 3) + 1 & 0xFF, after_cyc=False)
     assert clock.ticks == 1_000_800
@@ -285,6 +288,43 @@ def test_calls_are_indented_and_branches_have_their_kinds(tmp_path: Path, capfd:
     assert kinds == ["tr strt", "jcc", "jcc", "call", "return", "jmp", "jmp", "tr end  syscall"]
     assert run(["script", "-i", str(path), "--itrace=s5b", "-F", "ip"]) == 0
     assert len(capfd.readouterr().out.splitlines()) == len(kinds) - 5
+
+
+IPC = re.compile(r"IPC: (\d+)\.(\d\d) \((\d+)/(\d+)\)")
+
+
+@pytest.mark.parametrize("itrace", ["Ai1i", "i1i", "be", "Abe"])
+def test_cycles_of_packets_are_told_once(itrace: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The cycles of all CYC packets while tracing, and the instructions that ran; but for the last ones, which belong to no sample."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 60), Options(interrupts=0, cyc=True, psb_bytes=64))[0])
+    with Recording(str(path)) as recording:
+        pieces = aux_pieces(recording.data)
+        stream = PacketStream(iter([TracePiece(pieces.read(one.offset, one.size), 0, False) for one in pieces.pieces]))
+    cycles, is_on = 0, False
+    with suppress(EndOfTraceError):
+        while True:
+            with suppress(NewTraceError):
+                packet = stream.read()
+                assert packet is not None
+                is_on = packet.kind == "TIP.PGE" or (is_on and packet.kind != "TIP.PGD")
+                cycles += packet.value if packet.kind == "CYC" and is_on else 0
+    assert run(["script", "-i", str(path), f"--itrace={itrace}", "-F", "+ipc"]) == 0
+    told = [tuple(map(int, groups)) for groups in IPC.findall(capfd.readouterr().out)]
+    assert len(told) > 30
+    assert all(100 * whole + part == 100 * count // passed for whole, part, count, passed in told)
+    assert 0.9 * cycles < sum(passed for *_, passed in told) <= cycles
+    assert 0.9 * 60 * len(run_once()) < sum(count for _, _, count, _ in told) <= 60 * len(run_once())
+
+
+def test_cycles_are_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 60), Options(interrupts=0))[0])
+    with Recording(str(path), itrace="Ay0ns") as recording:
+        assert [event.name for event in recording.events][2:] == ["cycles:u"]
+        periods = recording.samples["period"]
+    assert len(periods) == 3
+    assert 500 < periods.sum() < 5000
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ class PtEvent(NamedTuple):
     cycles: int = -1
 
 
-class Counting(NamedTuple):
+class CountedCycles(NamedTuple):
     """What to count besides branches.
 
     Attributes:

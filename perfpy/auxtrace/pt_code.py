@@ -154,15 +154,13 @@ class Way:
         pushes: return addresses of the calls.
         pops: whether the indirect branch is a return.
         targets: number of the branch and node of the target by target.
-        counts: instructions up to each direct branch, if they are counted.
     """
 
-    __slots__ = ("counts", "edges", "instructions", "pops", "pushes", "targets")
+    __slots__ = ("edges", "instructions", "pops", "pushes", "targets")
 
     def __init__(self, edges: array[int], instructions: int, pushes: list[int], *, pops: bool) -> None:
         self.edges, self.instructions, self.pushes, self.pops = edges, instructions, pushes, pops
         self.targets: dict[int, tuple[int, Node]] = {}
-        self.counts: Sequence[int] = ()
 
 
 class Node(dict[Any, Any]):

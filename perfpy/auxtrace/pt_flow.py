@@ -19,7 +19,7 @@ from perfpy.auxtrace.intel_pt import (
     ip_size,
     whole_address,
 )
-from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, Counting, Period, PtEvent
+from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, CountedCycles, Period, PtEvent
 from perfpy.auxtrace.pt_code import (
     ASYNC,
     BRANCH,
@@ -57,7 +57,7 @@ _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 #: packets that the search for the next calibration of cycles passes
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
 _ABORTED: Final = 2  # bit of MODE.TSX
-_NO_COUNTING: Final = Counting()
+_NO_CYCLES: Final = CountedCycles()
 _CBR, _PTWRITE, _MWAIT, _PWRE, _EXSTOP, _PWRX, _PSB = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
 
 
@@ -75,7 +75,7 @@ class PtFlow(CodeWalk):
         edges: Edges,
         space: AddressSpace,
         period: Period,
-        counting: Counting = _NO_COUNTING,
+        counting: CountedCycles = _NO_CYCLES,
     ) -> None:
         super().__init__(parameters, edges, space, period, counting)
         self.ended = False
@@ -377,14 +377,14 @@ class PtFlow(CodeWalk):
         """Follow the TNT, TIP, CYC and MTC packets that come next, as long as their ways are known."""
         data, offset, size, clock = self._packets.data, self._packets.offset, len(self._packets.data), self._clock
         node, total, ticks, limit, begin = self.space.node(self._ip), self._total, clock.ticks, self._limit, offset
-        stack, branches, until, hits, misses, counts_all = self._stack, self.branches, self._until, 0, 0, self._counts_all
-        is_approximate, is_wide, end_of_times = self._is_approximate, self._left_narrow <= 0 and not counts_all, offset
+        stack, branches, until, hits, misses, is_counting = self._stack, self.branches, self._until, 0, 0, self._is_counting
+        is_wide, end_of_times = self._left_narrow <= 0 and not is_counting, offset
         found: Any
         while offset + _LONG_SIZE < size and (self.stamp < until or self._is_between):
             head = data[offset]
             if head & 0x1F == _TIP:
                 end, found = offset + 1 + _IP_SIZES[head >> 5], node.get(TIP_KEY)
-                if found is None or end == offset + 1 or total + found.instructions >= limit:
+                if found is None or end == offset + 1 or total + found.instructions >= limit or is_counting:
                     break
                 target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
                 if (edge := found.targets.get(target)) is None:
@@ -395,11 +395,7 @@ class PtFlow(CodeWalk):
                     del stack[-1:]
                 if ticks > self._time:
                     self._set_stamp(ticks)
-                if clock.is_counted or is_approximate:
-                    self._tell_cycles()
                 branches.append(edge[0])
-                if counts_all:
-                    self.counts.extend(total + count for count in (*found.counts, found.instructions))
                 node, offset, total = edge[1], end, total + found.instructions
                 self._last_ip, self._has_last_ip = target, True
             elif not head & 1:
@@ -416,9 +412,6 @@ class PtFlow(CodeWalk):
                     hits, total, offset = hits + 1, total + found.instructions, offset + len(key)
                     if ticks > self._time:
                         self._set_stamp(ticks, found.untimed)
-                    if (clock.is_counted and found.is_taken) or is_approximate:
-                        self._tell_cycles(found.untimed)
-                    clock.is_counted = False
                     branches.extend(found.edges)
                     if found.popped:
                         del stack[-found.popped :]
@@ -560,7 +553,6 @@ class PtFlow(CodeWalk):
             if way is None:
                 pushes = self._stack[depth:] + [block.after] * block.pushes
                 way = Way(self.branches[first:], self._total - total, pushes, pops=block.end == RETURN_END)
-                way.counts = [count - total for count in self.counts[first:]]
                 self.space.node(start)[TIP_KEY] = way
         if block.end == CONDITIONAL_END:
             self._ip = block.last

@@ -18,7 +18,7 @@ from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC, AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
-from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, Counting, Period
+from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, CountedCycles, Period
 from perfpy.auxtrace.pt_clock import PtParameters
 from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
@@ -292,7 +292,7 @@ class PtSamples:
         pieces: dict[int, list[AuxPiece]] = {}
         for piece in self._aux.pieces:
             pieces.setdefault(piece.record.idx, []).append(piece)
-        counting = Counting(
+        counting = CountedCycles(
             by_event=self._has_counts or "cycles" in self._attrs,
             by_branch=self._has_counts and "branches" in self._attrs,
             approximately="A" in self._itrace.letters,

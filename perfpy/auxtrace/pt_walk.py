@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, Counting, Period, PtEvent
+from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, CountedCycles, Period, PtEvent
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import (
     CONDITIONAL_END,
@@ -67,7 +67,7 @@ class CodeWalk:
         cycles: (number of branches before, cycles, whose they are) where the cycles of branches change, if they are counted.
     """
 
-    def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period, counting: Counting) -> None:
+    def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period, counting: CountedCycles) -> None:
         self.branches, self.counts = array("i"), array("Q")
         self.cycles: list[tuple[int, int, int]] = []
         self.stamps: list[tuple[int, int]] = []
@@ -206,7 +206,7 @@ class CodeWalk:
 
     def _path_of(self, node: Node, parts: Sequence[int]) -> Path | None:
         """Return the path of several TNT packets from an address if the paths of all are known."""
-        before, edges, instructions, untimed, is_taken = self._stack[-_MOST_RETURNS:], array("i"), 0, -1, False
+        before, edges, instructions, untimed = self._stack[-_MOST_RETURNS:], array("i"), 0, -1
         stack = before[:]
         lowest = len(before)
         for part in parts:
@@ -215,15 +215,13 @@ class CodeWalk:
                 path = path.get(stack[-1] if stack else 0)
             if path is None or tuple(stack[len(stack) - path.popped :]) != path.needs:
                 return None
-            untimed, is_taken = (path.untimed, path.is_taken) if untimed < 0 else (untimed, is_taken)
+            untimed = path.untimed if untimed < 0 else untimed
             edges.extend(path.edges)
             instructions, node = instructions + path.instructions, path.after
             del stack[len(stack) - path.popped :]
             lowest = min(lowest, len(stack))
             stack.extend(path.pushes)
-        path = Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
-        path.is_taken = is_taken
-        return path
+        return Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
 
     def _walk_bits(self, bits: int, count: int) -> None:
         """Follow some branches of a TNT packet, whose bits are below a one."""

@@ -228,10 +228,10 @@ def run(options: ScriptCommandOptions) -> int:
         fail("--call-trace, --call-ret-trace and --insn-trace exclude -F; -F +FIELD and -F -FIELD change their fields")
     fields = output_fields([*options.trace_fields, *options.fields])
     itrace = None if options.dumps or options.header_only else options.decoding or options.trace_samples
-    if itrace is not None:
+    names = set().union(*(one.fields for one in fields.sets.values()))
+    if itrace is not None and (fields.flags or names & {"callindent", "ipc"}):
         from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC
 
-        names = set().union(*(one.fields for one in fields.sets.values()))
         itrace += (WITH_FLAGS if fields.flags or "callindent" in names else "") + (WITH_IPC if "ipc" in names else "")
     with open_recording(
         options.input,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MIDR: Final = "devices/system/cpu/cpu{}/regs/identification/midr_el1"
 _MIDR_REVISIONS: Final = 0xF0000F
+_PAGE: Final = 4096
+_LONGEST: Final = 1 << 16
 
 
 def event_tables_identity(cpus: Iterable[int] = (0,)) -> str:
@@ -43,14 +45,14 @@ def cpu_identity(machine: str = "", proc: str = "/proc", sys: str = "/sys", cpus
     if machine == "s390x":
         return _s390(_fields(_read(f"{proc}/sysinfo")), _read(f"{proc}/service_levels"))
     identify = _BY_MACHINE.get(machine)
-    return identify(_fields(_read(f"{proc}/cpuinfo"))) if identify else ""
+    return identify(_first_processor(proc)) if identify else ""
 
 
 def nominal_frequency(proc: str = "/proc") -> float:
     """Return the frequency in Hz in an x86 CPU's name, which is that of its time stamp counter; NaN if the name has none."""
     import re  # only formulas with this frequency need it
 
-    match = re.search(r"@ ([0-9.]+)GHz", _fields(_read(f"{proc}/cpuinfo")).get("model name", ""))
+    match = re.search(r"@ ([0-9.]+)GHz", _first_processor(proc).get("model name", ""))
     return float(match[1]) * 1e9 if match else float("nan")
 
 
@@ -91,6 +93,23 @@ _BY_MACHINE: Final[dict[str, Callable[[dict[str, str]], str]]] = {
 }
 
 
+def _first_processor(proc: str) -> dict[str, str]:
+    """Return the fields of the first processor in /proc/cpuinfo. The kernel writes the others only if they are read."""
+    text = ""
+    try:
+        fd = os.open(f"{proc}/cpuinfo", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        while "\n\n" not in text and len(text) < _LONGEST and (chunk := os.read(fd, _PAGE)):
+            text += chunk.decode("utf-8", "replace")
+    except OSError:
+        return {}
+    finally:
+        os.close(fd)
+    return _fields(text.partition("\n\n")[0])
+
+
 def _fields(text: str) -> dict[str, str]:
     """Return the first value of each label."""
     fields: dict[str, str] = {}
@@ -104,7 +123,7 @@ def _fields(text: str) -> dict[str, str]:
 def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 16)
+            return file.read(_LONGEST)
     except OSError:
         return ""
 

@@ -7,7 +7,6 @@ include/uapi/linux/perf_event.h.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import struct
 import sys
@@ -127,6 +126,8 @@ def perf_event_open(attr: EventAttr, pid: int, cpu: int, group_fd: int = -1, fla
 
 
 def _ioctl(name: str, fd: int, request: int, argument: int | bytes | bytearray = 0) -> None:
+    import fcntl  # counters of a command that is started are enabled by its exec
+
     try:
         fcntl.ioctl(fd, request, argument)
     except OSError as error:

@@ -418,6 +418,22 @@ def test_cpuinfo(machine: str, cpuinfo: str, identity: str, tmp_path: Path) -> N
     assert cpu_identity(machine, str(tmp_path), str(tmp_path)) == identity
 
 
+def test_only_the_first_of_many_processors_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel writes /proc/cpuinfo while it is read: of hundreds of processors, every start would pay for all."""
+    (tmp_path / "cpuinfo").write_text(f"{X86}\n" * 200)
+    sizes: list[int] = []
+    read = os.read
+
+    def counted(fd: int, size: int) -> bytes:
+        data = read(fd, size)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "read", counted)
+    assert cpu_identity("x86_64", str(tmp_path), str(tmp_path)).startswith("GenuineIntel-6-")
+    assert 0 < sum(sizes) <= 4096 < (tmp_path / "cpuinfo").stat().st_size
+
+
 def test_arm64_leaves_variant_and_revision_out(tmp_path: Path) -> None:
     path = tmp_path / "devices/system/cpu/cpu0/regs/identification/midr_el1"
     assert cpu_identity("aarch64", str(tmp_path), str(tmp_path)) == ""

@@ -105,6 +105,26 @@ def test_python_lines_at_the_highest_moment(tmp_path: Path, version: str) -> Non
     assert by_function(process, "left").get("keep", 0) < 1_000_000  # freed at the end
 
 
+@pytest.mark.thorough
+def test_what_a_program_takes_itself_is_what_memray_counts(tmp_path: Path) -> None:
+    """memray begins after Python's start and its own imports, which the program here has, too, before its script."""
+    python = os.environ.get("PERFPY_PYTHON_WITH_MEMRAY", sys.executable)
+    if subprocess.run([python, "-c", "import memray, numpy"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{python} has no memray and numpy; set PERFPY_PYTHON_WITH_MEMRAY")
+    (tmp_path / "app.py").write_text("import numpy\nx = numpy.ones(4_000_000)\ny = numpy.concatenate([x, x * 2])\n")
+    subprocess.run([python, "-m", "memray", "run", "-q", "-o", "app.bin", "app.py"], cwd=tmp_path, check=True, timeout=100)
+    sums = "import memray; print(sum(one.size for one in memray.FileReader('app.bin').get_high_watermark_allocation_records()))"
+    counted = int(subprocess.run([python, "-c", sums], cwd=tmp_path, capture_output=True, check=True, timeout=100).stdout)
+    prepared = "import memray.__main__, memray.commands.parse, memray.commands.run, runpy; runpy.run_path('app.py', run_name='__main__')"
+    (process,) = leaks(python, "-c", prepared, cwd=tmp_path)
+    of_script = [one for one in process["stacks"] if any(frame["file"] == "app.py" for frame in one["frames"])]
+    loading = process["parts_of_peak"]["loading"]
+    assert loading > 1_000_000
+    of_libraries = [one for one in of_script if any("create_module" in frame["function"] for frame in one["frames"][:2])]
+    own = sum(one["peak"] for one in of_script) - sum(one["peak"] for one in of_libraries)
+    assert own == pytest.approx(counted, rel=0.02)
+
+
 def test_a_cpp_program(tmp_path: Path) -> None:
     if not shutil.which("g++"):
         pytest.skip("needs g++")

@@ -99,8 +99,10 @@ def _run_command(options: LeaksCommandOptions) -> int:
 
 
 def _values(process: ProcessSums) -> dict[str, object]:
+    from perfpy.tools.leaks.sums import parts_of_peak  # as above
+
     stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in process.stacks]
-    return {**process._asdict(), "stacks": stacks}
+    return {**process._asdict(), "parts_of_peak": parts_of_peak(process)._asdict(), "stacks": stacks}
 
 
 def _print_json(values: dict[str, object]) -> None:

@@ -38,6 +38,14 @@ _LARGEST: Final = 1 << 46  # bytes: more than a process can map on most machines
 _LIBRARIES: Final = re.compile(r"/(ld-linux[^/]*|ld-musl[^/]*|lib(c|stdc\+\+|c\+\+|gcc_s|m|pthread|dl|asan)(-[0-9.]+)?\.so[^/]*)$")
 
 
+#: the functions that load a library of Python's, by dlopen(); names have no class before Python 3.11
+_LOADS_LIBRARY: Final = re.compile(
+    r"(\w+\.)?create_module <frozen importlib\._bootstrap_external>|(CDLL\.)?__init__ .*/ctypes/__init__\.py"
+)
+_OF_START: Final = ("<frozen importlib.", "<frozen zipimport")  # the outermost functions before those of a program
+_MAIN: Final = ("__libc_start_", "_start", "main@", "main")
+
+
 class StackSums(NamedTuple):
     """The allocations of one stack. frames: innermost first.
 
@@ -270,6 +278,32 @@ def _file_offset(segments: Iterable[Any], address: int) -> int:
         if 0 <= position < int(segment["filesz"]):
             return int(segment["offset"]) + position
     return 0
+
+
+class PeakParts(NamedTuple):
+    """What a Python process held at its highest moment, in bytes.
+
+    Attributes:
+        start: of the interpreter's start, before the program's first line.
+        loading: of libraries, while they were loaded: of their constructors and the dynamic linker.
+        own: the rest.
+    """
+
+    start: int
+    loading: int
+    own: int
+
+
+def parts_of_peak(process: ProcessSums) -> PeakParts:
+    """Return what a process held at its highest moment by the time at which it was allocated; of other programs all is their own."""
+    start = loading = 0
+    for stack in process.stacks if process.python else ():
+        python = [frame for frame in stack.frames if frame.file.endswith(".py") or frame.file.startswith("<")]
+        if any(_LOADS_LIBRARY.fullmatch(f"{frame.function} {frame.file}") for frame in python[:2]):
+            loading += stack.peak
+        elif python[-1].file.startswith(_OF_START) if python else any(frame.function.startswith(_MAIN) for frame in stack.frames):
+            start += stack.peak
+    return PeakParts(start, loading, max(process.peak - start - loading, 0))
 
 
 def own_begin(frames: Sequence[CurrentFrame]) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
-from perfpy.tools.leaks.sums import own_begin
+from perfpy.tools.leaks.sums import own_begin, parts_of_peak
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 
@@ -33,6 +33,7 @@ _MOST_HOLDERS: Final = 3  # lines in the first sentence
 _LEAST_HOLDER: Final = 0.1  # of the peak, for a place in it
 _YOUNG: Final = 10  # the last tenth of the time
 _LEAST_ROW: Final = 0.002  # of the peak
+_LEAST_PART: Final = 0.01  # of the peak, for what the program did not allocate itself
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _OUTSIDE: Final = "[threads without Python functions]"
 _SMALLEST: Final = 512  # bytes: larger objects are not in CPython's arenas
@@ -196,6 +197,12 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
     language = f"  (Python {process.python})" if process.python else ""
     yield f"Process {process.pid}: {visible(process.command)}{language}"
     yield peak_sentence(process)
+    parts = parts_of_peak(process)
+    if parts.loading >= _LEAST_PART * process.peak:
+        start = f", the start of Python {_size(parts.start)}" if parts.start >= _LEAST_PART * process.peak else ""
+        yield f"Libraries took {_size(parts.loading)} of that while they were loaded{start}; the program itself held {_size(parts.own)}."
+    elif parts.start >= _LEAST_PART * process.peak:
+        yield f"The start of Python took {_size(parts.start)} of that; the program itself held {_size(parts.own)}."
     end = "at its end" if process.seconds else "when it was killed"
     yield f"It allocated {_size(process.total)} in {process.objects:,} allocations, and held {_size(process.left)} {end}."
     lines = _holding_lines(process)

@@ -13,7 +13,7 @@ from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
-from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_begin, read_processes
+from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_begin, parts_of_peak, read_processes
 from perfpy.tools.leaks.text import category, memory_page, peak_lines
 
 if TYPE_CHECKING:
@@ -111,6 +111,21 @@ def test_memory_is_charged_to_the_line_of_the_program_that_calls_a_library() -> 
     assert lines[5].endswith("keep (app.py:5)")
     assert lines[6].strip() == "by arena (Objects/obmalloc.c:152), take (pandas/frame.py:7); called from main^[[31m (app.py:9)"
     assert [category(frame) for frame in (*inner, KEEP, start)] == [INTERPRETER, LIBRARY, OWN, LIBRARY]
+
+
+def test_what_python_and_its_libraries_took_by_themselves_is_told_apart() -> None:
+    """memray counts neither. Threads of libraries have no Python functions, and are the program's."""
+    importlib = [CurrentFrame(name, "<frozen importlib._bootstrap>", 1) for name in ("_load_unlocked", "_find_and_load")]
+    loads = CurrentFrame("ExtensionFileLoader.create_module", "<frozen importlib._bootstrap_external>", 1233)
+    opens = CurrentFrame("CDLL.__init__", "/usr/lib/python3.12/ctypes/__init__.py", 379)
+    main, thread = CurrentFrame("__libc_start_main@@GLIBC_2.34", "libc.so.6", 0), CurrentFrame("start_thread", "libc.so.6", 0)
+    chains = ([main], importlib, [loads, *importlib, MAIN], [opens, MAIN], [*importlib, MAIN], [KEEP, MAIN], [thread])
+    stacks = [StackSums(tuple(frames), size * 100_000, 1, 0, 0, 0, 1, 0) for size, frames in enumerate(chains, 1)]
+    process = PROCESS._replace(peak=2_800_000, stacks=stacks)
+    assert parts_of_peak(process) == (300_000, 700_000, 1_800_000)
+    told = "Libraries took 700.00 kB of that while they were loaded, the start of Python 300.00 kB; the program itself held 1.80 MB."
+    assert list(peak_lines([process], small_objects=False))[2] == told
+    assert parts_of_peak(process._replace(python="")) == (0, 0, 2_800_000)
 
 
 def test_a_killed_process_and_small_ones_are_reported() -> None:

@@ -764,7 +764,7 @@ _IN_C: Final = re.compile(r"(?!Builtins_|_Z)\w+")
 #: standard libraries, and the code before main, in the program's own file
 _OF_LIBRARY: Final = re.compile(
     r"(?:<&?)?(?:std|core|alloc|hashbrown|__gnu_cxx|__cxxabiv1|boost|absl|tokio|rayon|pybind11|nanobind|pyo3)::|__(?!pyx_(?:pw|pf|f|gb)_)"
-    r"|operator (?:new|delete)"
+    r"|_M_[a-z]|operator (?:new|delete)"
 )
 #: Go's standard library: packages without a domain before their names
 _OF_GO: Final = re.compile(

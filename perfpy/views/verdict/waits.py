@@ -147,7 +147,9 @@ def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
     if main.reason in (*OF_SERVERS, *FOR_WORK) and main.reason != reasons.NETWORK:
         return None
     waits = [one for one in _waits_of_own_code(evidence) if one.reason not in (main.reason, reasons.CHILD)]
-    chosen = [one for one in waits if one.reason in _BESIDE] or [one for one in waits if one.reason == reasons.SLEEP]
+    chosen = [one for one in waits if one.reason in _BESIDE]
+    if not chosen and main.reason != reasons.CPU:
+        chosen = [one for one in waits if one.reason == reasons.SLEEP]
     return chosen[0] if chosen else None
 
 
@@ -254,7 +256,7 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
     who = "its holders" if holders else _waker_text(evidence, wait, waker)
-    return f"; {who} {_activity(waker)}{where}"
+    return f"; {who} {_activity(waker)}{' in total' if holders else ''}{where}"
 
 
 def _children(evidence: Evidence, wait: Wait) -> str:

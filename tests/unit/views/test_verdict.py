@@ -709,7 +709,7 @@ def test_several_holders_of_a_lock_are_told_if_they_did_little_else(tmp_path: Pa
     waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
     sleeps = [Stack((*SLEEP[:3], "holder"), 450, tid=tid, state="S") for tid in (102, 103)]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, threads=(101, 102, 103), seconds=0.92)
-    assert first.endswith(" for a lock, in drain(); its holders slept 0.9 s, in holder().")
+    assert first.endswith(" for a lock, in drain(); its holders slept 0.9 s in total, in holder().")
     disk = [Stack((*DISK[:3], "save"), 400, tid=tid, state="D") for tid in (102, 103)]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, *disk, threads=(101, 102, 103), seconds=0.92)
     assert first.endswith(" for a lock, in drain().")
@@ -1117,6 +1117,7 @@ def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:
     bare = "sort<__gnu_cxx::__normal_iterator<Order*, std::vector<Order> >, sort_all(std::vector<Order>&)::<lambda(const Order&)> >"
     assert not is_own_name(bare)
     assert is_own_name("process<int, main()::<lambda(int)> >")
+    assert not is_own_name("_M_invoke<0>"), "of libstdc++"
     assert not is_own_name("sort.partition_func"), "of Go, unlike sort.part.0 and sort.isra.0 of C"
     assert is_own_name("sort.part.0")
     assert is_own_name("sort.isra.0")

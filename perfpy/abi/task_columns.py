@@ -167,22 +167,29 @@ class NumberColumns(NamedTuple):
 
     type: NDArray[np.uint32]
     key: NDArray[np.uint64]
+    time: NDArray[np.uint64]
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     ppid: NDArray[np.int32]
     ptid: NDArray[np.int32]
 
 
-def number_columns(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> NumberColumns:
-    """Decode what task_numbers decodes, of many records. Drops records that are too short for it. `keys` are their delivery keys."""
+def number_columns(raw: RawColumns, keys: NDArray[np.uint64], times: NDArray[np.uint64], endian: str) -> NumberColumns:
+    """Decode what task_numbers decodes, of many records. Drops records that are too short for it.
+
+    Args:
+        raw: the records.
+        keys, times: their delivery keys and times.
+        endian: their byte order.
+    """
     fits = raw.size >= np.array([_FIXED.get(kind, 0) for kind in range(int(raw.type.max(initial=0)) + 1)])[raw.type]
-    raw, keys = raw.rows(fits), keys[fits]
+    raw, keys, times = raw.rows(fits), keys[fits], times[fits]
     numbers = np.frombuffer(raw.data, endian + "i4")
     first = raw.start >> 2
     has_parent = (raw.type == RecordType.FORK) | (raw.type == RecordType.EXIT)
     tid = numbers[first + 1 + has_parent].astype(np.int32)
     ppid, ptid = (np.where(has_parent, numbers[np.where(has_parent, first + word, first)], 0).astype(np.int32) for word in (1, 3))
-    return NumberColumns(raw.type, keys, numbers[first].astype(np.int32), tid, ppid, ptid)
+    return NumberColumns(raw.type, keys, times, numbers[first].astype(np.int32), tid, ppid, ptid)
 
 
 def decode_tasks(raw: RawColumns, keys: NDArray[np.uint64], endian: str) -> TaskRecords:

@@ -2,9 +2,10 @@
 
 Each line has a figure as README.md or man/topics/performance.md states it, and what this machine gives now: the median, and half the
 distance between the quartiles, and whether the two agree within a quarter. `sizes` prints the table of an installation, `unwinding` the
-sizes of recordings. --large measures recordings of 3 and 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's
-cost divided by that of perf 6.12, which ran in turns with it. Run it on a machine without other work: the load is in the first line. It
-takes three to five minutes there. After --minutes, the figures that are left are named as not measured.
+sizes of recordings, `others` the commands for the figures that take longer, or need other programs. --large measures recordings of 3 and 10
+million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12 (7.3 for trace), which ran in
+turns with it. Run it on a machine without other work: the load is in the first line. It takes about eight minutes there. After --minutes,
+the figures that are left are named as not measured.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import importlib.metadata
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -46,12 +48,14 @@ class Figure(NamedTuple):
         row: the beginning of the table's row that states it.
         bench: the function of tests/bench/cases.py that measures it, and the beginning of its case.
         samples: the size of the recording.
+        part: of the row's figures, which a semicolon divides.
     """
 
     row: str
     bench: str
     case: str
     samples: int = 1_000_000
+    part: int = 0
 
 
 FIGURES: Final = (
@@ -66,7 +70,26 @@ FIGURES: Final = (
     Figure("| `report -g`, 3,000,000 samples", "callgraph", "report -g 3", 3_000_000),
     Figure("| `report`, `script` of 10,000 copied stacks", "dwarf", "report of 10,000"),
     Figure("| `script`, 1,000,000 samples", "script", "script, "),
+    Figure("| `record -a --call-graph dwarf -F 5000`", "recorders", "record, stacks"),
+    Figure("| `sched latency`", "scheduler", "sched latency, 1"),
+    Figure("| `sched latency`", "scheduler", "sched latency, 10", 10_000_000, part=1),
+    Figure("| `sched timehist`:", "scheduler", "sched timehist, 1"),
+    Figure("| `sched timehist`:", "scheduler", "sched timehist, 10", 10_000_000, part=1),
+    Figure("| `sched timehist -s`, `map`", "scheduler", "sched timehist -s, 1"),
+    Figure("| `sched timehist -s`, `map`", "scheduler", "sched map, 1"),
+    Figure("| `trace -s`", "system_calls", "trace -s"),
+    Figure("| `trace -i`", "system_calls", "trace 5"),
+    Figure("| `data convert --to-json`", "conversion", "data convert"),
 )
+OTHERS: Final = {
+    "the tables of recordings larger than memory": "large_file.py SEED OUT --gigabytes 10, then perfpy report -g --stdio",
+    "the costs of Python profilers": "python_cost.py --tools FOLDER, of pip install --target FOLDER py-spy scalene",
+    "the accuracy of Python's functions and lines": "python_truth.py",
+    "reported differences of equal programs, and of equal groups of hosts": "group_power.py",
+    "Intel PT": "recordings of the simulated machine: script --itrace=be and report --itrace=i1000i by both",
+    "recordings of many hosts (perfpy help cluster)": "many_hosts.py SEED FOLDER --hosts 1000",
+    "perfpy top": "top_costs.py",
+}
 
 
 def stated(row: str) -> list[str]:
@@ -74,14 +97,16 @@ def stated(row: str) -> list[str]:
     return [line for page in PAGES for line in (CHECKOUT / page).read_text().splitlines() if line.startswith(row)]
 
 
-def judged(rows: list[str], ratio: float) -> str:
-    """Return whether the CPU times that the documents state agree with a ratio.
+def judged(rows: list[str], ratio: float, part: int = 0) -> str:
+    """Return whether the CPU times that the documents state agree with a ratio. part: see Figure.
 
     >>> judged(["| `list` | 0.9 to 1.1 | |"], 1.2), judged(["| `script` | 0.45, at first | 1.0 |"], 0.7)
     ('agrees', 'DIFFERS')
+    >>> judged(["| `sched`: a million; ten | 0.8 to 1.4; 0.3 | |"], 1.2, part=1)
+    'DIFFERS'
     """
     for row in rows:
-        numbers = [float(number) for number in re.findall(r"\d+\.?\d*", row.split("|")[2].split(",")[0])]
+        numbers = [float(number) for number in re.findall(r"\d+\.?\d*", row.split("|")[2].split(";")[part].split(",")[0])]
         if not min(numbers) / _TOLERANCE <= ratio <= max(numbers) * _TOLERANCE:
             return "DIFFERS"
     return "agrees"
@@ -118,26 +143,33 @@ def bounded(lines: Iterator[str], end: float) -> Iterator[str]:
 
 
 def ratios(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the ratios of the tables, one a line, below the rows that state them."""
+    """Yield the ratios of the tables, one a line, below the rows that state them. Each benchmark runs once."""
+    figures = [figure for figure in FIGURES if figure.samples <= 1_000_000 or options.large]
     with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
         inputs = Inputs(Path(folder), "perf")
-        for figure in FIGURES:
-            if figure.samples <= 1_000_000 or options.large:
-                rows = stated(figure.row)
-                yield from rows
-                yield from bounded(_ratios_of(figure, rows, inputs, options.rounds), options.end)
+        for key in dict.fromkeys((figure.bench, figure.samples) for figure in figures):
+            group = [figure for figure in figures if (figure.bench, figure.samples) == key]
+            yield from bounded(_ratios_of(group, inputs, options.rounds), options.end)
 
 
-def _ratios_of(figure: Figure, stated_rows: list[str], inputs: Inputs, rounds: int) -> Iterator[str]:
+def _ratios_of(figures: list[Figure], inputs: Inputs, rounds: int) -> Iterator[str]:
+    """Yield the ratios of figures that one benchmark measures."""
+    perf = "perf7" if figures[0].bench == "system_calls" and shutil.which("perf7") else "perf"  # 6.12 crashes on files of trace
+    bench = Bench(inputs, [perf], figures[0].samples, rounds)
     try:
-        rows = [row for row in BENCHES[figure.bench](Bench(inputs, ["perf"], figure.samples, rounds)) if row.case.startswith(figure.case)]
+        rows = list(BENCHES[figures[0].bench](bench))
     except (SkippedError, RuntimeError) as error:
-        yield f"    not measured: {error}"
+        yield f"{figures[0].row}: not measured: {error}"
         return
-    for row in rows:
-        values = ", ".join(f"{measure} {_with_spread(row.costs, measure)}" for measure in ("cpu", "wall", "memory"))
-        seconds, pairs = row.costs.median("cpu", ours=True), len(row.costs.ours)
-        yield f"    now: {values}; {seconds:.3f} s of CPU, {pairs} pairs: {judged(stated_rows, row.costs.ratio('cpu'))}"
+    for figure in figures:
+        stated_rows = stated(figure.row)
+        yield from stated_rows
+        for row in rows:
+            if row.case.startswith(figure.case):
+                values = ", ".join(f"{measure} {_with_spread(row.costs, measure)}" for measure in ("cpu", "wall", "memory"))
+                seconds, pairs = row.costs.median("cpu", ours=True), len(row.costs.ours)
+                verdict = judged(stated_rows, row.costs.ratio("cpu"), figure.part)
+                yield f"    {row.case}: {values}; {seconds:.3f} s of CPU, {pairs} pairs: {verdict}"
 
 
 def _with_spread(costs: Comparison, measure: str) -> str:
@@ -199,12 +231,20 @@ def sizes(_options: argparse.Namespace) -> Iterator[str]:
         yield "    perfpy is installed in place (-e): its own files are not counted"
 
 
+def others(_options: argparse.Namespace) -> Iterator[str]:
+    """Yield the figures that this script does not measure, and the commands that do."""
+    yield from (
+        f"    {figure}: tests/bench/{command}" if ".py" in command else f"    {figure}: {command}" for figure, command in OTHERS.items()
+    )
+
+
 MEASUREMENTS: Final[dict[str, Callable[[argparse.Namespace], Iterator[str]]]] = {
     "sizes": sizes,
     "starts": starts,
     "unwinding": unwinding,
     "slowdowns": slowdowns,
     "ratios": ratios,
+    "others": others,
 }
 
 

@@ -44,6 +44,8 @@ def recording_of_switches(
     commands: tuple[str, ...] = (),
     lost: int = 0,
     turns_each_round: int = 0,
+    cpus: int = 1,
+    first: int = _FIRST,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -57,6 +59,8 @@ def recording_of_switches(
         commands: names of the first threads in the switches; the header has a command line with the last one.
         lost: the number of events that the kernel lost.
         turns_each_round: after how many turns the recorder ends a round; 0: never.
+        cpus: the number of CPUs, on which turns alternate.
+        first: the number of the first thread.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -64,19 +68,19 @@ def recording_of_switches(
         usual_attr(kind, type=2, config=_POINTS[name][0], sample_period=1, read_format=ReadFormat.ID | ReadFormat.LOST) for name in names
     ]
     built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in range(1, len(attrs) + 1)])
-    for thread in range(_FIRST, _FIRST + threads) if named else ():
-        pid = _FIRST if one_process else thread
+    for thread in range(first, first + threads) if named else ():
+        pid = first if one_process else thread
         built.record(Comm(0, pid, thread, f"task-{thread}", SampleId(pid=pid, tid=thread, time=1, cpu=0, identifier=1)))
     if named:
         built.feature(Feature.NRCPUS, CpuCount(2, 2))
     if commands:
         built.feature(Feature.CMDLINE, ("perf", "record", "--", f"./{commands[-1]}"))
     if lost:
-        built.record(Lost(0, 1, lost, SampleId(pid=_FIRST, tid=_FIRST, time=1, cpu=0, identifier=1)))
-    names_of = dict(enumerate((name.encode() for name in commands), _FIRST))
+        built.record(Lost(0, 1, lost, SampleId(pid=first, tid=first, time=1, cpu=0, identifier=1)))
+    names_of = dict(enumerate((name.encode() for name in commands), first))
     for turn in range(turns):
-        prev, following = _FIRST + turn % threads, _FIRST + (turn + 1) % threads
-        values = {"pid": _FIRST if one_process else prev, "tid": prev, "cpu": 0, "period": 1, "ip": 0, "misc": 1}
+        prev, following = first + turn % threads, first + (turn + 1) % threads
+        values = {"pid": first if one_process else prev, "tid": prev, "cpu": turn % cpus, "period": 1, "ip": 0, "misc": 1}
         if with_wakeups:
             raw = struct.pack("<HBBi16siii", _POINTS[_WAKING][0], 0, 0, prev, b"t", following, 120, 0)
             built.sample(1, **values, time=time_of(turn), raw=raw)

@@ -700,7 +700,7 @@ class SideBand:
         rows = records.rows
         sizes = rows["size"].astype(np.int64)
         raw = RawColumns(rows["type"], rows["misc"], rows["start"], sizes, np.zeros(len(rows), np.int64), records.bodies)
-        return number_columns(raw, rows["key"], self._table.endian)
+        return number_columns(raw, rows["key"], rows["time"], self._table.endian)
 
     def raw(self) -> Iterator[RawRecord]:
         """Return the records before they are decoded."""

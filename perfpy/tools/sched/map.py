@@ -21,6 +21,7 @@ from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -102,7 +103,7 @@ class SwitchMap(NamedTuple):
     Attributes:
         time, cpu: int64[n], of each switch.
         thread: int64[n], the thread that came, as an index into `tids`.
-        is_new: bool[n], whether the thread came for the first time, or has got a name since it came last.
+        is_new: bool[n], whether the thread came for the first time, or has got a name since its last line.
         comm: int64[n], index of the thread's name.
         tids: the threads by first arrival on a CPU.
         is_hidden: of each thread: whether the filter of names excluded it when it came first.
@@ -152,28 +153,45 @@ def make_map(
         left = timeline.comm_ids(rows.fields["prev_pid"], rows.key)
         allowed = names.mask(timeline.comms)
         is_hidden = ~allowed[comm][is_first]
-        comes, leaves = allowed[comm] & has_line, allowed[left] & has_line
-    is_new = is_first | _changed_since_line(thread, version, comes | is_first)
+        comes = allowed[comm] & has_line
+        leaves = allowed[left] & has_line & _has_come(rows.fields["prev_pid"], tids, np.flatnonzero(is_first))
+    is_new = is_first | _changed_since_line(thread, version, comes)
     line = np.concatenate([np.flatnonzero(comes), np.flatnonzero(leaves)])
     is_departure = np.arange(len(line)) >= int(comes.sum())
     order = np.lexsort((is_departure, line))
     return SwitchMap(rows.time, cpu, thread, is_new, comm, tids, is_hidden, line[order], is_departure[order])
 
 
-def _changed_since_line(thread: NDArray[np.int64], version: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where a thread's name changed since its last row among the known ones."""
+def _has_come(left: NDArray[Any], tids: NDArray[np.int64], first: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return whether the thread that leaves at each row came at an earlier one. As in perf, others have no line when they leave.
+
+    Args:
+        left: the threads that leave.
+        tids, first: the threads that come, and the first row of each.
+    """
+    order = np.argsort(tids)
+    thread = order.take(np.searchsorted(tids[order], left), mode="clip")
+    has_come: NDArray[np.bool_] = (tids[thread] == left) & (first[thread] < np.arange(len(left)))
+    return has_come
+
+
+def _changed_since_line(thread: NDArray[np.int64], version: NDArray[np.int64], has_line: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where a thread got a name since its last line, or before its first one, as in perf."""
     changed = np.zeros(len(thread), bool)
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(has_line)
     before = previous_of(thread[rows])
-    changed[rows] = (before >= 0) & (version[rows] != version[rows][before])
+    changed[rows] = version[rows] != np.where(before >= 0, version[rows][before], 0)
     return changed
 
 
 def _comm_versions(source: SampleSource, tid: NDArray[np.int64], key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return numbers that change when a thread gets a name."""
-    records = source.side_band({RecordType.COMM}).tasks()
-    keys = records.keys[records.tasks.rank.astype(np.int64) - 1]
-    history = DeliveredValues(records.tasks.tid.astype(np.int64), keys, np.arange(1, len(keys) + 1))
+    """Return numbers that change when a thread gets a name; 0 before.
+
+    Names that threads had when the recording began have no time. As in perf, they count for the idle thread.
+    """
+    records = source.side_band({RecordType.COMM}).task_numbers()
+    named = np.where(records.time, records.tid, 0).astype(np.int64)
+    history = DeliveredValues(named, records.key, np.arange(1, len(named) + 1))
     return history.find(tid, key, 0).astype(np.int64)
 
 
@@ -243,10 +261,10 @@ class _MapText:
         rows, texts = self._rows, []
         number = 0
         for tid, hidden in zip(rows.tids.tolist(), rows.is_hidden.tolist(), strict=True):
-            if hidden:
-                texts.append(_HIDDEN)
-            elif tid == 0:
+            if tid == 0:
                 texts.append(_IDLE)
+            elif hidden:
+                texts.append(_HIDDEN)
             else:
                 text = f"{shortname(number):<3}".encode()
                 texts.append(_BLUE + text + _END if tid in self._style.blue_tids else text)

@@ -489,7 +489,7 @@ def known_threads(source: SampleSource, mentions: Mention) -> list[KnownThread]:
     sample = next(columns, None)
     generation = 0
     records = source.side_band(_RECORDS).task_numbers()
-    for kind, key, pid, tid, parent_pid, parent in zip(*(column.tolist() for column in records), strict=True):
+    for kind, key, _, pid, tid, parent_pid, parent in zip(*(column.tolist() for column in records), strict=True):
         while sample is not None and sample[0] < key:
             _mention(tables, sample[1], sample[2], sample[3])
             sample = next(columns, None)

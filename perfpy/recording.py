@@ -16,7 +16,7 @@ import os
 
 from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple, cached_property
-from perfpy.errors import BadPerfDataError, UsageError
+from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.perfdata.preamble import recordings_in
 from perfpy.perfdata.reader import PerfData
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, BinaryIO, Self
 
+    from perfpy.abi.records import Mmap, Mmap2
     from perfpy.analysis.annotation import Annotation
     from perfpy.analysis.differences import RecordingChanges
     from perfpy.analysis.filters import RecordedTimes, SampleFilter
@@ -144,16 +145,36 @@ class Recording:
         from perfpy.auxtrace.pt_code import CodeSources
         from perfpy.disassembly.function_code import kernel_bytes
         from perfpy.symbols.dso import user_kind
+        from perfpy.symbols.jit_images import mapped_images
+        from perfpy.symbols.jitdump import RecordedClock, is_dump, on_clock, read_dump
 
         timeline = self.make_timeline(keep_exited=True)
         symbolizer = self.new_symbolizer(timeline, None)
 
+        images: dict[str, bytes] = {}
+
         def find(name: str, build_id: str) -> memoryview | None:
+            if name in images:
+                return memoryview(images[name])
             files = symbolizer.files(timeline.dso_table.id_of(name, user_kind(name), build_id))
             file = files.runtime or (None if build_id else files.original)  # a file without symbols has code, too
             return None if file is None else memoryview(file.content)
 
-        return CodeSources(find, lambda address, size: kernel_bytes(symbolizer, address, size))
+        data = self.data
+
+        def find_compiled(mapping: Mmap | Mmap2, time: int, conversion: tuple[int, int, int]) -> list[tuple[int, Mmap2]]:
+            if not is_dump(mapping.filename):
+                return []
+            try:
+                clock = RecordedClock.of(data.events[0].attr, conversion)
+                found = mapped_images(mapping, on_clock(read_dump(mapping), mapping.filename, clock, time), data.events[0].ids)
+            except (PerfError, OSError) as error:
+                data.warnings.append(str(error))
+                return []
+            images.update(found.images)
+            return found.mappings
+
+        return CodeSources(find, lambda address, size: kernel_bytes(symbolizer, address, size), find_compiled, images)
 
     def __enter__(self) -> Self:
         return self

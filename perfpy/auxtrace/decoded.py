@@ -17,7 +17,8 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import with_header
 from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, TimeConv
-from perfpy.abi.records import SwitchCpuWide
+from perfpy.abi.records import IdLayout, Mmap, Mmap2, SwitchCpuWide
+from perfpy.abi.records import encode as encode_record
 from perfpy.abi.sample_encoding import encode_rows, written_attr
 from perfpy.auxtrace.arm_spe import (
     L1_ACCESS,
@@ -35,14 +36,16 @@ from perfpy.auxtrace.arm_spe import (
 )
 from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
+from perfpy.auxtrace.pt_code import CodeOfDumps
 from perfpy.auxtrace.pt_samples import PtSamples
 from perfpy.errors import PerfError, plural
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
+from perfpy.perfdata.kept_files import KEPT_FILES, encode
 from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -118,10 +121,10 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
     aux = aux_pieces(data)
     if any(info.type == ARM_SPE for info in aux.infos):
         return _SpeRecording(data, aux, itrace).write()
-    clock = TraceClock(*PtSamples.clock_words(data, aux))
-    samples = PtSamples(data, aux, itrace, clock, code)
-    records = _own_records(data)
-    return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer))
+    words = PtSamples.clock_words(data, aux)
+    samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
+    records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words))
+    return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images)
 
 
 def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
@@ -129,12 +132,15 @@ def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
     if data.endian != NATIVE_ENDIAN or not needs_decoding(data) or not any(info.type == INTEL_PT for info in aux_pieces(data).infos):
         raise PerfError(f"{data.path}: no Intel PT trace that could be decoded; perfpy record -e intel_pt//u -- COMMAND records one")
     aux = aux_pieces(data)
-    samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*PtSamples.clock_words(data, aux)), code, take)
-    samples.follow(_own_records(data))
+    words = PtSamples.clock_words(data, aux)
+    samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*words), code, take)
+    samples.follow(_with_compiled_code(data, CodeOfDumps(code.find_compiled, words)))
 
 
-def _write_decoded(data: PerfData, new: list[WrittenEvent], names: list[str], fill: Callable[[FileWriter], None]) -> BinaryIO:
-    """Write a recording with new events; return it as an open file without a name. fill: writes the records."""
+def _write_decoded(
+    data: PerfData, new: list[WrittenEvent], names: list[str], fill: Callable[[FileWriter], None], images: Mapping[str, bytes] | None = None
+) -> BinaryIO:
+    """Write a recording with new events; return it as an open file without a name. fill: writes the records; images: files to keep."""
     events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
     with tempfile.TemporaryFile() as file:
         writer = FileWriter(tempfile.gettempdir(), os.dup(file.fileno()))
@@ -148,6 +154,10 @@ def _write_decoded(data: PerfData, new: list[WrittenEvent], names: list[str], fi
             all_names = [event.name for event in data.events] + names
             described = [EventDesc(event.attr, name, event.ids) for event, name in zip(events, all_names, strict=True)]
             features[Feature.EVENT_DESC] = encode_feature(Feature.EVENT_DESC, described, data.endian)
+            if images:
+                kept = data.kept_files
+                known = {name: kept.get(name) or b"" for name in kept} if kept is not None else {}
+                features[KEPT_FILES] = encode({**known, **images}, data.endian)
             writer.finish(features)
             return os.fdopen(os.dup(writer.fd), "rb")
         finally:
@@ -165,6 +175,21 @@ def _own_records(data: PerfData) -> Iterator[tuple[int, bytes, object]]:
     samples = ((*one, None) for one in _own_samples(data))
     for _, _, time, record, raw in merge(side, samples, key=lambda one: one[:2]):
         yield time, record, None if raw is None else side_band.decode(raw)
+
+
+def _with_compiled_code(data: PerfData, code: CodeOfDumps) -> Iterator[tuple[int, bytes, object]]:
+    """Yield the recording's own records with mappings of the code that processes compile among them."""
+    layout = IdLayout.of(data.events[0].attr, data.endian)
+    for time, raw, record in _own_records(data):
+        for began, mapping in code.take(time):
+            yield began, encode_record(mapping, layout, data.endian), mapping
+        if isinstance(record, (Mmap, Mmap2)):
+            code.see(record, time)
+            if code.hides(record, time):
+                continue
+        yield time, raw, record
+    for began, mapping in code.take(_MASK_64):
+        yield began, encode_record(mapping, layout, data.endian), mapping
 
 
 def _own_samples(data: PerfData) -> Iterator[tuple[int, int, int, bytes]]:

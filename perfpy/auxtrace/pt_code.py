@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     FindFile = Callable[[str, str], bytes | memoryview | None]
     #: (address, size) -> the kernel's code, None if it is missing
     ReadKernel = Callable[[int, int], bytes | None]
+    #: (mapping, its time, conversion of the trace's ticks: shift, mult, zero) -> times and mappings of code that the process compiles, if
+    #: it maps a dump of that
+    FindCompiled = Callable[[Mmap | Mmap2, int, tuple[int, int, int]], list[tuple[int, Mmap2]]]
 
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
@@ -56,10 +60,12 @@ _CALLS: Final = (BranchKind.CALL, BranchKind.INDIRECT_CALL)
 
 
 class CodeSources(NamedTuple):
-    """Where code is found: that of mapped files, and the kernel's."""
+    """Where code is found: that of mapped files, the kernel's, and what processes compile while they run; images: of that, by file."""
 
     find_file: FindFile
     read_kernel: ReadKernel
+    find_compiled: FindCompiled
+    images: dict[str, bytes]
 
 
 class Edges:
@@ -358,6 +364,39 @@ def _joined(first: CodeBlock, rest: CodeBlock) -> CodeBlock:
     block.starts = first.starts + rest.starts
     block.count = len(block.starts)
     return block
+
+
+class CodeOfDumps:
+    """The code that the processes of a recording compile while they run, as dumps tell it that their mappings name."""
+
+    def __init__(self, find: FindCompiled, conversion: tuple[int, int, int]) -> None:
+        self._find, self._conversion = find, conversion
+        self._pending: list[tuple[int, Mmap2]] = []  # by time
+        self._mappings: dict[int, list[tuple[int, Mmap2]]] = {}  # by process
+
+    def see(self, record: Mmap | Mmap2, time: int) -> None:
+        """Read the code that a mapping leads to."""
+        new = self._find(record, time, self._conversion) if record.pid not in self._mappings else []
+        if new:
+            self._mappings[record.pid] = new
+            self._pending = sorted([*self._pending, *new], key=itemgetter(0))
+
+    def take(self, until: int) -> list[tuple[int, Mmap2]]:
+        """Return the mappings up to a time, once."""
+        count = bisect_right(self._pending, until, key=itemgetter(0))
+        taken, self._pending = self._pending[:count], self._pending[count:]
+        return taken
+
+    def hides(self, record: Mmap | Mmap2, time: int) -> bool:
+        """Whether a mapping of memory would replace code that is there at its time."""
+        name = record.filename
+        return (not name.startswith("/") or name.startswith(_OF_MEMORY)) and any(
+            began <= time and code.addr < record.addr + record.len and record.addr < code.addr + code.len
+            for began, code in self._mappings.get(record.pid, ())
+        )
+
+
+_OF_MEMORY: Final = ("//anon", "/dev/zero", "/anon_hugepage", "/memfd:")
 
 
 class CodeOfProcesses:

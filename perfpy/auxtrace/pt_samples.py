@@ -182,7 +182,7 @@ class PtSamples:
         self._is_per_cpu = bool(self._words[_PER_CPU])
         self._parameters = self._read_parameters()
         build_ids = {entry.filename: entry.build_id.hex() for entry in data.features.get("build_id", ())}
-        self._processes = CodeOfProcesses(*code, build_ids)
+        self._processes = CodeOfProcesses(code.find_file, code.read_kernel, build_ids)
         self._threads: dict[int, int] = {}  # CPU -> thread
         self._filter = self._branch_filter()
         self._left_to_skip = itrace.skipped

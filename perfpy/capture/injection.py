@@ -16,19 +16,19 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.perf_records import encode
+from perfpy.abi.perf_records import TimeConv, encode
 from perfpy.abi.records import MAP_PRIVATE, NO_ID, PROT_EXEC, PROT_READ_EXEC, IdLayout, code_mapping
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.unwinder import Rewriting, parts_of, recordable
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.header import Feature, encode_feature, key_of
+from perfpy.perfdata.header import AuxtraceIndexEntry, Feature, encode_feature, key_of
 from perfpy.perfdata.skeleton import features_of
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.symbols import jitdump
 from perfpy.symbols.dso import KERNEL_NAME, is_anonymous, is_user_map, shown_name
 from perfpy.symbols.files.build_ids import BuildIdCache
-from perfpy.symbols.jitdump import is_dump, new_folder, read_dump
+from perfpy.symbols.jitdump import RecordedClock, is_dump, new_folder, on_clock, read_dump
 from perfpy.untrusted import files
 from perfpy.untrusted.destinations import create_new
 from perfpy.unwind.callchains import has_user_stacks
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _MAPPING: Final = (records.Mmap, records.Mmap2)
 _STDOUT_FD: Final = 1
+_PIECE: Final = 1 << 20  # bytes of trace that are copied at once
 
 
 class _Mapped(NamedTuple):
@@ -80,14 +81,15 @@ class JitInjector:
     def records(self, side_band: Iterable[SideRecord]) -> list[bytes]:
         """Return the records to add; read the dumps mapped in the side-band, and write their images."""
         added: list[bytes] = []
+        clock = RecordedClock.of(_first_event(self._data).attr)
         for side in side_band:
             record = side.record
-            if not isinstance(record, _MAPPING):
-                continue
-            if is_dump(record.filename) and record.pid not in self.dumps:
-                require_monotonic_times(self._data)
+            if isinstance(record, TimeConv):
+                clock = clock._replace(shift=record.time_shift, mult=record.time_mult, zero=record.time_zero)
+            elif isinstance(record, _MAPPING) and is_dump(record.filename) and record.pid not in self.dumps:
+                require_times(self._data)
                 self.dumps[record.pid] = record.filename
-                added += self._inject(record)
+                added += self._inject(record, clock)
         return added
 
     def is_unwanted(self, record: object) -> bool:
@@ -96,8 +98,8 @@ class JitInjector:
             return False
         return record.pid in self.dumps and (is_anonymous(record.filename) or is_dump(record.filename))
 
-    def _inject(self, record: MapRecord) -> list[bytes]:
-        dump = read_dump(record, force=self._force)
+    def _inject(self, record: MapRecord, clock: RecordedClock) -> list[bytes]:
+        dump = on_clock(read_dump(record, force=self._force), record.filename, clock)
         images: dict[int, _Mapped] = {}
         added = []
         for event in dump.events:
@@ -191,13 +193,11 @@ def _dso_name(mapping: records.Mmap | records.Mmap2, flags: int, *, executable: 
     return mapping.filename
 
 
-def require_monotonic_times(data: PerfData) -> None:
-    """Raise PerfError unless the recording has the clock that JIT compilers write."""
+def require_times(data: PerfData) -> None:
+    """Raise PerfError unless the records have times."""
     attr = _first_event(data).attr
     if not attr.sample_type & SampleType.TIME or not attr.sample_id_all:
         raise PerfError(f"{data.path}: the records have no times; record with -k mono")
-    if not attr.use_clockid:
-        raise PerfError(f"{data.path}: the times are not CLOCK_MONOTONIC, which jitdump files use; record with -k mono")
 
 
 def _require_possible(data: PerfData, path: str) -> None:
@@ -242,7 +242,8 @@ def inject(
         for record in added:
             writer.write(record)
         if converter is None:
-            _copy_records(data, writer, jit, mapper)
+            if index := _copy_records(data, writer, jit, mapper):
+                features[Feature.AUXTRACE] = encode_feature(Feature.AUXTRACE, tuple(index), data.endian)
         else:
             for stream in data.records.chunks():
                 for ordered in stream:
@@ -253,8 +254,10 @@ def inject(
         writer.close()
 
 
-def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> None:
-    """Copy all records except FINISHED_ROUND, with changed mappings."""
+def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> list[AuxtraceIndexEntry]:
+    """Copy all records except FINISHED_ROUND, with changed mappings; return the positions of AUXTRACE records."""
+    traces = iter(sorted((side.offset, side.record.size) for side in data.side_band([RecordType.AUXTRACE])))
+    index: list[AuxtraceIndexEntry] = []
     for stream in data.records.chunks():
         for ordered in stream:
             chunk = ordered.chunk
@@ -265,8 +268,24 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
                     if jit and jit.is_unwanted(_decode_or_none(record, kind, misc, NO_ID, data.endian)):
                         continue
                     record = mapper.map_record(kind, misc, record) if mapper else record
+                if kind == RecordType.AUXTRACE:
+                    index.append(AuxtraceIndexEntry(writer.size, len(record)))
                 if record and kind != RecordType.FINISHED_ROUND:
                     writer.write(record)
+                if kind == RecordType.AUXTRACE:
+                    offset, size = next(traces)
+                    _copy_trace(data, writer, offset + len(record), size)
+    return index
+
+
+def _copy_trace(data: PerfData, writer: RecordWriter, offset: int, size: int) -> None:
+    """Copy the trace that follows an AUXTRACE record. Raises PerfError if the file ends before it."""
+    while size > 0:
+        part = data.read(offset, min(size, _PIECE))
+        if not part:
+            raise PerfError(f"{data.path}: truncated within a hardware trace, {size} bytes before its end")
+        writer.write(part)
+        offset, size = offset + len(part), size - len(part)
 
 
 def _changed_events(data: PerfData, converter: CallchainConverter | None) -> dict[int, bytes]:
@@ -302,7 +321,8 @@ class CallchainConverter:
     def convert(self, ordered: OrderedChunk) -> list[bytes]:
         """Return the records of a chunk in order, without FINISHED_ROUND."""
         rewriting = Rewriting(ordered.chunk)
-        rewriting.kept_records[ordered.chunk.types == RecordType.FINISHED_ROUND] = False
+        left_out = (RecordType.FINISHED_ROUND, RecordType.AUXTRACE_INFO, RecordType.AUXTRACE)  # the traces themselves are not in chunks
+        rewriting.kept_records[np.isin(ordered.chunk.types, left_out)] = False
         for number in self._unwound:
             indexes = np.flatnonzero(ordered.events == number)
             if len(indexes):

@@ -81,6 +81,7 @@ def _inject(recording: Recording, output: str, options: InjectCommandOptions, kn
     from perfpy.cli.output.terminal import print_notes
     from perfpy.symbols.quality_notes import truncation_note
 
+    recording.data.decodes_traces = not options.convert_callchain  # they are copied
     injector = entries = mapper = None
     converter = _converter(recording, options)
     if options.jit:

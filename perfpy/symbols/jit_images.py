@@ -13,15 +13,19 @@ import bisect
 import re
 import struct
 from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfpy.abi.records import code_mapping
 from perfpy.symbols import jitdump
 from perfpy.symbols.jitdump import CodeLine, CodeLoad, InlinedCall, InlinedCode, Section, debug_sections
+from perfpy.untrusted import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfpy.symbols.jitdump import JitDump
+    from perfpy.abi.records import Mmap2
+    from perfpy.symbols.jitdump import JitDump, MapRecord
 
 
 _PAGE: Final = 0x1000
@@ -41,12 +45,22 @@ class CodeMapping(NamedTuple):
     size: int
     offset: int
 
+    def record(self, pid: int, image: str, identity: int) -> Mmap2:
+        """Return the record of the mapping. pid: of the process in the recording; identity: of an event."""
+        tid = self.tid if pid == self.pid else pid  # it has other ids in a container
+        return code_mapping((pid, tid), (self.address, self.size, self.offset), image, self.time, identity)
+
 
 class JitRegion(NamedTuple):
     """An image and its mappings."""
 
     image: bytes
     mappings: tuple[CodeMapping, ...]
+
+
+def own_events(dump: JitDump, pid: int) -> JitDump:
+    """Return a dump with the events of its own process alone: a program describes only its own code. pid: in the recording."""
+    return dump._replace(events=[event for event in dump.events if event.pid in (pid, dump.pid)])
 
 
 def regions(dump: JitDump) -> list[JitRegion]:
@@ -70,6 +84,24 @@ def regions(dump: JitDump) -> list[JitRegion]:
             break
         finished_regions.append(draft.build(dump))
     return finished_regions
+
+
+class MappedImages(NamedTuple):
+    """Images by file name, and the records that map them with their times, sorted."""
+
+    images: dict[str, bytes]
+    mappings: list[tuple[int, Mmap2]]
+
+
+def mapped_images(record: MapRecord, dump: JitDump, ids: Sequence[int]) -> MappedImages:
+    """Return the images of a dump for readers that keep them in memory: files of these names do not exist. record: maps the dump."""
+    images: dict[str, bytes] = {}
+    mappings: list[tuple[int, Mmap2]] = []
+    for number, region in enumerate(regions(own_events(dump, record.pid)), 1):
+        name = files.below(files.below(files.build_id_cache(), "jit"), files.jit_image_name(record.pid, number))
+        images[name] = region.image
+        mappings += [(mapping.time, mapping.record(record.pid, name, ids[0] if ids else 0)) for mapping in region.mappings]
+    return MappedImages(images, sorted(mappings, key=itemgetter(0)))
 
 
 class _Layout:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import time
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfpy.abi import records
@@ -21,6 +22,8 @@ from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from perfpy.abi.attr import EventAttr
 
 _MAGIC: Final = 0x4A695444  # "JiTD" in the byte order of the writer
 _CODE_LOAD, _CODE_MOVE, _DEBUG_INFO, _CLOSE, _UNWINDING = range(5)
@@ -38,6 +41,7 @@ _SAME_FILE: Final = b"\xff"  # as a name: the same as in the previous entry
 _V8_SHIFT: Final = 0x40  # V8's line addresses include the ELF header of the file that perf once made
 
 LARGEST: Final = 512 << 20  # bytes of a dump: a million functions of Node.js take a third of it
+_MASK_64: Final = (1 << 64) - 1
 _MACHINES: Final = 0xFFFF  # the width of an ELF header's field; perf keeps as much
 
 TEXT_OFFSET: Final = 128  # offset of the code in an image: after ELF header and program header, aligned to 16
@@ -264,10 +268,48 @@ def read_dump(record: MapRecord, *, force: bool = False) -> JitDump:
         raise PerfError(f"{path}: {error.strerror}; inject where the program ran, before its dump is removed") from None
     if not data:
         raise PerfError(f"{path}: empty: its process ended before it was written")
-    dump = parse(data, path)
+    return parse(data, path)
+
+
+class RecordedClock(NamedTuple):
+    """The clock of a recording.
+
+    Attributes:
+        is_monotonic: whether it is CLOCK_MONOTONIC.
+        shift, mult, zero: convert ticks of the processor's clock to its times, as TIME_CONV has them; mult is 0 if they are unknown.
+    """
+
+    is_monotonic: bool
+    shift: int = 0
+    mult: int = 0
+    zero: int = 0
+
+    @classmethod
+    def of(cls, attr: EventAttr, conversion: tuple[int, int, int] = (0, 0, 0)) -> RecordedClock:
+        """Return the clock of a recording with this event."""
+        return cls(bool(attr.use_clockid) and attr.clockid == time.CLOCK_MONOTONIC, *conversion)
+
+    def nanoseconds(self, ticks: int) -> int:
+        """Return the time of ticks."""
+        shift = self.shift & 63
+        return (self.zero + (ticks >> shift) * self.mult + ((ticks & (1 << shift) - 1) * self.mult >> shift)) & _MASK_64
+
+
+def on_clock(dump: JitDump, path: str, clock: RecordedClock, mapped: int | None = None) -> JitDump:
+    """Return a dump with times of the recording's clock. Raises PerfError if they are unknown.
+
+    mapped: when the dump was mapped; times of another clock than the recording's are moved so that the first function follows it.
+    """
+    if dump.arch_clock and clock.mult and not clock.is_monotonic:
+        return dump._replace(events=[event._replace(time=clock.nanoseconds(event.time)) for event in dump.events])
     if dump.arch_clock:
-        raise PerfError(f"{path}: its times are those of the processor's own clock; only CLOCK_MONOTONIC is understood")
-    return dump
+        raise PerfError(f"{path}: its times are those of the processor's clock, which this recording cannot convert; record without -k")
+    if clock.is_monotonic:
+        return dump
+    if mapped is None:
+        raise PerfError(f"{path}: its times are those of CLOCK_MONOTONIC, and the recording's are not; record with -k mono")
+    moved = mapped - min((event.time for event in dump.events), default=0)
+    return dump._replace(events=[event._replace(time=max(event.time + moved, 0)) for event in dump.events])
 
 
 def is_mapped_by(record: MapRecord, state: os.stat_result) -> bool:

@@ -14,6 +14,7 @@ import struct
 import subprocess
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,12 +23,13 @@ import capstone
 from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo
+from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo, TimeConv
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.elf import ALLOC, ET_EXEC, EXEC, NOTYPE, Elf
 from tests.builders.perfdata import PerfDataBuilder
 
+ANONYMOUS: Final = "//anon"
 STEPPER: Final = Path(__file__).with_name("single_step.c")
 STEP, MAP, COMM, FORK, EXIT, SIGNAL = range(6)
 PSB: Final = b"\x02\x82" * 8
@@ -46,6 +48,8 @@ _SHIFT, _MULT, _ZERO = 31, 894784853, 1000  # 2.4 GHz
 MTC_NANOSECONDS: Final = (_CRYSTAL << _MTC_PERIOD) * _MULT >> _SHIFT
 _RECORD: Final = struct.Struct("<IIQQQ")
 _NEXT, _CONDITIONAL, _JUMP, _CALL, _RETURN, _INDIRECT, _INDIRECT_CALL, _SYSCALL = range(8)
+_MARK: Final = 0x6A697431  # of a nop in front of each time in a jitdump, see jit.c
+_LONGEST: Final = 15  # bytes of an instruction
 
 
 class Steps(NamedTuple):
@@ -61,7 +65,7 @@ def nanoseconds(ticks: int) -> int:
 
 
 def single_step(folder: Path, command: list[str], maximum: int = 2_000_000) -> Steps:
-    """Run a command instruction by instruction."""
+    """Run a command, or a thread that runs (-p TID), instruction by instruction."""
     stepper = folder / "single_step"
     if not stepper.exists():
         subprocess.run(["gcc", "-O1", "-o", stepper, STEPPER], check=True)
@@ -79,12 +83,12 @@ def single_step(folder: Path, command: list[str], maximum: int = 2_000_000) -> S
 
 
 class Instruction(NamedTuple):
-    """One instruction: its kind, length and direct target; `repeats`: whether single steps stop at each of its repetitions."""
+    """One instruction: its kind, length and direct target; `marks`: whether the program writes a time to its jitdump after it."""
 
     kind: int
     size: int
     target: int
-    repeats: bool
+    marks: bool
 
 
 class _Code:
@@ -92,28 +96,29 @@ class _Code:
 
     def __init__(self) -> None:
         self._maps: dict[int, tuple[int, bytes]] = {}
-        self._known: dict[int, Instruction] = {}
+        self._known: dict[int | tuple[int, int, int], Instruction] = {}
         self._reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self._reader.detail = True
 
     def map(self, start: int, size: int, offset: int, path: str) -> None:
         """Map a file."""
-        content = _own_vdso() if path == "[vdso]" else _content(path)[offset : offset + size]
+        content = _own_vdso() if path == "[vdso]" else b"" if path == ANONYMOUS else _content(path)[offset : offset + size]
         if self._maps.get(start) != (size, content):
             self._known = {}
         self._maps = {one: value for one, value in self._maps.items() if one + value[0] <= start or one >= start + size}
         self._maps[start] = size, content
 
-    def at(self, address: int) -> Instruction:
-        """The instruction at an address."""
-        one = self._known.get(address)
+    def at(self, address: int, unnamed: tuple[int, int] = (0, 0)) -> Instruction:
+        """The instruction at an address; unnamed: its bytes as two words if they are in no file."""
+        key = (address, *unnamed) if any(unnamed) else address
+        one = self._known.get(key)
         if one is None:
-            one = self._known[address] = self._decode(address)
+            one = self._known[key] = self._decode(address, struct.pack("<2Q", *unnamed)[:_LONGEST] if any(unnamed) else b"")
         return one
 
-    def _decode(self, address: int) -> Instruction:
+    def _decode(self, address: int, code: bytes) -> Instruction:
         start = max(start for start in self._maps if start <= address)
-        code = self._maps[start][1][address - start : address - start + 15]
+        code = code or self._maps[start][1][address - start : address - start + _LONGEST]
         one = next(self._reader.disasm(code, address, 1), None)
         assert one, (hex(address), code)
         groups, name = set(one.groups), one.mnemonic
@@ -127,7 +132,8 @@ class _Code:
             kind = _CALL if direct else _INDIRECT_CALL
         elif capstone.CS_GRP_JUMP in groups or name.startswith("loop"):
             kind = (_JUMP if direct else _INDIRECT) if name in ("jmp", "ljmp", "notrack jmp", "bnd jmp") else _CONDITIONAL
-        return Instruction(kind, one.size, direct, name.startswith("rep"))
+        marks = name == "nop" and bool(one.operands) and one.operands[0].value.mem.disp == _MARK
+        return Instruction(kind, one.size, direct, marks)
 
 
 @cache
@@ -163,6 +169,7 @@ class Options:
         ptwrites, power: share of instructions with PTWRITE packets, and with packets of power states.
         switches: how context switches are recorded: 2 by the task, 3 by the CPU.
         kernel: whether the kernel's code is traced: each system call runs KERNEL_CODE.
+        jitdump: of the program: its records get the times of the program's marks.
     """
 
     seed: int = 1
@@ -184,6 +191,7 @@ class Options:
     pgd_ip: bool = False
     lost: bool = False
     kernel: bool = False
+    jitdump: Path | None = None
 
 
 @dataclass
@@ -337,6 +345,7 @@ class Machine:
         self.tasks: dict[int, _Task] = {}
         self.truth: dict[int, list[Branch]] = {}
         self.side: list[tuple[int, Any, _Task, int]] = []  # time, record, tid, cpu
+        self.marks: list[int] = []  # ticks at marks
         first = steps.events[0][1]
         for kind, tid, one, two, three, text in steps.events:
             if kind == FORK and one not in self.tasks:
@@ -402,7 +411,7 @@ class Machine:
             position += 1
             if kind == STEP:
                 following = self._next_step(task, position)
-                self._step(task, writer, one, following, truth, steps[position : position + 1])
+                self._step(task, writer, one, (two, three), following, truth, steps[position : position + 1])
                 left -= 1
                 if not writer.on and not following:
                     continue
@@ -426,7 +435,7 @@ class Machine:
         return 0
 
     def _step(  # noqa: C901  one branch a kind of instruction
-        self, task: _Task, writer: Writer, at: int, following: int, truth: list[Branch], after: list[Any]
+        self, task: _Task, writer: Writer, at: int, unnamed: tuple[int, int], following: int, truth: list[Branch], after: list[Any]
     ) -> None:
         """One instruction, and where the next one of the thread is."""
         options, draw = self.options, self.draw
@@ -435,7 +444,9 @@ class Machine:
             truth.append((0, at))
         elif len(writer.out) - writer.last_psb > options.psb_bytes:
             writer.psb(at)
-        one = task.code.at(at)
+        one = task.code.at(at, unnamed)
+        if one.marks:
+            self.marks.append(writer.ticks)
         writer.tick(draw.randrange(1, 4))
         if options.overflows and draw.random() < options.overflows and following:
             self._overflow(writer, following, truth)
@@ -550,7 +561,7 @@ class Machine:
 
     def _event(self, task: _Task, writer: Writer, cpu: int, kind: int, one: int, two: int, three: int, text: str) -> None:
         if kind == MAP:
-            path = text or "//anon"
+            path = text or ANONYMOUS
             if path.startswith("/") or path == "[vdso]":
                 for other in self.tasks.values():
                     if other.pid == task.pid:
@@ -613,6 +624,9 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     words: tuple[int, ...] = (PT_TYPE, _SHIFT, _MULT, _ZERO, 1, TSC_BIT, NORETCOMP_BIT, switches, 0, int(not options.per_thread))
     words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24, 0, 0)
     built.record(AuxtraceInfo(0, 1, words))
+    if options.jitdump:
+        built.record(TimeConv(0, _SHIFT, _MULT, _ZERO))
+        _stamp(options.jitdump, machine.marks)
     if options.kernel:
         stamp = SampleId(pid=0, tid=0, time=0, cpu=0, identifier=202, id=202)
         kernel = records.Mmap(1, 0xFFFFFFFF, 0, KERNEL, 0x200000, KERNEL, "[kernel.kallsyms]_text")
@@ -642,6 +656,21 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + index_bytes
     return built.file(), machine.truth
 
+
+def _stamp(path: Path, times: list[int]) -> None:
+    """Give times to the records of a jitdump; the last one to those without."""
+    data, offset = bytearray(path.read_bytes()), _DUMP_HEADER
+    for time in chain(times, repeat(times[-1] if times else _EARLY)):
+        if offset + _DUMP_PREFIX > len(data):
+            break
+        struct.pack_into("<Q", data, offset + 8, time)
+        offset += max(struct.unpack_from("<I", data, offset + 4)[0], _DUMP_PREFIX)
+    struct.pack_into("<Q", data, _DUMP_HEADER - 8, 1)  # times are ticks
+    path.write_bytes(data)
+
+
+_DUMP_HEADER, _DUMP_PREFIX = 40, 16
+_EARLY: Final = 1_000_090  # ticks of the first mappings
 
 # -- a small program
 

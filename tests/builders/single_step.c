@@ -1,8 +1,9 @@
 /* Single-steps a program and its threads and children: writes the address of every instruction, and what a kernel records beside a trace.
  *
  * single_step OUTPUT MAXIMUM COMMAND...
+ * single_step OUTPUT MAXIMUM -p TID (a thread that runs)
  *
- * Output: records { u32 kind, tid; u64 a, b, c; }: STEP (address), MAP (start, length, offset; a path of 256 bytes follows), COMM (16 bytes
+ * Output: records { u32 kind, tid; u64 a, b, c; }: STEP (address; 16 bytes of code in b and c if no file is mapped there), MAP (start, length, offset; a path of 256 bytes follows), COMM (16 bytes
  * follow), FORK (child, 1 for a process), EXIT, SIGNAL (number). MAXIMUM: of steps, after which everything is killed.
  */
 #define _GNU_SOURCE
@@ -23,6 +24,8 @@ enum { STEP, MAP, COMM, FORK, EXIT, SIGNAL };
 struct record { uint32_t kind, tid; uint64_t a, b, c; };
 struct task { pid_t tid, pid; uint64_t maps; char comm[16]; int changed; };
 
+static struct { uint64_t start, end; } unnamed[64]; /* code in no file, of any task */
+static int unnamed_count;
 static struct task tasks[64];
 static int task_count;
 static FILE *out;
@@ -76,6 +79,10 @@ static void put_state(struct task *task) {
             if (round && strcmp(name, "[vsyscall]")) {
                 put(MAP, task->tid, start, end - start, offset);
                 fwrite(name, 256, 1, out);
+                if (!*name && unnamed_count < 64) {
+                    unnamed[unnamed_count].start = start;
+                    unnamed[unnamed_count++].end = end;
+                }
             }
         }
         fclose(file);
@@ -86,11 +93,27 @@ static void put_state(struct task *task) {
     task->maps = hash;
 }
 
+/* Write the address of the next instruction; note a system call, which may map code. */
+static void put_step(struct task *task, uint64_t rip) {
+    uint64_t code = ptrace(PTRACE_PEEKTEXT, task->tid, rip, 0), first = 0, second = 0;
+    for (int i = 0; i < unnamed_count; i++)
+        if (rip >= unnamed[i].start && rip < unnamed[i].end) {
+            first = code;
+            second = ptrace(PTRACE_PEEKTEXT, task->tid, rip + 8, 0);
+            break;
+        }
+    put(STEP, task->tid, rip, first, second);
+    task->changed = (code & 0xffff) == 0x050f;
+}
+
 int main(int argc, char **argv) {
     if (argc < 4 || !(out = fopen(argv[1], "wb")))
         return 2;
     long left = atol(argv[2]);
-    pid_t first = fork();
+    int attaches = !strcmp(argv[3], "-p");
+    pid_t first = attaches ? atoi(argv[4]) : fork();
+    if (attaches && ptrace(PTRACE_ATTACH, first, 0, 0))
+        return 4;
     if (!first) {
         personality(ADDR_NO_RANDOMIZE);
         ptrace(PTRACE_TRACEME, 0, 0, 0);
@@ -98,12 +121,12 @@ int main(int argc, char **argv) {
         _exit(127);
     }
     int status, alive = 1, wanted = PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-    waitpid(first, &status, 0);
-    ptrace(PTRACE_SETOPTIONS, first, 0, wanted);
+    waitpid(first, &status, __WALL);
+    ptrace(PTRACE_SETOPTIONS, first, 0, attaches ? 0 : wanted);
     put_state(task_of(first));
     struct user_regs_struct regs;
     ptrace(PTRACE_GETREGS, first, 0, &regs);
-    put(STEP, first, regs.rip, 0, 0);
+    put_step(task_of(first), regs.rip);
     ptrace(PTRACE_SINGLESTEP, first, 0, 0);
     while (alive && left > 0) {
         pid_t tid = waitpid(-1, &status, __WALL);
@@ -139,10 +162,8 @@ int main(int argc, char **argv) {
                 put_state(task);
                 task->changed = 0;
             }
-            put(STEP, tid, regs.rip, 0, 0);
+            put_step(task, regs.rip);
             left--;
-            long code = ptrace(PTRACE_PEEKTEXT, tid, regs.rip, 0);
-            task->changed = (code & 0xffff) == 0x050f;
             signal = 0;
         } else {
             put(SIGNAL, tid, signal, 0, 0);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -90,20 +91,28 @@ class SteppedPrograms(dict[str, intel_pt.Steps]):
         self.folder = folder
 
     def __missing__(self, name: str) -> intel_pt.Steps:
-        """Compile and run a program: two with shared libraries, the others without, which is a third of the instructions."""
+        """Compile and run a program: three with shared libraries, the others without, which is a third of the instructions."""
         program = self.folder / name
         if name == "exceptions":
             command = ["g++", "-static-libstdc++", "-static-libgcc", str(PROGRAMS / "exceptions.cpp")]
         else:
-            command = ["gcc", *([] if name == "threads" else ["-static"]), str(PROGRAMS / f"{name}.c")]
+            command = ["gcc", *([] if name in ("threads", "jit") else ["-static"]), str(PROGRAMS / f"{name}.c")]
         subprocess.run([*command, "-O1", "-g", "-pthread", "-o", program], check=True)
-        self[name] = intel_pt.single_step(self.folder, [str(program)])
+        self[name] = intel_pt.single_step(self.folder, [str(program), *([str(self.folder)] if name == "jit" else [])])
         return self[name]
 
 
 @pytest.fixture(scope="module")
 def stepped(tmp_path_factory: pytest.TempPathFactory) -> SteppedPrograms:
     return SteppedPrograms(tmp_path_factory.mktemp("stepped"))
+
+
+def branches_in(text: bytes) -> dict[int, list[tuple[int, int]]]:
+    """Source and target of each branch that a script prints, by thread."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for tid, source, target in BRANCH.findall(text):
+        found.setdefault(int(tid), []).append((int(source, 16), int(target, 16)))
+    return found
 
 
 def branches_timed_before_a_switch(path: Path) -> int:
@@ -131,9 +140,7 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: Stepped
     path = tmp_path / "perf.data"
     data, truth = intel_pt.pt_recording(stepped[program], TRACES[kind])
     path.write_bytes(data)
-    found: dict[int, list[tuple[int, int]]] = {}
-    for tid, source, target in BRANCH.findall(same(path, perf, "script", "--itrace=be", "--ns")):
-        found.setdefault(int(tid), []).append((int(source, 16), int(target, 16)))
+    found = branches_in(same(path, perf, "script", "--itrace=be", "--ns"))
     if len(truth) == 1:
         assert found == truth
     else:
@@ -168,3 +175,20 @@ def test_samples_of_the_kernels_code_are_perfs(options: intel_pt.Options, steppe
         same(path, perf, "script", "-k", str(vmlinux), f"--itrace={letters}", "--ns")
     same(path, perf, "script", "-k", str(vmlinux), "--call-trace")
     same(path, perf, "report", "--stdio", "-k", str(vmlinux), "--itrace=gi100i")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "cycles"])
+def test_compiled_code_is_followed(kind: str, stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
+    """Code in no file, which moves and is replaced, code of the vDSO and of libraries: with perf's images, with perfpy's, and with none."""
+    path, injected = tmp_path / "perf.data", tmp_path / "injected.data"
+    steps = stepped["jit"]
+    data, truth = intel_pt.pt_recording(steps, replace(TRACES[kind], jitdump=next(stepped.folder.glob("jit-*.dump"))))
+    path.write_bytes(data)
+    text = run([*PERFPY, "script", "-i", path, "--itrace=be", "--ns"]).stdout
+    assert branches_in(text) == truth
+    assert b"sum_again+0xe " in text
+    for command in (PERFPY, [perf]):
+        run([*command, "inject", "--jit", "-i", path, "-o", injected])
+        assert branches_in(same(injected, perf, "script", "--itrace=be", "--ns")) == truth
+        same(injected, perf, "script", "--itrace=cri500ie", "--ns")

@@ -20,7 +20,7 @@ import numpy as np
 from perfpy.abi import records
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.records import NO_ID, IdLayout, code_mapping
+from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.header import SECTION_SIZE, Feature, encode_feature, key_of
 from perfpy.perfdata.kept_files import KEPT_FILES, encode
@@ -245,15 +245,15 @@ class JittedCode:
                 continue
 
     def _take(self, record: MapRecord) -> None:
-        from perfpy.symbols.jit_images import regions
-        from perfpy.symbols.jitdump import CodeLoad, read_dump
+        from perfpy.symbols.jit_images import own_events, regions
+        from perfpy.symbols.jitdump import CodeLoad, RecordedClock, on_clock, read_dump
 
-        dump = read_dump(record)
+        dump = on_clock(read_dump(record), record.filename, RecordedClock.of(self._event.attr))
         dump = dump._replace(events=_with_positions(dump.events, _v8_logs(record, dump.pid)))
-        own_events = [event for event in dump.events if event.pid in (record.pid, dump.pid)]  # a program describes only its own code
-        self.functions += sum(isinstance(event, CodeLoad) for event in own_events)
+        dump = own_events(dump, record.pid)
+        self.functions += sum(isinstance(event, CodeLoad) for event in dump.events)
         mappings: list[CodeMapping] = []
-        for number, region in enumerate(regions(dump._replace(events=own_events)), 1):
+        for number, region in enumerate(regions(dump), 1):
             name = self._name_of(paths.jit_image_name(record.pid, number), region.image)
             self.images[name] = region.image
             self.records += [(mapping.time, self._mapping(record.pid, name, mapping)) for mapping in region.mappings]
@@ -273,10 +273,7 @@ class JittedCode:
         return path
 
     def _mapping(self, pid: int, name: str, mapping: CodeMapping) -> bytes:
-        tid = mapping.tid if pid == mapping.pid else pid  # it has other ids in a container
-        identity = self._event.ids[0] if self._event.ids else 0
-        record = code_mapping((pid, tid), (mapping.address, mapping.size, mapping.offset), name, mapping.time, identity)
-        return records.encode(record, self._layout, self._data.endian)
+        return records.encode(mapping.record(pid, name, self._event.ids[0] if self._event.ids else 0), self._layout, self._data.endian)
 
 
 def _v8_logs(record: MapRecord, pid: int) -> list[V8Log]:

@@ -15,15 +15,18 @@ from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXTS, MISC_KERNEL, MISC_USER, RecordType, SampleType
 from perfpy.abi.framing import HeaderBuildId
+from perfpy.abi.perf_records import TimeConv
 from perfpy.abi.records import SampleId
 from perfpy.analysis.callchains import user_callchains
-from perfpy.capture.injection import BuildIdMapper, CallchainConverter, JitInjector, inject, require_monotonic_times
+from perfpy.capture.injection import BuildIdMapper, CallchainConverter, JitInjector, inject, require_times
 from perfpy.cli import run
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.header import Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.jitdump import RecordedClock, on_clock, read_dump
 from tests.builders import own_corpus
+from tests.builders.intel_pt import Options, pt_recording, steps_of
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 
 PID, CODE = 77, 0x7F0000001000
@@ -111,10 +114,57 @@ def test_a_recording_is_not_written_over_itself(recording: Recording, tmp_path: 
 
 
 def test_times_must_have_the_clock_of_the_jit(tmp_path: Path, recording: Recording):
-    require_monotonic_times(recording.data)
-    (tmp_path / "other.data").write_bytes(PerfDataBuilder().file())
-    with pytest.raises(PerfError, match="record with -k mono"):
-        require_monotonic_times(Recording(str(tmp_path / "other.data")).data)
+    with Recording(str(tmp_path / "perf.data")) as good:
+        require_times(good.data)
+    builder = PerfDataBuilder()
+    builder.record(mapping(str(tmp_path / "jit-77.dump"), 0x1000, 10))
+    (tmp_path / "other.data").write_bytes(builder.file())
+    with Recording(str(tmp_path / "other.data")) as other, pytest.raises(PerfError, match="record with -k mono"):
+        inject(other.data, str(tmp_path / "out.data"), jit=JitInjector(other.data, str(tmp_path / "cache")))
+
+
+def test_ticks_of_the_processor_are_converted(tmp_path: Path):
+    """Traces of hardware have no CLOCK_MONOTONIC: JIT compilers write ticks instead (JITDUMP_USE_ARCH_TIMESTAMP)."""
+    dump(tmp_path / "jit-77.dump")
+    data = bytearray((tmp_path / "jit-77.dump").read_bytes())
+    struct.pack_into("<Q", data, 32, 1)
+    (tmp_path / "jit-77.dump").write_bytes(data)
+    for words, expected in (((1, 3, 1000), [1030, 1060]), ((1, 0, 0), None)):
+        builder = PerfDataBuilder(attrs=[usual_attr()])
+        builder.record(TimeConv(0, *words)).record(mapping(str(tmp_path / "jit-77.dump"), 0x1000, 10))
+        (tmp_path / "ticks.data").write_bytes(builder.file())
+        with Recording(str(tmp_path / "ticks.data")) as recording:
+            injector = JitInjector(recording.data, str(tmp_path / "cache"))
+            if expected is None:
+                with pytest.raises(PerfError, match="cannot convert"):
+                    inject(recording.data, str(tmp_path / "out.data"), jit=injector)
+                continue
+            inject(recording.data, str(tmp_path / "out.data"), jit=injector)
+        with Recording(str(tmp_path / "out.data")) as injected:
+            found = [one.record for one in injected.side_band([RecordType.MMAP2])]
+            assert [one.sample_id.time for one in found] == expected
+
+
+def test_a_dump_of_another_clock_begins_when_it_is_mapped(tmp_path: Path):
+    dump(tmp_path / "jit-77.dump")
+    parsed = read_dump(mapping(str(tmp_path / "jit-77.dump"), 0x1000, 10))
+    moved = on_clock(parsed, "jit-77.dump", RecordedClock(is_monotonic=False), 500)
+    assert [event.time for event in moved.events] == [500, 520]
+
+
+@pytest.mark.parametrize("words", ["-b", "--jit"])
+def test_hardware_traces_are_copied(words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    source, copy = tmp_path / "perf.data", tmp_path / "out.data"
+    source.write_bytes(pt_recording(steps_of(tmp_path, 50), Options(psb_bytes=64, piece=100))[0])
+    assert run(["inject", words, "-i", str(source), "-o", str(copy)]) == 0
+    outputs = []
+    for path in (source, copy):
+        assert run(["script", "-i", str(path), "--itrace=be"]) == 0
+        outputs.append(capfd.readouterr())
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].out.splitlines()) > 100
+    with Recording(str(copy)) as recording:
+        assert len(recording.header["auxtrace"]) > 3
 
 
 def test_times_do_not_matter_where_no_code_was_made(tmp_path: Path):
@@ -194,10 +244,10 @@ def test_a_dump_that_is_the_file_of_the_mapping_is_its_process_own(recording: Re
     path = str(tmp_path / "jit-77.dump")
     state = os.stat(path)
     place = mapping(path, 0x1000, 10)._replace(maj=os.major(state.st_dev), min=os.minor(state.st_dev), ino=state.st_ino)
-    injector = JitInjector(recording.data, str(tmp_path / "cache"))
-    assert len(injector._inject(place)) == 2
+    injector, clock = JitInjector(recording.data, str(tmp_path / "cache")), RecordedClock(is_monotonic=True)
+    assert len(injector._inject(place, clock)) == 2
     with pytest.raises(PerfError, match="belongs to user"):
-        injector._inject(place._replace(ino=state.st_ino + 1))
+        injector._inject(place._replace(ino=state.st_ino + 1), clock)
 
 
 def test_a_dump_describes_its_own_process_only(recording: Recording, tmp_path: Path):
@@ -234,7 +284,7 @@ def test_a_recording_without_events_is_reported(recording: Recording, tmp_path: 
     with pytest.raises(PerfError, match="no events in this recording"):
         inject(recording.data, str(tmp_path / "out.data"))
     assert not (tmp_path / "out.data").exists()
-    for make in (JitInjector, require_monotonic_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
+    for make in (JitInjector, require_times, lambda data: BuildIdMapper(data, {}, only_these=True)):
         with pytest.raises(PerfError, match="no events in this recording"):
             make(recording.data)
 

@@ -1,5 +1,6 @@
 """Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
-goroutine they were taken, and a program that waits has no samples; and at the command lines of all processes, and CPU limits of cgroups.
+goroutine they were taken, and a program that waits has no samples; at the connections of other programs that wait for sockets; and at the
+command lines of all processes, and CPU limits of cgroups.
 
 Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
 (perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
@@ -110,6 +111,9 @@ class ObservedStates:
         for process in alive:
             if process.due <= now:
                 process.look()
+                if process.has_executed:
+                    self._examined -= 1
+                    self.note([process.pid])
                 spent = time.monotonic() - now
                 now += spent
                 process.due = now + max(process.pause, _SHARE * spent)
@@ -303,18 +307,21 @@ class _ObservedProcess:
     """A process that is looked at.
 
     Attributes:
+        pid: of the process.
         due: when it is looked at next, in seconds.
         pause: the least seconds between two looks.
         is_alive: False after it has ended or executed another program.
+        has_executed: whether it was seen that it has executed another program.
     """
 
     def __init__(self, pid: int, memory: InterpreterMemory | None = None) -> None:
-        self._pid = pid
+        self.pid = pid
         self._memory = memory
         self._looks = 0
         self.due = 0.0
         self.pause = _PAUSE
         self.is_alive = True
+        self.has_executed = False
 
     def end(self) -> None:
         """Look at it no longer."""
@@ -331,6 +338,15 @@ class _ObservedProcess:
         """Yield the states that were seen."""
 
 
+def _program_of(pid: int) -> tuple[int, int] | None:
+    """Return device and inode of a process's program, None if it has ended or may not be looked at."""
+    try:
+        file = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino
+
+
 class _ObservedCalls(_ObservedProcess):
     """A process whose waits have no stacks: the system calls in which its threads sleep."""
 
@@ -345,11 +361,11 @@ class _ObservedCalls(_ObservedProcess):
         from perfpy.capture.sleeping_threads import sleepers  # only recordings whose waits have no stacks need it
         from perfpy.capture.wait_targets import WaitTargets
 
-        tids = self._procfs.threads(self._pid)[:_MOST_THREADS]
+        tids = self._procfs.threads(self.pid)[:_MOST_THREADS]
         if not tids:
             self.end()
             return
-        targets = WaitTargets(self._pid, {tid: tid for tid in tids})
+        targets = WaitTargets(self.pid, {tid: tid for tid in tids})
         for sleeper in sleepers(tids, self._procfs, 0):
             target = targets.of(sleeper)
             text = f"{target.call}()" + (f" on {target.of}" if target.of else "") if target.call else ""
@@ -368,21 +384,23 @@ class _ObservedPeers(_ObservedProcess):
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
+        self._program = _program_of(pid)
         self._known: dict[str, str] = {}
         self._peers: Counter[str] = Counter()
         self._calls = names_by_number(os.uname().machine)
         self.pause = _BETWEEN_PEERS
 
     def look(self) -> None:
-        """Note the addresses if the main thread waits."""
+        """Note the addresses if the main thread waits, or that the process has executed another program: the record may come late."""
         from perfpy.capture.wait_targets import peers_of_wait  # not before a program runs
 
-        state = read_state(self._pid, self._pid)
-        if state is None:
+        state, program = read_state(self.pid, self.pid), _program_of(self.pid)
+        if state is None or program != self._program:
+            self.has_executed = state is not None and program is not None
             self.end()
             return
         call = self._calls.get(state.call, "") if state.call is not None else ""
-        peers = peers_of_wait(self._pid, call, state.arguments, self._known) if call else None
+        peers = peers_of_wait(self.pid, call, state.arguments, self._known) if call else None
         if peers is not None:
             self._looks += 1
             self._peers.update(peer for peer in peers if len(self._peers) < _MOST_PEERS or peer in self._peers)
@@ -390,7 +408,7 @@ class _ObservedPeers(_ObservedProcess):
     def states(self) -> Iterator[ObservedState]:
         """Yield the addresses."""
         for peer, count in self._peers.items():
-            yield ObservedState(self._pid, "peer", self._looks, count, peer, [], [])
+            yield ObservedState(self.pid, "peer", self._looks, count, peer, [], [])
 
 
 class _ObservedBash(_ObservedProcess):
@@ -404,11 +422,11 @@ class _ObservedBash(_ObservedProcess):
 
     def look(self) -> None:
         """Read its call stack if it waits for a child that was not seen yet, or for its output: each child counts once."""
-        state = read_state(self._pid, self._pid)
+        state = read_state(self.pid, self.pid)
         if state is None:
             self.end()
             return
-        children = children_of(self._pid, [self._pid]) if state.call in (_WAIT4, _WAITID, _READ) else []
+        children = children_of(self.pid, [self.pid]) if state.call in (_WAIT4, _WAITID, _READ) else []
         if self._children.issuperset(children):
             return
         if len(self._children) < _MOST_CHILDREN:
@@ -424,7 +442,7 @@ class _ObservedBash(_ObservedProcess):
     def states(self) -> Iterator[ObservedState]:
         """Yield its states."""
         for frames, count in self._stacks.items():
-            yield ObservedState(self._pid, "bash", self._looks, count, "", [ObservedFrame(*frame) for frame in frames], [])
+            yield ObservedState(self.pid, "bash", self._looks, count, "", [ObservedFrame(*frame) for frame in frames], [])
 
 
 class _ObservedGo(_ObservedProcess):
@@ -465,7 +483,7 @@ class _ObservedGo(_ObservedProcess):
                 self._program.frames(goroutine.creator - self._shift)[:1],
             ]
             yield ObservedState(
-                self._pid,
+                self.pid,
                 "go",
                 self._looks,
                 count,

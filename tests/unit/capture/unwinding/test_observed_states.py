@@ -1,16 +1,19 @@
-"""Tests of the command lines of recorded processes."""
+"""Tests of the command lines of recorded processes, and of looks at their states."""
 
 from __future__ import annotations
 
+import os
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.capture import wait_targets
 from perfpy.capture.unwinding import observed_states
-from perfpy.capture.unwinding.observed_states import ObservedCommands, naming_words
+from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates, naming_words
 from perfpy.kernel.procfs import ProcFs
-from perfpy.perfdata.kept_files import decode_commands
+from perfpy.perfdata.kept_files import ObservedState, decode_commands
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +57,41 @@ def test_processes_are_looked_at_after_some_time_and_at_the_end(tmp_path: Path, 
     (tmp_path / "10" / "cmdline").unlink()
     seen = {command.pid: command.words for command in decode_commands(commands.encoded())}
     assert seen == {10: ["/usr/bin/gunicorn"], 11: ["gunicorn: worker [app:app]"]}
+
+
+def test_a_process_that_executes_another_program_is_looked_at_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of it may come when an idle program has ended."""
+    programs, opened = [(1, 10)], list[int]()
+    go = SimpleNamespace(is_alive=True, has_executed=False, due=float("inf"), pause=1.0, states=lambda: iter(()))
+
+    def find(_states: ObservedStates, pid: int) -> object:
+        opened.append(pid)
+        return go if programs == [(1, 20)] else None
+
+    monkeypatch.setattr(ObservedStates, "_open", find)
+    monkeypatch.setattr(observed_states, "_program_of", lambda _pid: programs[0])
+    states = ObservedStates()
+    states.note([os.getpid()])
+    states.look()
+    assert isinstance(states._processes[os.getpid()], observed_states._ObservedPeers)
+    programs[:] = [(1, 20)]
+    states._processes[os.getpid()].due = 0.0
+    states.look()
+    assert states._processes == {os.getpid(): go}
+    assert opened == [os.getpid()] * 2
+
+
+def test_connections_of_the_main_thread_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_targets, "peers_of_wait", lambda *_arguments: {"10.0.0.5:5432"})
+    monkeypatch.setattr(observed_states, "read_state", lambda *_ids: SimpleNamespace(call=232, arguments=[5]))
+    process = observed_states._ObservedPeers(os.getpid())
+    for _ in range(3):
+        process.look()
+    assert [*process.states()] == [ObservedState(os.getpid(), "peer", 3, 3, "10.0.0.5:5432", [], [])]
+    monkeypatch.setattr(observed_states, "read_state", lambda *_ids: None)
+    process.look()
+    assert not process.is_alive
+    assert not process.has_executed
 
 
 def test_short_processes_are_never_looked_at(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ _MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
 _NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_FEWEST_LOOKS: Final = 4  # at the connections of a process, five a second if the machine is not busy
 AT_TIMES: Final = 0.2  # of the looks at a process
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
@@ -326,7 +327,7 @@ class Evidence:
 
     def peers(self, wait: Wait) -> tuple[list[str], list[str]]:
         """Return the addresses to which a process was connected while its main thread waited: nearly always, and at times."""
-        states = [one for one in self._observed if one.kind == "peer" and one.pid == wait.thread and one.looks >= LOOKS]
+        states = [one for one in self._observed if one.kind == "peer" and one.pid == wait.thread and one.looks >= _FEWEST_LOOKS]
         always = sorted(one.reason for one in states if one.seen >= MOST * one.looks)
         return always, sorted(one.reason for one in states if AT_TIMES * one.looks <= one.seen < MOST * one.looks)
 

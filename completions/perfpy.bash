@@ -339,7 +339,7 @@ _perfpy()
         workload="yes"
         ;;
     inject)
-        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --itrace --convert-callchain --symfs -v --verbose -h --help"
+        options="-i --input -f --force -o --output -j --jit -b --build-ids --buildid-all -B --mmap2-buildids --mmap2-buildid-all --known-build-ids --itrace --strip --convert-callchain --symfs -v --verbose -h --help"
         ;;
     archive)
         options="-i --input --unpack -f --force -h --help"

@@ -1015,6 +1015,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -s B -l mmap2-buildid
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all -f -d 'put build-ids into all mappings'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'trust these build-ids: \'path id,...\', or @FILE'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l itrace -d 'decode a hardware trace into these samples, such as i100us'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l strip -f -d 'with --itrace: drop the recorded samples and switches'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l convert-callchain -f -d 'unwind copies of stacks into callchains, drop the copies'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l symfs -x -a '(__fish_complete_directories)' -d 'look for the recorded files below this directory'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s v -l verbose -f -d 'print each action'

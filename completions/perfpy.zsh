@@ -1486,6 +1486,7 @@ _perfpy() {
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
                 '*--known-build-ids=[trust these build-ids\: '\''path id,...'\'', or @FILE]:value: ' \
                 '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
+                '*--strip[with --itrace\: drop the recorded samples and switches]' \
                 '*--convert-callchain[unwind copies of stacks into callchains, drop the copies]' \
                 '*--symfs=[look for the recorded files below this directory]:directory: _files -/' \
                 '*-v[print each action]' \

@@ -109,13 +109,13 @@ class Recording:
 
     def _decode_trace(self, itrace: str) -> None:
         """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""
-        from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC
+        from perfpy.abi.perf_records import STRIPPED, WITH_FLAGS, WITH_IPC
         from perfpy.auxtrace.decoded import decoded_recording, needs_decoding, refuse_other_traces
         from perfpy.auxtrace.itrace import MEMORY_LETTERS, parse_itrace
 
         source = self.data
         source.decodes_traces = True
-        extra = {WITH_FLAGS, WITH_IPC} & set(itrace)
+        extra = {STRIPPED, WITH_FLAGS, WITH_IPC} & set(itrace)
         itrace = itrace.translate(dict.fromkeys(map(ord, extra)))
         try:
             wanted = parse_itrace(itrace)

@@ -28,6 +28,7 @@ HISI_PMCU: Final = 7
 INTEL_PT: Final = 1  #: AuxtraceInfo.type of Intel PT
 WITH_FLAGS: Final = "\1"  #: a letter of perfpy's own in --itrace: weights of samples are kinds of branches and depths of calls
 WITH_IPC: Final = "\2"  #: another one: transactions and stream ids are instructions and cycles since the sample before
+STRIPPED: Final = "\3"  #: another one: samples and context switches of the recording itself are dropped (inject --strip)
 ARM_SPE: Final = 4  #: AuxtraceInfo.type of Arm's statistical profiling extension
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import with_header
-from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, TimeConv
+from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, STRIPPED, TimeConv
 from perfpy.abi.records import IdLayout, Mmap, Mmap2, SwitchCpuWide
 from perfpy.abi.records import encode as encode_record
 from perfpy.abi.sample_encoding import encode_rows, written_attr
@@ -106,6 +106,7 @@ _KERNEL_START: Final = np.uint64(1 << 63)
 _SHORTEST, _MOST_EMPTY = 8, 1 << 20
 _EXPANSION, _LEAST_ALLOWED = 32, 64 << 20
 _AT_ONCE: Final = 1 << 16  # records encoded at once
+_STRIPPED: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.ITRACE_START))
 _MASK_64: Final = (1 << 64) - 1
 _MAGIC: Final = 0x1010101010101010  # of a CPU in AUXTRACE_INFO
 
@@ -123,7 +124,7 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
         return _SpeRecording(data, aux, itrace).write()
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
-    records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words))
+    records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=STRIPPED in itrace.letters)
     return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images)
 
 
@@ -158,14 +159,19 @@ def _write_decoded(
                 kept = data.kept_files
                 known = {name: kept.get(name) or b"" for name in kept} if kept is not None else {}
                 features[KEPT_FILES] = encode({**known, **images}, data.endian)
+            if any(event.attr.sample_type & SampleType.BRANCH_STACK for event in new):
+                features[Feature.BRANCH_STACK] = b""
             writer.finish(features)
             return os.fdopen(os.dup(writer.fd), "rb")
         finally:
             writer.close()
 
 
-def _own_records(data: PerfData) -> Iterator[tuple[int, bytes, object]]:
-    """Yield time, bytes and, but for samples, the value of the recording's own records, in order of delivery."""
+def _own_records(data: PerfData, *, is_stripped: bool = False) -> Iterator[tuple[int, bytes, object]]:
+    """Yield time, bytes and, but for samples, the value of the recording's own records, in order of delivery.
+
+    is_stripped: give samples and context switches no bytes.
+    """
     side_band = data.side_band()
     side = (
         (raw.key, 0, raw.time, with_header(raw.type, raw.misc, raw.body, NATIVE_ENDIAN), raw)
@@ -174,13 +180,14 @@ def _own_records(data: PerfData) -> Iterator[tuple[int, bytes, object]]:
     )
     samples = ((*one, None) for one in _own_samples(data))
     for _, _, time, record, raw in merge(side, samples, key=lambda one: one[:2]):
-        yield time, record, None if raw is None else side_band.decode(raw)
+        is_dropped = is_stripped and (raw is None or raw.type in _STRIPPED)
+        yield time, b"" if is_dropped else record, None if raw is None else side_band.decode(raw)
 
 
-def _with_compiled_code(data: PerfData, code: CodeOfDumps) -> Iterator[tuple[int, bytes, object]]:
+def _with_compiled_code(data: PerfData, code: CodeOfDumps, *, is_stripped: bool = False) -> Iterator[tuple[int, bytes, object]]:
     """Yield the recording's own records with mappings of the code that processes compile among them."""
     layout = IdLayout.of(data.events[0].attr, data.endian)
-    for time, raw, record in _own_records(data):
+    for time, raw, record in _own_records(data, is_stripped=is_stripped):
         for began, mapping in code.take(time):
             yield began, encode_record(mapping, layout, data.endian), mapping
         if isinstance(record, (Mmap, Mmap2)):
@@ -214,7 +221,7 @@ class _SpeRecording:
         self._tracers = [event for event in data.events if event.attr.type == kind]
         self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), TraceClock())
         self._has_times = data.has(SampleType.TIME)
-        letters = itrace.letters
+        letters, self._is_stripped = itrace.letters, STRIPPED in itrace.letters
         if "i" in letters and itrace.unit != "i":
             if itrace._replace(is_default=False) != Itrace():
                 data.warnings.append(f"--itrace=i{itrace.period}{itrace.unit}: Arm SPE samples by instructions; write i1i for all samples")
@@ -246,7 +253,7 @@ class _SpeRecording:
     def _other_records(self) -> Iterator[tuple[int, bytes]]:
         """Yield the ticks and the bytes of the recording's own records and samples, in order of delivery; ticks never go back."""
         latest = 0
-        for time, record, _ in _own_records(self._data):
+        for time, record, _ in _own_records(self._data, is_stripped=self._is_stripped):
             latest = max(latest, self._clock.ticks(time) if time else 0)
             yield latest, record
 

@@ -76,7 +76,7 @@ def aux_pieces(data: PerfData) -> AuxPieces:
 
 #: kinds of samples that other hardware than a tracer may have, too
 MEMORY_LETTERS: Final = frozenset("fmtaM")
-_FRAMES: Final = 16  # of callchains, unless the user chooses
+_FRAMES, _BRANCHES = 16, 64  # of callchains and branch stacks, unless the user chooses
 _MOST_FRAMES: Final = 1024
 _DIGITS: Final = 20  # of the largest period
 _MASK_64: Final = (1 << 64) - 1
@@ -96,6 +96,7 @@ class Itrace(NamedTuple):
         skipped: how many samples to leave out at first.
         is_default: whether the user has not chosen.
         frames: of a callchain at most.
+        branches: of a branch stack at most.
     """
 
     letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
@@ -105,6 +106,7 @@ class Itrace(NamedTuple):
     skipped: int = 0
     is_default: bool = False
     frames: int = _FRAMES
+    branches: int = _BRANCHES
 
     @property
     def nanoseconds(self) -> int:
@@ -123,7 +125,8 @@ def parse_itrace(text: str) -> Itrace:
     if not text:
         return Itrace(is_default=True)
     letters: set[str] = set()
-    period, unit, position, left_out, skipped, frames = DEFAULT_PERIOD, "ns", 0, "", 0, _FRAMES
+    period, unit, position, left_out, skipped = DEFAULT_PERIOD, "ns", 0, "", 0
+    most = {"g": _FRAMES, "l": _BRANCHES}
     while position < len(text):
         letter = text[position]
         position += 1
@@ -144,12 +147,12 @@ def parse_itrace(text: str) -> Itrace:
             left_out = "".join(re.findall(r"-\s*([a-z])", text[position:end]))
         elif letter == "s" and end > position:
             skipped = int(text[position:end][:_DIGITS])
-        elif letter in "gG" and end > position:
-            frames = int(text[position:end][:_DIGITS])
-            if not 0 < frames <= _MOST_FRAMES:
-                raise UsageError(f"--itrace={text}: callchains have 1 to {_MOST_FRAMES} frames")
+        elif letter in "gGlL" and end > position:
+            most[letter.lower()] = int(text[position:end][:_DIGITS])
+            if not 0 < most[letter.lower()] <= _MOST_FRAMES:
+                raise UsageError(f"--itrace={text}: {letter} needs a number from 1 to {_MOST_FRAMES}")
         position = end
-    return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=frames)
+    return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=most["g"], branches=most["l"])
 
 
 #: perf's numbers of errors, and their texts

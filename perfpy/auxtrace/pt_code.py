@@ -504,6 +504,34 @@ class TracedCalls:
         return chain
 
 
+class LastBranches:
+    """The last branches of each thread, as perf keeps them (thread_stack__update_br_stack).
+
+    Args:
+        most: branches kept of a thread.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._branches: dict[int, tuple[int, NDArray[np.int32]]] = {}  # by thread: the trace, and numbers of branches
+
+    def follow(self, tid: int, trace: int, numbers: NDArray[np.int32]) -> None:
+        """Apply the branches of a thread in one trace."""
+        known, before = self._branches.get(tid, (trace, numbers[:0]))
+        if known == trace and len(numbers) < self._most:
+            numbers = np.concatenate([before, numbers])
+        self._branches[tid] = trace, numbers[-self._most :].copy()
+
+    def stack(self, tid: int, edges: NDArray[np.uint64]) -> list[tuple[int, int, int]]:
+        """Return source, target and flags of the last branches, the newest first."""
+        _, numbers = self._branches.get(tid, (0, np.zeros(0, np.int32)))
+        source, target, flags, _ = edges[:, numbers[::-1]]
+        aborted = (flags & np.uint64(TX_ABORT)) != 0
+        in_transaction = (flags & np.uint64(IN_TX)) != 0
+        words = aborted * np.uint64(_STACK_ABORT) | in_transaction * np.uint64(_STACK_IN_TX)
+        return list(zip(source.tolist(), target.tolist(), words.tolist(), strict=True))
+
+
 class _CallStack:
     """The return addresses of one thread.
 
@@ -551,4 +579,5 @@ def _context(address: int) -> int:
 
 
 _DEEPEST_CALLS: Final = 1 << 14
+_STACK_IN_TX, _STACK_ABORT = 1 << 2, 1 << 3  # bits of struct perf_branch_entry in linux/perf_event.h
 _KERNEL_CONTEXT, _USER_CONTEXT = (1 << 64) - 128, (1 << 64) - 512  # PERF_CONTEXT_KERNEL and PERF_CONTEXT_USER

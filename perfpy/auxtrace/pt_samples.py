@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
-from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC, AuxtraceError, encode
+from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, BranchSample, RecordType, SampleType
+from perfpy.abi.perf_records import STRIPPED, WITH_FLAGS, WITH_IPC, AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
 from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, CountedCycles, Period
 from perfpy.auxtrace.pt_clock import PtParameters
-from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, TracedCalls
+from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, LastBranches, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
 from perfpy.errors import PerfError
 from perfpy.perfdata.events import default_name
@@ -86,7 +86,9 @@ _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
 _WITH_RATE: Final = 4  # skipped events before the first one that is not, from which on rates of cores are told
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset("iybcrgxwpoeAZTftaMms" + WITH_FLAGS + WITH_IPC)  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset(
+    "iybcrglxwpoeAZTftaMms" + WITH_FLAGS + WITH_IPC + STRIPPED
+)  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
@@ -172,6 +174,8 @@ class PtSamples:
         self, data: PerfData, aux: AuxPieces, itrace: Itrace, clock: TraceClock, code: CodeSources, take: TakeCalls | None = None
     ) -> None:
         self._data, self._aux, self._itrace, self._take = data, aux, itrace, take
+        if "d" in itrace.letters:
+            raise PerfError("--itrace=d: the log of perf's own decoder; perfpy report -D prints the packets of the trace")
         if missing := "".join(sorted(itrace.letters - _LETTERS)):
             data.warnings.append(f"--itrace: {missing} of Intel PT is left out; perf script --itrace={missing} decodes it")
         words = next(info.priv for info in aux.infos if info.type == 1)
@@ -189,6 +193,7 @@ class PtSamples:
         self._written = 0
         self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
         self._depths = TracedCalls(1) if WITH_FLAGS in itrace.letters else None
+        self._last = LastBranches(itrace.branches) if "l" in itrace.letters else None
         self._has_counts = WITH_IPC in itrace.letters
         self._choose_events()
         self._queues = self._make_queues()
@@ -252,6 +257,9 @@ class PtSamples:
             self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
         if self._calls is not None:
             attr = attr.copy(sample_type=fields | int(SampleType.CALLCHAIN))
+        if self._last is not None:
+            index = tracer.attr.branch_sample_type | int(BranchSample.HW_INDEX)
+            attr = attr.copy(sample_type=attr.sample_type | int(SampleType.BRANCH_STACK), branch_sample_type=index)
         if "i" in letters:
             self._add("instructions", attr.copy(config=_INSTRUCTIONS, sample_period=self._period_of_attr()))
         if "y" in letters:
@@ -423,25 +431,31 @@ class PtSamples:
         blocks = self._branch_blocks(queue, pid, tid, end)
         numbers = np.frombuffer(flow.branches[:end], np.int32)
         position = walked = 0
-        if blocks is None and self._calls is None and not self._left_to_skip and "cycles" not in self._attrs:
+        if blocks is None and self._calls is None and self._last is None and not self._left_to_skip and "cycles" not in self._attrs:
             events = self._write_instructions(queue, pid, tid, events, writer)
         for event in events:
             if event.kind != "error" and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):
                 continue
-            if self._calls is not None:
-                self._calls.follow(tid, queue.number, numbers[walked : event.position], self._edge_columns())
-                walked = event.position
+            self._follow(tid, queue.number, numbers[walked : event.position])
+            walked = event.position
             if blocks is not None:
                 self._write_rows(queue, blocks, position, event.position, writer)
             position = event.position
             for kind in _KINDS_OF.get(event.kind, (event.kind,)):
                 if raw := self._event_bytes(queue, pid, tid, event._replace(kind=kind)):
+                    self._count_bytes(len(raw))
                     writer.write(raw)
         if blocks is not None:
             self._write_rows(queue, blocks, position, end, writer)
-        if self._calls is not None:
-            self._calls.follow(tid, queue.number, numbers[walked:], self._edge_columns())
+        self._follow(tid, queue.number, numbers[walked:])
         flow.take(end, count)
+
+    def _follow(self, tid: int, trace: int, numbers: NDArray[np.int32]) -> None:
+        """Apply branches to the callchain and the last branches of their thread."""
+        if self._calls is not None:
+            self._calls.follow(tid, trace, numbers, self._edge_columns())
+        if self._last is not None:
+            self._last.follow(tid, trace, numbers)
 
     def _give_calls(self, pid: int, tid: int, flow: PtFlow, end: int) -> None:
         """Give the calls and returns among the first branches to their receiver."""
@@ -608,6 +622,8 @@ class PtSamples:
         }
         if self._calls is not None:
             values["callchain"] = self._calls.chain(tid, event.ip)
+        if self._last is not None:
+            values |= {"branch_stack": self._last.stack(tid, self._edge_columns()), "branch_hw_index": _MASK_64}
         if attr.sample_type & SampleType.RAW:
             values["raw"] = self._raw(event)
         queue.period_skipped = 0 if event.kind == "instructions" else queue.period_skipped

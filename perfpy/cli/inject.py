@@ -34,13 +34,12 @@ _LACKING: Final = {
     "-s,--sched-stat": "use record --off-cpu for sleeping tasks",
     "--guest-data": "it merges a guest's recording",
     "--guestmount": "it merges a guest's recording",
-    "--strip": "the events of the tracer stay, without samples",
     "--vm-time-correlation": "it corrects Intel PT traces of guests",
     "--aslr": "perfpy keeps recorded addresses",
 }
 
 
-_ALL_SAMPLES: Final = "ibxwpoeftaMm"  #: of --itrace without a value
+_ALL_SAMPLES: Final = "iybxwpoeftaMm"  #: of --itrace without a value
 
 
 class InjectCommandOptions(InputOptions, lacks=_LACKING):
@@ -56,6 +55,7 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
         "--known-build-ids", Value(default=""), "trust these build-ids: 'path id,...', or @FILE", metavar="<list or @file>"
     )
     itrace: str | None = option("--itrace", Attached(""), "decode a hardware trace into these samples, such as i100us", metavar="<opts>")
+    strip: bool = option("--strip", Flag(), "with --itrace: drop the recorded samples and switches")
     convert_callchain: bool = option("--convert-callchain", Flag(), "unwind copies of stacks into callchains, drop the copies")
     symfs: str = option("--symfs", Value(default=""), "look for the recorded files below this directory", metavar="<directory>")
     vmlinux: str = option("-k,--vmlinux", Value(default=""), "symbols of the kernel are not needed here", hidden=True)
@@ -72,6 +72,12 @@ def run(options: InjectCommandOptions) -> None:
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     build_ids = _known_build_ids(options.known_build_ids)
     itrace = _ALL_SAMPLES if options.itrace == "" else options.itrace
+    if options.strip:
+        from perfpy.abi.perf_records import STRIPPED
+
+        if itrace is None:
+            fail("--strip requires --itrace")
+        itrace += STRIPPED
     with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=itrace) as recording:
         _inject(recording, output, options, build_ids)
 

@@ -158,6 +158,15 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: Stepped
         same(path, perf, "script", f"--itrace={letters}", "-F+ipc")
     same(path, perf, "script", "--show-task-events", "--show-switch-events")
     same(path, perf, "report", "--stdio", "--itrace=gi100i")
+    same(path, perf, "report", "--stdio", "--itrace=i100il8")
+    same(path, perf, "script", "--itrace=yil3i1us", "-F+brstack")
+    injected = tmp_path / "ours", tmp_path / "theirs"
+    for command, new in zip((PERFPY, [perf]), injected, strict=True):
+        run([*command, "inject", "-i", path, "-o", new, "--itrace=i100igl4", "--strip"], timeout=120)
+    for words in (["report", "--stdio"], ["report", "--stdio", "--no-branch-stack"], ["script", "-F+brstack"], ["report", "--stats"]):
+        ours, theirs = (run([perf, *words, "-i", new], timeout=120).stdout for new in injected)
+        assert ours == theirs
+        assert b"instructions" in ours
 
 
 @pytest.mark.slow

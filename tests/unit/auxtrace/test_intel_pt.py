@@ -6,6 +6,7 @@ import random
 import re
 import struct
 from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -315,6 +316,46 @@ def test_cycles_of_packets_are_told_once(itrace: str, tmp_path: Path, capfd: pyt
     assert all(100 * whole + part == 100 * count // passed for whole, part, count, passed in told)
     assert 0.9 * cycles < sum(passed for *_, passed in told) <= cycles
     assert 0.9 * 60 * len(run_once()) < sum(count for _, _, count, _ in told) <= 60 * len(run_once())
+
+
+def test_samples_have_the_branches_before_them(tmp_path: Path) -> None:
+    """The newest first, and not more than asked for."""
+    path = tmp_path / "perf.data"
+    data, truth = pt_recording(steps_of(tmp_path, 3), Options(interrupts=0))
+    path.write_bytes(data)
+    with Recording(str(path), itrace="i1il4") as recording:
+        assert recording.data.has_branches
+        (batch,) = (batch for batch in recording.batches() if len(batch))
+        ragged, offsets = batch.columns["branch_stack"], batch.columns["branch_stack"].offsets.tolist()
+        branches = list(zip(ragged.values["from"].tolist(), ragged.values["to"].tolist(), strict=True))
+        stacks = [branches[begin:end] for begin, end in pairwise(offsets)]
+    assert stacks[0] == truth[7][:1]
+    assert stacks[-1] == truth[7][-2:-6:-1]
+    assert all(stack in [truth[7][max(end - 4, 0) : end][::-1] for end in range(len(truth[7]))] for stack in stacks)
+
+
+def test_a_stripped_recording_has_samples_of_the_trace_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path, new = tmp_path / "perf.data", tmp_path / "new.data"
+    events = steps_of(tmp_path, 20).events[:-1]
+    events.insert(2, (FORK, 7, 8, 0, 0, ""))
+    events += [(STEP, 8, BASE + offset, 0, 0, "") for offset in run_once()] + [(EXIT, 8, 0, 0, 0, ""), (EXIT, 7, 0, 0, 0, "")]
+    path.write_bytes(pt_recording(Steps(events), Options(cpus=1))[0])
+    counts = []
+    for words in ([], ["--strip"]):
+        assert run(["inject", "-i", str(path), "-o", str(new), "--itrace=i10i", *words]) == 0
+        with Recording(str(new)) as recording:
+            counts.append((len(recording.samples["ip"]), len(list(recording.data.side_band([RecordType.SWITCH])))))
+    assert counts[0][0] == counts[1][0] > 20
+    assert counts[0][1] > counts[1][1] == 0
+    assert run(["inject", "-i", str(path), "-o", str(new), "--strip"]) == 129
+    assert "--strip requires --itrace" in capfd.readouterr().err
+
+
+def test_the_log_of_perfs_decoder_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(pt_recording(steps_of(tmp_path, 3), Options())[0])
+    with pytest.raises(PerfError, match="report -D"):
+        Recording(str(path), itrace="d+e")
 
 
 def test_cycles_are_an_event(tmp_path: Path) -> None:

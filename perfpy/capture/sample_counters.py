@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from perfpy.abi.attr import EventAttr, decode_read, is_sampled_each_time, read_size
+from perfpy.abi.attr import CountState, EventAttr, decode_read, is_sampled_each_time, read_size
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import FLAG_PID_CGROUP, PMCU_NAME, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple
@@ -58,6 +58,7 @@ class SampleCounters:
         skip_missing: skip threads that have ended, if one is left.
         skip_foreign: skip threads of processes with privileges too, such as ssh-agent, if one is left.
         cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
+        needs_all: refuse an event that one kind of core lacks, even if another kind has it.
         tell: called with each line for the user.
 
     Attributes:
@@ -74,6 +75,7 @@ class SampleCounters:
         cgroup_fds: Mapping[Event, int] | None = None,
         skip_missing: bool = False,
         skip_foreign: bool = False,
+        needs_all: bool = False,
         tell: Callable[[str], None],
     ) -> None:
         self.events = events_to_open(events)
@@ -83,6 +85,7 @@ class SampleCounters:
         self._cgroups = dict(cgroup_fds or {})
         self._skip_missing = skip_missing
         self._skip_foreign = skip_foreign
+        self._needs_all = needs_all
         self._tell = tell
         self._missing: set[int] = set()
         self._foreign: set[int] = set()
@@ -104,6 +107,15 @@ class SampleCounters:
         except BaseException:
             self.close()
             raise
+        for event in [event for event in self.events if not event.state.supported]:
+            self.events.remove(event)
+            pmus = ", ".join(dict.fromkeys(other.pmu for other in self._of_other_cores(event)))
+            self._tell(f"the CPUs of {event.pmu} cannot count '{event.text_name}'; sampling it on those of {pmus} only")
+
+    def _of_other_cores(self, event: OpenEvent) -> list[OpenEvent]:
+        """Return the events that the same text means on other kinds of cores, without those that cannot be counted."""
+        others = [other for other in self.events if other.text_name == event.text_name and other.pmu != event.pmu]
+        return [other for other in others if event.text_name and other.state.supported]
 
     def _open_event(self, event: OpenEvent) -> None:
         targets = [(target, target.tid, target.cpu) for target in self._targets(event) if target.tid not in self._missing]
@@ -150,9 +162,13 @@ class SampleCounters:
             self._open_event(event)
         return True
 
-    def cannot_count(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
-        """Return False: a recording needs all its events."""
-        return False
+    def cannot_count(self, opened: OpenEvent, refusal: KernelRefusedError) -> bool:
+        """Whether to go on without an event: if the CPU's other kind of core has it. A recording needs its other events."""
+        is_single = opened.is_leader and not any(event.leader is opened for event in self.events if event is not opened)
+        if refusal.errno != errno.ENOENT or self._needs_all or not is_single or not self._of_other_cores(opened):
+            return False
+        opened.state = CountState(supported=False, why_not=refusal)
+        return True
 
     def may_replace(self, _opened: OpenEvent, _refusal: KernelRefusedError) -> bool:
         """Return True: another event is better than none."""

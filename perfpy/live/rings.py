@@ -116,6 +116,7 @@ class LiveRings:
             cgroup_fds=_cgroups(options.target.cgroups, events),
             skip_missing=target.kind in ("pid", "user"),
             skip_foreign=target.kind == "user",
+            needs_all=self.waits is not None,  # whose plan has the indexes of events
             tell=tell,
         )
         counters.open()

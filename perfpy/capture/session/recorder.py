@@ -325,6 +325,7 @@ class Recorder:
             cgroup_fds=cgroup_fds,
             skip_missing=target.kind in ("pid", "user"),
             skip_foreign=target.kind == "user",
+            needs_all=options.off_cpu.enabled,  # whose plan has the indexes of events
             tell=self._warn,
         )
         counters.open()

@@ -55,6 +55,35 @@ def test_a_task_is_followed_on_every_cpu():
     assert places(kernel) == [("a", 7, 0), ("a", 8, 0), ("a", 7, 1), ("a", 8, 1)]
 
 
+def test_an_event_that_one_kind_of_core_lacks_is_sampled_on_the_other():
+    """Alder Lake's small cores have no L1-dcache-load-misses."""
+    atom, core = (event(f"{pmu}/misses/", pmu=pmu, text_name="misses", cpus=cpus) for pmu, cpus in (("cpu_atom", (1,)), ("cpu_core", (0,))))
+    kernel = FakeKernel(refuse={"cpu_atom/misses/": errno.ENOENT})
+    events, warnings = opened(kernel, atom, core, tids=(ANY,))
+    assert places(kernel) == [("cpu_core/misses/", ANY, 0)]
+    assert [one.name for one in events] == ["cpu_core/misses/"]
+    assert warnings == ["the CPUs of cpu_atom cannot count 'misses'; sampling it on those of cpu_core only"]
+    with pytest.raises(KernelRefusedError):  # the plan of waits has indexes
+        opened(FakeKernel(refuse={"cpu_atom/misses/": errno.ENOENT}), atom, core, needs_all=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "refused", "code"),
+    [
+        (("", ""), ("cpu_atom/misses/",), errno.ENOENT),  # one that names its PMU
+        (("misses", "misses"), ("cpu_atom/misses/", "cpu_core/misses/"), errno.ENOENT),
+        (("misses", "misses"), ("cpu_core/misses/",), errno.EOPNOTSUPP),
+        (("misses", "others"), ("cpu_atom/misses/",), errno.ENOENT),
+    ],
+)
+def test_a_recording_needs_its_other_events(names: tuple[str, str], refused: tuple[str, ...], code: int) -> None:
+    kinds = zip(("cpu_atom", "cpu_core"), names, strict=True)
+    kernel = FakeKernel(refuse=dict.fromkeys(refused, code))
+    with pytest.raises(KernelRefusedError):
+        opened(kernel, *(event(f"{pmu}/misses/", pmu=pmu, text_name=text) for pmu, text in kinds))
+    assert all(counter.closed for counter in kernel.counters)
+
+
 def test_an_event_of_some_cpus_is_opened_on_these():
     kernel = FakeKernel()
     opened(kernel, event("a", cpus=(1,)), tids=(ANY,))

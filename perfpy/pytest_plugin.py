@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from perfpy.analysis.report.tables import Histogram
     from perfpy.counts.named_counts import Count
     from perfpy.profiling import Profiler
     from perfpy.recording import Recording
@@ -317,6 +318,7 @@ _SETUP: Final = re.compile(r"_(?:xunit|unittest)_(set[uU]p_?[A-Za-z]+)_fixture_.
 _SHORTEST: Final = 0.001  # seconds; shorter parts are left out
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
 _ENOUGH: Final = 5  # samples of CPU time for a share of them
+_MOST_OF_TIME: Final = 0.5  # of a part's, for its waits
 _OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
 
 
@@ -344,7 +346,6 @@ class SlowPart(NamedTuple):
 def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[str]:
     """Yield the duration and name of each part, and where its time went by the session's recording."""
     from perfpy.analysis.filters import SampleFilter  # only with --perfpy
-    from perfpy.analysis.sample_view import is_off_cpu
     from perfpy.views.verdict.profile import verdicts_of_parts
 
     worth = [part for part in parts if part.end - part.begin >= _WORTH_A_LINE]
@@ -355,11 +356,19 @@ def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[
         sentences = [one.text for one in verdicts.get(part, ()) if not one.text.startswith(_OF_FEW_SAMPLES)]
         if part in verdicts and not sentences:  # a short wait
             report = part.samples(recording).report(by=["pyline"])
-            first = next((one.leader for one in report.histograms if one.leader.samples), None)
-            is_enough = first is not None and (is_off_cpu(first.event) or first.samples >= _ENOUGH)  # a wait is measured
-            rows = report.top(1) if is_enough else ()
+            first = next((one for one in report.histograms if one.leader.samples), None)
+            rows = report.top(1) if first is not None and _tells_enough(first, part) else ()
             sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
         yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
+
+
+def _tells_enough(histogram: Histogram, part: SlowPart) -> bool:
+    """Whether a share of these samples tells about a part: there are several, or they are waits for most of its time."""
+    from perfpy.analysis.sample_view import is_off_cpu
+
+    if is_off_cpu(histogram.leader.event):
+        return histogram.total() / 1e9 >= _MOST_OF_TIME * (part.end - part.begin)
+    return histogram.leader.samples >= _ENOUGH
 
 
 def table(rows: list[tuple[str, list[Any]]]) -> list[str]:

@@ -10,6 +10,7 @@ import perfpy
 from perfpy.errors import UsageError
 from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, lines_of_parts
 from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.sampled_program import PID, Stack, sampled_program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,4 +104,12 @@ def test_nothing_is_said_of_one_sample(samples: int, sentences: int, tmp_path: P
     with perfpy.open(tmp_path / "perf.data") as recording:
         lines = [*lines_of_parts([SlowPart("test_x.py::test_it", "test", 0.999, 1.02, 7)], recording)]
     assert lines[0].split() == ["0.02", "s", "test", "test_x.py::test_it"]
+    assert len(lines) == 1 + sentences
+
+
+@pytest.mark.parametrize(("milliseconds", "sentences"), [(2, 0), (30, 1)])
+def test_nothing_is_said_of_waits_for_little_of_the_time(milliseconds: int, sentences: int, tmp_path: Path) -> None:
+    path = sampled_program(tmp_path, [Stack(("read",), milliseconds, state="S")], seconds=0.03)
+    with perfpy.open(path) as recording:
+        lines = [*lines_of_parts([SlowPart("test_x.py::test_it", "test", 0.0, 0.031, PID)], recording)]
     assert len(lines) == 1 + sentences

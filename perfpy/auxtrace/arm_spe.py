@@ -72,7 +72,9 @@ class SpeRecords(NamedTuple):
         return cls._make([np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)])
 
 
-def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> Iterator[tuple[SpeRecords, int]]:
+def decode_records(
+    read: Callable[[int, int], bytes], begin: int, size: int, shapes: list[RecordShape] | None = None
+) -> Iterator[tuple[SpeRecords, int]]:
     """Yield the records of one piece of AUX data, some at a time, and the number of bytes before them that are no packets.
 
     A record with a damaged packet is left out, as is one that the end of the piece cuts off.
@@ -81,8 +83,10 @@ def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> 
         read: reads (offset, size) from the file.
         begin: the piece's offset in the file, which decides how long alignment packets are.
         size: of the piece in bytes.
+        shapes: of records in other pieces; those of this piece are added.
     """
-    position, shapes, is_aligned = 0, list[_Shape](), True
+    position, is_aligned = 0, True
+    shapes = [] if shapes is None else shapes
     while position < size:
         length = min(_ALIGNED_WINDOW, size - position)
         data = np.frombuffer(read(begin + position, length), np.uint8)
@@ -114,7 +118,7 @@ def decode_records(read: Callable[[int, int], bytes], begin: int, size: int) -> 
 # Records as hardware writes them: each at a multiple of 64 bytes. Few combinations of packets, the shapes, make up a trace.
 
 
-class _Shape(NamedTuple):
+class RecordShape(NamedTuple):
     """The packets of a record of 64 bytes: all records of one shape have their headers, and zeros, at the same offsets.
 
     Attributes:
@@ -127,7 +131,7 @@ class _Shape(NamedTuple):
     packets: list[tuple[int, int, int, int]]
 
 
-def _aligned_records(data: NDArray[np.uint8], shapes: list[_Shape]) -> SpeRecords | None:
+def _aligned_records(data: NDArray[np.uint8], shapes: list[RecordShape]) -> SpeRecords | None:
     """Return the records of a trace, or None if it has other than single records at multiples of 64 bytes.
 
     shapes: those that were seen before; new ones are added.
@@ -148,17 +152,23 @@ def _aligned_records(data: NDArray[np.uint8], shapes: list[_Shape]) -> SpeRecord
             shapes.append(shape)
         shape = shapes[tried]
         tried += 1
-        is_same = np.ones(len(rest), bool)
-        for word, mask in shape.masks.items():
-            is_same &= (words[word][rest] & mask) == shape.values[word]
-        rows = rest[is_same]
+        rows, chosen = rest, None
+        for word, mask in shape.masks.items():  # few records are left after the first word
+            same = ((words[word][rows] & mask) == shape.values[word]).nonzero()[0]
+            if len(same) < len(rows):
+                rows, chosen = rows[same], same if chosen is None else chosen[same]
+        if chosen is None:
+            rest = rest[:0]
+        elif len(rows):
+            is_left = np.ones(len(rest), bool)
+            is_left[chosen] = False
+            rest = rest[is_left]
         if len(rows):
             _read_shape(shape, words[:, rows], rows, records)
-            rest = rest[~is_same]
     return records if len(used) == count else records.take(used)
 
 
-def _shape_of(record: bytes) -> _Shape | None:
+def _shape_of(record: bytes) -> RecordShape | None:
     """Return the shape of 64 bytes; None if they are not one record with padding after it."""
     fixed, packets, position = dict[int, int](), list[tuple[int, int, int, int]](), 0
     while position < _ALIGNMENT:
@@ -186,10 +196,12 @@ def _shape_of(record: bytes) -> _Shape | None:
     for offset, byte in fixed.items():
         masks[offset >> 3] = masks.get(offset >> 3, 0) | 0xFF << 8 * (offset & 7)
         values[offset >> 3] = values.get(offset >> 3, 0) | byte << 8 * (offset & 7)
-    return _Shape({word: np.uint64(mask) for word, mask in masks.items()}, {word: np.uint64(one) for word, one in values.items()}, packets)
+    return RecordShape(
+        {word: np.uint64(mask) for word, mask in masks.items()}, {word: np.uint64(one) for word, one in values.items()}, packets
+    )
 
 
-def _read_shape(shape: _Shape, words: Words, rows: NDArray[np.intp], records: SpeRecords) -> None:
+def _read_shape(shape: RecordShape, words: Words, rows: NDArray[np.intp], records: SpeRecords) -> None:
     """Write the payloads of records of one shape, uint64[8, n], to their rows."""
     for header, index, offset, size in shape.packets:
         kind = header & 0xF8

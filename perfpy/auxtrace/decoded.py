@@ -29,6 +29,7 @@ from perfpy.auxtrace.arm_spe import (
     REMOTE,
     TLB_ACCESS,
     TLB_MISS,
+    RecordShape,
     SpeRecords,
     data_sources,
     decode_records,
@@ -265,25 +266,23 @@ class _SpeRecording:
         ticks = np.concatenate([np.zeros(0, np.uint64), *(np.maximum.accumulate(queue.records.timestamp) for queue in queues)])
         queue_of = np.repeat(np.arange(len(queues)), [len(queue.cpu) for queue in queues])
         order = _delivery_order(ticks, queue_of) if self._has_times else np.arange(len(ticks))
-        records = SpeRecords.concat([queue.records for queue in queues]).take(order)
-        cpu, pid, tid = (
-            np.concatenate([np.zeros(0, np.int32), *(getattr(q, name) for q in queues)])[order] for name in ("cpu", "pid", "tid")
-        )
-        sources = np.concatenate([np.zeros(0, np.uint64), *(queue.sources for queue in queues)])[order]
-        chosen = self._chosen(records, sources, queue_of[order])
+        records = SpeRecords.concat([queue.records for queue in queues])
+        cpu, pid, tid = (np.concatenate([np.zeros(0, np.int32), *(getattr(q, name) for q in queues)]) for name in ("cpu", "pid", "tid"))
+        sources = np.concatenate([np.zeros(0, np.uint64), *(queue.sources for queue in queues)])
+        chosen = self._chosen(records.events[order], sources[order], queue_of[order])
         counts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64) if len(order) else np.zeros(1, np.int64)
         needed = int(counts[-1]) * 8 * (2 + attr.sample_type.bit_count())
         if needed > _LEAST_ALLOWED + _EXPANSION * sum(piece.size for piece in self._aux.pieces):
             raise PerfError(f"{self._data.path}: the samples of the trace would need {needed:,} bytes; choose fewer kinds with --itrace")
-        words = self._words(attr, ids, records, chosen, {"cpu": cpu, "pid": pid, "tid": tid, "data_src": sources})
+        words = self._words(attr, ids, records, chosen, {"cpu": cpu, "pid": pid, "tid": tid, "data_src": sources, "order": order})
         return ticks[order], words, counts
 
-    def _chosen(self, records: SpeRecords, sources: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return bool[records, kinds]: the samples to make."""
+    def _chosen(self, events: NDArray[np.uint32], sources: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return bool[records, kinds]: the samples to make of records in order of delivery."""
         chosen = np.zeros((len(sources), len(self._kinds)), bool)
         for column, kind in enumerate(self._kinds):
             if kind.bits:
-                chosen[:, column] = (records.events & kind.bits) != 0
+                chosen[:, column] = (events & kind.bits) != 0
             elif kind.letter == "M":
                 chosen[:, column] = sources != 0
             else:
@@ -295,13 +294,13 @@ class _SpeRecording:
     def _words(
         self, attr: EventAttr, ids: Sequence[int], records: SpeRecords, chosen: NDArray[np.bool_], more: dict[str, NDArray[Any]]
     ) -> Iterator[NDArray[np.uint64]]:
-        """Yield blocks of samples as words, a row each."""
+        """Yield blocks of samples as words, a row each. more: columns of the records, and their order of delivery."""
         periods = np.array([self._period if kind.letter == "i" else 1 for kind in self._kinds], np.uint64)
         identifiers = np.array(ids, np.uint64)
         is_branch = np.array([kind.letter == "b" for kind in self._kinds])
         for first in range(0, len(chosen), _AT_ONCE):
             rows, kinds = np.nonzero(chosen[first : first + _AT_ONCE])
-            rows += first
+            rows = more["order"][rows + first]
             ip, branch = records.ip[rows], is_branch[kinds]
             identifier = identifiers[kinds]
             fields = {
@@ -332,11 +331,12 @@ class _SpeRecording:
         for piece in self._aux.pieces:
             pieces.setdefault(piece.record.idx, []).append(piece)
         parts, damaged, total = [], 0, 0
+        shapes: list[RecordShape] = []
         size = sum(piece.size for piece in self._aux.pieces)
         for number in sorted(pieces):
             mine: list[SpeRecords] = []
             for piece in pieces[number]:
-                for records, bad in decode_records(self._aux.read, piece.offset, piece.size):
+                for records, bad in decode_records(self._aux.read, piece.offset, piece.size, shapes):
                     mine.append(records)
                     damaged += bad
                     total += len(records.ip)

@@ -273,7 +273,9 @@ def _pad_column(cells: list[str], width: int, *, numbers: bool) -> list[str]:
     """Pad the cells of a column unless they are wide enough; escape sequences of colours count like in perf."""
     if min(map(len, cells), default=width) >= width:
         return cells
-    return [cell.ljust(width) for cell in cells] if numbers else [_pad(cell, width) for cell in cells]
+    if numbers or "".join(cells).isascii():
+        return [cell.ljust(width) for cell in cells]
+    return [_pad(cell, width) for cell in cells]
 
 
 # The columns of a report's tables as text: numbers with their units, and keys padded to their widths.

@@ -222,7 +222,8 @@ class _SpeRecording:
         self._tracers = [event for event in data.events if event.attr.type == kind]
         self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), TraceClock())
         self._has_times = data.has(SampleType.TIME)
-        letters, self._is_stripped = itrace.letters, STRIPPED in itrace.letters
+        letters = itrace.letters | ({"b"} if itrace.letters & {"c", "r"} else set())  # calls and returns are branches
+        self._is_stripped = STRIPPED in letters
         if "i" in letters and itrace.unit != "i":
             if itrace._replace(is_default=False) != Itrace():
                 data.warnings.append(f"--itrace=i{itrace.period}{itrace.unit}: Arm SPE samples by instructions; write i1i for all samples")

@@ -430,18 +430,18 @@ CORESIGHT: Final = 3  # the type of the record
 
 _HEADER: Final = ("Header version", "PMU type/num cpus", "Snapshot")
 _UNIT: Final = ("Magic number", "CPU", "NR_TRC_PARAMS")
-_ETMV4: Final = ("TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1", "TRCIDR2", "TRCIDR8", "TRCAUTHSTATUS", "TRCDEVARCH", "TS_SOURCE")
+_TRACE_IDS: Final = ("TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1", "TRCIDR2", "TRCIDR8", "TRCAUTHSTATUS")
+_SOURCE: Final = "TS_SOURCE"  # of times, a decimal number
+_TABBED: Final = 24  # the column of numbers
 #: magic of a trace unit -> names of its parameters
 _PARAMETERS: Final[dict[int, Sequence[str]]] = {
     0x3030303030303030: ("ETMCR", "ETMTRACEIDR", "ETMCCER", "ETMIDR"),
-    0x4040404040404040: _ETMV4,
-    0x5050505050505050: _ETMV4,
+    0x4040404040404040: (*_TRACE_IDS, _SOURCE),
+    0x5050505050505050: (*_TRACE_IDS, "TRCDEVARCH".ljust(_TABBED), _SOURCE.ljust(_TABBED)),  # perf pads the other labels with tabs
 }
-_BLANKS: Final = ("TRCDEVARCH", "TS_SOURCE")  # perf pads the other labels with tabs
 _MOST_PARAMETERS: Final = 1 << 13  # the most that fit into a record
 _MOST_OF_VERSION_0: Final = 7
 _TAB_STOP: Final = 8
-_TABBED: Final = 24  # to this column
 
 
 def coresight_text(words: Sequence[int]) -> str:
@@ -459,12 +459,10 @@ def _labelled_values(words: Iterator[int]) -> Iterator[tuple[str, int]]:
             return
         count = min(unit[2], _MOST_PARAMETERS) if len(unit) == len(_UNIT) else min(len(names), _MOST_OF_VERSION_0)
         yield from zip(labels, unit, strict=True)
-        yield from zip(names, tuple(islice(words, count)), strict=False)
+        for number, value in enumerate(islice(words, count)):
+            yield names[number] if number < len(names) else f"Unknown parameter [{len(labels) + number}]", value
 
 
 def _line(label: str, value: int) -> str:
-    if label in _BLANKS:
-        label = label.ljust(_TABBED)
-    else:
-        label += "\t" * ((_TABBED - len(label) + _TAB_STOP - 1) // _TAB_STOP)
-    return f"\t{label}       {value if label.strip() == 'CPU' else f'{value:x}'}\n"
+    tabs = "\t" * ((_TABBED - len(label) + _TAB_STOP - 1) // _TAB_STOP)
+    return f"\t{label}{tabs}       {value if label.rstrip() in ('CPU', _SOURCE) else f'{value:x}'}\n"

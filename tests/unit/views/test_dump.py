@@ -272,17 +272,17 @@ def test_a_thread_keeps_its_name_after_its_end(tmp_path: Path) -> None:
 # Tests of the CoreSight trace units in dumps.
 
 
-ETMV4 = 0x4040404040404040
+ETMV4, ETE = 0x4040404040404040, 0x5050505050505050
 
 
 def test_each_word_has_its_name() -> None:
-    assert coresight_text([1, 0x800000001, 0, ETMV4, 12, 8, 0x40, 0x10, 1, 2, 3, 0, 0xCC, 0x47724A13]).splitlines() == [
+    assert coresight_text([1, 0x800000001, 0, ETE, 12, 10, 0x40, 0x10, 1, 2, 3, 0, 0xCC, 0x47724A13, 11, 12]).splitlines() == [
         "\tHeader version\t\t       1",
         "\tPMU type/num cpus\t       800000001",
         "\tSnapshot\t\t       0",
-        "\tMagic number\t\t       4040404040404040",
+        "\tMagic number\t\t       5050505050505050",
         "\tCPU\t\t\t       12",
-        "\tNR_TRC_PARAMS\t\t       8",
+        "\tNR_TRC_PARAMS\t\t       a",
         "\tTRCCONFIGR\t\t       40",
         "\tTRCTRACEIDR\t\t       10",
         "\tTRCIDR0\t\t\t       1",
@@ -291,6 +291,8 @@ def test_each_word_has_its_name() -> None:
         "\tTRCIDR8\t\t\t       0",
         "\tTRCAUTHSTATUS\t\t       cc",
         "\tTRCDEVARCH                     47724a13",
+        "\tTS_SOURCE                      11",
+        "\tUnknown parameter [12]\t       c",
     ]
 
 
@@ -307,4 +309,5 @@ def test_truncated_or_unknown_data_end_the_text() -> None:
     assert coresight_text([1, 2]).count("\n") == 2
     assert coresight_text([1, 1, 0, 0x77, 1, 1, 5]).count("\n") == 3
     assert coresight_text([1, 1, 0, ETMV4, 1, 1 << 63, 5]).count("\n") == 7
-    assert coresight_text([1, 2, 0, *([ETMV4, 0, 10, *range(10)] * 2)]).count("\n") == 3 + 2 * 12
+    assert coresight_text([1, 2, 0, *([ETMV4, 0, 10, *range(10)] * 2)]).count("\n") == 3 + 2 * 13
+    assert coresight_text([1, 1, 0, ETMV4, 1, 8, *range(8)]).endswith("\tTS_SOURCE\t\t       7\n")

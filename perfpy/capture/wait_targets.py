@@ -34,7 +34,7 @@ _POLLS: Final = ("poll", "ppoll")
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
 _RECEIVES: Final = ("read", "recvfrom", "recvmsg", "readv", "connect")
 _LISTENS: Final = "0A"  # the state of a TCP socket
-_CONNECTED: Final = ("01", "02")  # established, or about to be
+_ESTABLISHED, _CONNECTING = "01", "02"
 _FUTEX_COMMANDS: Final = 0x7F  # without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
 _FUTEX_LOCKS: Final = (6, 13)  # FUTEX_LOCK_PI, FUTEX_LOCK_PI2
 _CONTENDED: Final = 2  # the value of a mutex of the C library with waiting threads
@@ -136,14 +136,21 @@ class WaitTargets:
         return target.removeprefix("anon_inode:").strip("[]") if target.startswith("anon_inode:") else target
 
 
-def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str, str]) -> set[str] | None:
-    """Return the addresses to which a thread's process is connected by the sockets that it waits for; None if it does not wait for sockets.
+class Peer(NamedTuple):
+    """The other end of a connection: its address, and whether the connection exists yet."""
+
+    address: str
+    is_connected: bool
+
+
+def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str, Peer | None]) -> set[Peer] | None:
+    """Return the other ends of the connections that a process waits for; None if its main thread does not wait for sockets.
 
     Clients of a server, which are connected to a port that is listened on, do not count.
 
     Args:
         call: the system call that the main thread sleeps in, with its arguments.
-        known: inode -> address, "" for other sockets; tables of sockets are read for new inodes only.
+        known: inode -> connection, None for other sockets; tables of sockets are read for new inodes only.
     """
     if call in _EPOLL:
         text = ProcFs().read(f"{pid}/fdinfo/{arguments[0]}", 1 << 20)
@@ -155,21 +162,25 @@ def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str
     inodes = {match[1] for match in (_SOCKET.fullmatch(target_of(pid, one & 0xFFFFFFFF)) for one in descriptors) if match}
     if not inodes <= known.keys():
         known.clear()
-        known |= dict.fromkeys(inodes, "") | {inode: address for inode, address in _connected_to(pid).items() if inode in inodes}
-    return {known[inode] for inode in inodes if known[inode]}
+        known |= dict.fromkeys(inodes) | {inode: peer for inode, peer in _peers(pid).items() if inode in inodes}
+    peers = {inode: peer for inode in inodes if (peer := known[inode]) is not None}
+    for inode, peer in peers.items():
+        if not peer.is_connected:
+            del known[inode]
+    return {*peers.values()}
 
 
-def _connected_to(pid: int) -> dict[str, str]:
-    """Return inode -> address of the other end of the TCP connections that were not accepted on a listening port."""
-    listening, connected = set(), {}
+def _peers(pid: int) -> dict[str, Peer]:
+    """Return inode -> other end of the TCP connections that were not accepted on a listening port."""
+    listening, connections = set(), {}
     for name in ("tcp", "tcp6"):
         lines = ProcFs().read(f"{pid}/net/{name}", _LONGEST_TABLE).decode("ascii", "replace").splitlines()[1:]
         for fields in (line.split() for line in lines):
             if len(fields) > 9 and fields[3] == _LISTENS:
                 listening.add(fields[1].rpartition(":")[2])
-            elif len(fields) > 9 and fields[3] in _CONNECTED:
-                connected[fields[9]] = fields[1].rpartition(":")[2], _address(fields[2])
-    return {inode: address for inode, (port, address) in connected.items() if port not in listening and address}
+            elif len(fields) > 9 and fields[3] in (_ESTABLISHED, _CONNECTING):
+                connections[fields[9]] = fields[1].rpartition(":")[2], Peer(_address(fields[2]), fields[3] == _ESTABLISHED)
+    return {inode: peer for inode, (port, peer) in connections.items() if port not in listening and peer.address}
 
 
 def thread_or_lock(arguments: Sequence[int], tids: Container[int]) -> tuple[int, int]:

@@ -172,13 +172,13 @@ class ObservedState(NamedTuple):
 
     Attributes:
         pid: of the process; of "call", the thread.
-        kind: "bash", "go", "call" for the system call in which a thread slept, "peer" for the address that a process was connected to while
-            its main thread waited for sockets, or "limit" for the CPU limit of a process's cgroup.
+        kind: "bash", "go", "call" for the system call in which a thread slept, "peer" for an address that a process was connected to while
+            its main thread waited for sockets, "connecting" for one that it tried to connect to, "limit" for its cgroup's CPU limit.
         looks: how often it was looked at; of "call", while it slept.
         seen: how often this state was seen; in one look several threads of execution can have it. Of "limit", `looks` is the number of
             periods in which the cgroup had work, and `seen` that of those in which it reached the limit.
-        reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "peer", the address; of "limit", the
-            number of CPUs.
+        reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "peer" and "connecting", the address;
+            of "limit", the number of CPUs.
         frames: innermost first.
         began: for goroutines, the function that it began with, and that with the go statement.
     """

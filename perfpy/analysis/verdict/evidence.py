@@ -78,6 +78,7 @@ _MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
 _NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_CONNECTIONS: Final = {"connecting": "connecting to", "peer": "connected to"}  # kinds of observed states
 _FEWEST_LOOKS: Final = 4  # at the connections of a process, five a second if the machine is not busy
 AT_TIMES: Final = 0.2  # of the looks at a process
 _SOME: Final = 0.02  # share of a process that counts as one of several
@@ -325,11 +326,14 @@ class Evidence:
         most = max(states, key=lambda state: state.seen, default=None)
         return most.reason if most is not None and most.looks >= LOOKS and most.seen >= NEARLY_ALL * most.looks else ""
 
-    def peers(self, wait: Wait) -> tuple[list[str], list[str]]:
-        """Return the addresses to which a process was connected while its main thread waited: nearly always, and at times."""
-        states = [one for one in self._observed if one.kind == "peer" and one.pid == wait.thread and one.looks >= _FEWEST_LOOKS]
-        always = sorted(one.reason for one in states if one.seen >= MOST * one.looks)
-        return always, sorted(one.reason for one in states if AT_TIMES * one.looks <= one.seen < MOST * one.looks)
+    def peers(self, wait: Wait) -> tuple[str, list[str]]:
+        """Return how a process is connected to others while its main thread waits, and their addresses; "" and none if it is not."""
+        states = [one for one in self._observed if one.kind in _CONNECTIONS and one.pid == wait.thread and one.looks >= _FEWEST_LOOKS]
+        for least, adverb in ((MOST, ""), (AT_TIMES, "at times ")):
+            for kind, words in _CONNECTIONS.items():
+                if addresses := sorted(one.reason for one in states if one.kind == kind and one.seen >= least * one.looks):
+                    return f"{adverb}{words}", addresses
+        return "", []
 
     def is_deadlock(self, wait: Wait) -> bool:
         """Whether all threads of a process wait for locks, or for each other's end, all the time.

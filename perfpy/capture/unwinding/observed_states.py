@@ -32,6 +32,7 @@ from perfpy.symbols.files import elf
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from perfpy.capture.wait_targets import Peer
     from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
     from perfpy.interpreters.goroutines import GoLayout, Goroutine
@@ -385,8 +386,8 @@ class _ObservedPeers(_ObservedProcess):
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
         self._program = _program_of(pid)
-        self._known: dict[str, str] = {}
-        self._peers: Counter[str] = Counter()
+        self._known: dict[str, Peer | None] = {}
+        self._peers: Counter[Peer] = Counter()
         self._calls = names_by_number(os.uname().machine)
         self.pause = _BETWEEN_PEERS
 
@@ -408,7 +409,7 @@ class _ObservedPeers(_ObservedProcess):
     def states(self) -> Iterator[ObservedState]:
         """Yield the addresses."""
         for peer, count in self._peers.items():
-            yield ObservedState(self.pid, "peer", self._looks, count, peer, [], [])
+            yield ObservedState(self.pid, "peer" if peer.is_connected else "connecting", self._looks, count, peer.address, [], [])
 
 
 class _ObservedBash(_ObservedProcess):

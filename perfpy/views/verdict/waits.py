@@ -172,9 +172,8 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
         text += " or a timer"
     if wait.reason in (reasons.EVENTS, reasons.NETWORK) and wait.threads == 1:
-        always, at_times = evidence.peers(wait)
-        peers = [visible(peer) for peer in always or at_times]
-        text += f", {'' if always else 'at times '}connected to {join_names(peers)}" if 0 < len(peers) <= _MOST_PEERS else ""
+        how, addresses = evidence.peers(wait)
+        text += f", {how} {join_names([*map(visible, addresses)])}" if 0 < len(addresses) <= _MOST_PEERS else ""
     return text
 
 

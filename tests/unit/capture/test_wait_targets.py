@@ -14,7 +14,7 @@ import pytest
 
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.sleeping_threads import Sleeper
-from perfpy.capture.wait_targets import WaitTarget, WaitTargets, peers_of_wait, sockets_of
+from perfpy.capture.wait_targets import Peer, WaitTarget, WaitTargets, peers_of_wait, sockets_of
 from perfpy.kernel.procfs import ProcFs
 
 if TYPE_CHECKING:
@@ -65,19 +65,31 @@ def test_sockets_have_the_address_of_the_other_side():
 
 def test_connections_to_others_are_told_from_those_of_clients():
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        accepted, address = server.accept()[0], f"127.0.0.1:{server.getsockname()[1]}"
-        known: dict[str, str] = {}
+        accepted, peer = server.accept()[0], Peer(f"127.0.0.1:{server.getsockname()[1]}", is_connected=True)
+        known: dict[str, Peer | None] = {}
         one_end, other_end = socket.socketpair()
         with accepted, select.epoll() as loop, one_end, other_end:
             for one in (server, accepted, one_end):
                 loop.register(one.fileno())
             assert peers_of_wait(OWN, "epoll_wait", (loop.fileno(),), known) == set()
             loop.register(client.fileno())
-            assert peers_of_wait(OWN, "epoll_pwait", (loop.fileno(),), known) == {address}
-            assert peers_of_wait(OWN, "recvfrom", (client.fileno(),), known) == {address}
+            assert peers_of_wait(OWN, "epoll_pwait", (loop.fileno(),), known) == {peer}
+            assert peers_of_wait(OWN, "recvfrom", (client.fileno(),), known) == {peer}
             assert peers_of_wait(OWN, "recvfrom", (accepted.fileno(),), known) == set()
     assert peers_of_wait(OWN, "futex", (0,), known) is None
     assert peers_of_wait(OWN, "read", (1 << 20,), known) == set()
+
+
+def test_a_connection_that_does_not_exist_yet_is_told_apart():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as stack:
+        for _ in range(8):  # the queue of the server is full
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        known: dict[str, Peer | None] = {}
+        peers = peers_of_wait(OWN, "connect", (client.fileno(),), known)
+        assert peers == {Peer(f"127.0.0.1:{server.getsockname()[1]}", is_connected=False)}
+        assert not known, "it may be connected at the next look"
 
 
 def test_the_table_of_sockets_is_read_whole():

@@ -767,6 +767,8 @@ def test_the_addresses_of_connections_are_told_with_waits_for_sockets(seen: int,
     states = [ObservedState(100, "peer", 20, seen, "10.0.0.5:5432", [], []), ObservedState(200, "peer", 20, 20, "10.0.0.6:80", [], [])]
     wait = Stack(("schedule@kernel", "ep_poll@kernel", "epoll_wait@libc.so.6", "loop"), 900, state="S", waker=100)
     assert texts(tmp_path, Stack(("main",), 20), wait, states=states)[0] == f'"app" waited 0.9 s of 0.92 s for events{words}, in loop().'
+    trying = [ObservedState(100, "connecting", 20, 20, "10.0.0.5:5432", [], [])]
+    assert ", connecting to 10.0.0.5:5432, in loop()" in texts(tmp_path, Stack(("main",), 20), wait, states=trying)[0]
     many = [ObservedState(100, "peer", 20, 20, f"10.0.0.5:{port}", [], []) for port in range(9)]
     assert "connected" not in texts(tmp_path, Stack(("main",), 20), wait, states=many)[0]
 

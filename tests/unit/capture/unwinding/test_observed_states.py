@@ -82,7 +82,7 @@ def test_a_process_that_executes_another_program_is_looked_at_as_that(monkeypatc
 
 
 def test_connections_of_the_main_thread_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait_targets, "peers_of_wait", lambda *_arguments: {"10.0.0.5:5432"})
+    monkeypatch.setattr(wait_targets, "peers_of_wait", lambda *_arguments: {wait_targets.Peer("10.0.0.5:5432", is_connected=True)})
     monkeypatch.setattr(observed_states, "read_state", lambda *_ids: SimpleNamespace(call=232, arguments=[5]))
     process = observed_states._ObservedPeers(os.getpid())
     for _ in range(3):

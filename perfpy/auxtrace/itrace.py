@@ -97,6 +97,7 @@ class Itrace(NamedTuple):
         is_default: whether the user has not chosen.
         frames: of a callchain at most.
         branches: of a branch stack at most.
+        quickness: of decoding: 1, addresses of packets only; 2, those after PSB packets only.
     """
 
     letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
@@ -107,6 +108,7 @@ class Itrace(NamedTuple):
     is_default: bool = False
     frames: int = _FRAMES
     branches: int = _BRANCHES
+    quickness: int = 0
 
     @property
     def nanoseconds(self) -> int:
@@ -152,7 +154,8 @@ def parse_itrace(text: str) -> Itrace:
             if not 0 < most[letter.lower()] <= _MOST_FRAMES:
                 raise UsageError(f"--itrace={text}: {letter} needs a number from 1 to {_MOST_FRAMES}")
         position = end
-    return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=most["g"], branches=most["l"])
+    quickness = min(text.count("q"), 2)
+    return Itrace(frozenset(letters), period, unit, left_out, skipped, frames=most["g"], branches=most["l"], quickness=quickness)
 
 
 #: perf's numbers of errors, and their texts

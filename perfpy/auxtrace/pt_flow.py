@@ -76,8 +76,11 @@ class PtFlow(CodeWalk):
         space: AddressSpace,
         period: Period,
         counting: CountedCycles = _NO_CYCLES,
+        quickness: int = 0,
     ) -> None:
-        super().__init__(parameters, edges, space, period, counting)
+        """quickness: 1 to note addresses of packets without following the code, 2 to note those after PSB packets only."""
+        super().__init__(parameters, edges, space, Period() if quickness else period, counting)
+        self._quickness = quickness
         self.ended = False
         self._packets = PacketStream(pieces)
         self._state = NO_PSB
@@ -100,11 +103,14 @@ class PtFlow(CodeWalk):
         while not self.ended and (self.stamp < until or self._is_between) and len(self.branches) < _MOST_BRANCHES:
             try:
                 if self._state == IN_SYNC:
+                    if self._quickness:
+                        self._hop()
+                        continue
                     if self._is_plain:
                         self._walk_known()
                         if self.stamp >= until and not self._is_between:
                             break
-                    self._walk_packet()
+                    self._walk_packet(self._read())
                 elif self._state == NO_PSB:
                     self._synchronize()
                 else:
@@ -214,6 +220,19 @@ class PtFlow(CodeWalk):
         self._last_ip = self._ip = 0
         self._packets.is_unread = False
         self._stack.clear()
+        self._skip_to_psb()
+        if self._quickness > 1 and self._has_last_ip:
+            self._psb_offset = self._packets.before + self._packets.offset - len(PSB)
+        self._has_last_ip = True
+        self._state = IN_SYNC
+        self._read_status(is_first=True)
+        if self._quickness and self._ip:
+            self._note_address()
+        elif self._quickness:
+            self._state = RESYNC if self._quickness == 1 else NO_PSB
+
+    def _skip_to_psb(self) -> None:
+        """Go to the next PSB packet and read it."""
         while True:
             found = self._packets.data.find(PSB, self._packets.offset)
             if found >= 0:
@@ -222,9 +241,6 @@ class PtFlow(CodeWalk):
             self._packets.next_piece()
         self._packets.offset = found
         self._read()
-        self._has_last_ip = True
-        self._state = IN_SYNC
-        self._read_status(is_first=True)
 
     def _find_ip(self) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Go to the next packet with an address."""
@@ -265,6 +281,8 @@ class PtFlow(CodeWalk):
         self._state = IN_SYNC
         flags = {"TIP.PGE": TRACE_BEGIN, "TIP.PGD": TRACE_END}.get(kind, 0)
         self._emit_begin(flags)
+        if self._quickness:
+            self._note_address()
 
     def _emit_begin(self, more: int = 0) -> None:
         """Note that the flow is known from here on."""
@@ -303,11 +321,16 @@ class PtFlow(CodeWalk):
             else:
                 self._apply_time(packet, in_status=True)
         self._update_time()
+        has_cycles = self._clock.is_counted
         self._tell_cycles(to_branch=False)
         if self._clock.tsc > self._time:
             self._set_stamp(self._clock.tsc)
         self.events.append(PtEvent(len(self.branches), self._time, _PSB, ip, extra=self._psb_offset))
         self._tell_cbr()
+        if self._quickness and ip and not is_first:
+            self._ip = ip
+            self._clock.is_counted = has_cycles
+            self._note_address()
 
     def _tell_cbr(self) -> None:
         self._cbr_seen = self._clock.cbr
@@ -342,9 +365,50 @@ class PtFlow(CodeWalk):
         """Whether bytes of TNT packets mean nothing else, and nothing waits for an instruction."""
         return not (self._packets.is_unread or self._is_due or self._transaction or self._packets.is_in_block)
 
-    def _walk_packet(self) -> None:
-        """Follow the code as one packet tells."""
+    def _hop(self) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
+        """Note the address of the next packet, without following the code."""
         packet = self._read()
+        if self._quickness > 1 and packet.kind != "PSB":
+            self._skip_to_psb()
+            packet = self._packets.packet
+        kind, has_ip = packet.kind, packet.kind in ("TIP", "TIP.PGD", "FUP") and bool(ip_size(packet))
+        if kind == "TIP.PGD":
+            self._clock.is_on = False
+        if has_ip:
+            self._set_last_ip(packet)
+            self._ip = self._last_ip
+        if kind == "PSB":
+            self._psb_offset = self._packets.before + self._packets.offset - packet.length
+            self._last_ip, self._has_last_ip = 0, True
+            self._read_status(is_first=False)
+        elif kind == "TIP" and has_ip:
+            self._note_address()
+        elif kind == "TIP.PGD" and has_ip:
+            self._emit_begin(TRACE_END)
+        elif kind == "FUP" and has_ip:
+            is_begin = self._overflowed and not self._clock.is_on and not self._pending
+            if is_begin or self._tell_event(no_tip=not self._parameters.has_branches):
+                if is_begin:
+                    self._tell_event(no_tip=True)
+                    self._note_address()
+            else:
+                self._walk_asynchronous()
+                if self.branches and self._edges.columns[self.branches[-1]][1]:
+                    self._note_address()
+        elif kind not in ("TNT", "TIP", "TIP.PGD", "FUP"):
+            self._walk_packet(packet)
+            if kind == "TIP.PGE" and ip_size(packet):
+                self._note_address()
+
+    def _note_address(self, ip: int = 0) -> None:
+        """Note an address as that of an instruction; by default, the current one."""
+        self._update_time()
+        self._tell_cycles(to_branch=False)
+        position, cycles = len(self.branches), self._cycles_here()
+        self.events.append(PtEvent(position, self._time, "instructions", ip or self._ip, value=1, total=self._total, cycles=cycles))
+
+    def _walk_packet(self, packet: Packet) -> None:
+        """Follow the code as one packet tells."""
         kind = packet.kind
         if kind == "TNT":
             for part in _parts_of(packet.value):
@@ -649,6 +713,8 @@ class PtFlow(CodeWalk):
         self._tell_cbr()
         self._update_time()
         self._tell_cycles()
+        if self._quickness and source:
+            self._note_address(source)
         if aborted:
             flags = BRANCH | TX_ABORT
         elif not target:
@@ -673,11 +739,15 @@ class PtFlow(CodeWalk):
             return False
         self._update_time()
         self._tell_cbr()
+        has_cycles = self._clock.is_counted
         if no_tip:
             self._tell_cycles(to_branch=False)
         if "transactions" in pending:
             self._transaction = pending["transactions"]
-        for name in ("mwait", "pwre", "exstop", "transactions", "ptwrite"):
+        for name in ("mwait", "pwre", "exstop", "", "transactions", "ptwrite"):
+            if not name and self._quickness:
+                self._clock.is_counted = has_cycles
+                self._note_address()
             if name in pending:
                 self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=pending[name], extra=1))
         pending.clear()
@@ -720,7 +790,12 @@ class PtFlow(CodeWalk):
         packet = self._read()
         if packet.kind == "FUP" and ip_size(packet):
             self._pending[name] = value
-            self._walk_fup(packet, no_tip=no_tip)
+            if self._quickness:
+                self._set_last_ip(packet)
+                self._ip = self._last_ip
+                self._tell_event(no_tip=True)
+            else:
+                self._walk_fup(packet, no_tip=no_tip)
         else:
             self._packets.unread()
 

@@ -87,7 +87,7 @@ _WITH_RATE: Final = 4  # skipped events before the first one that is not, from w
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
 _LETTERS: Final = frozenset(
-    "iybcrglxwpoeAZTftaMms" + WITH_FLAGS + WITH_IPC + STRIPPED
+    "iybcrglxwpoeAZTftaMmsq" + WITH_FLAGS + WITH_IPC + STRIPPED
 )  # those of other tracers are ignored, as perf ignores them
 
 
@@ -310,7 +310,7 @@ class PtSamples:
             record = pieces[number][0].record
             tid, cpu = _signed(record.tid), _signed(record.cpu)
             space, trace = self._processes.space(tid), self._trace_pieces(pieces[number])
-            flow = PtFlow(trace, self._parameters, self._processes.edges, space, self._period(), counting)
+            flow = PtFlow(trace, self._parameters, self._processes.edges, space, self._period(), counting, self._itrace.quickness)
             queues.append(_PtQueue(number, cpu, tid, flow))
         return queues
 
@@ -568,7 +568,7 @@ class PtSamples:
         fields = zip(*((event.ticks, event.ip, event.target, event.value, event.total) for event in events), strict=True)
         ticks, ip, target, value, totals = (np.array(column, np.uint64) for column in fields)
         cycles = np.array([event.cycles for event in events], np.int64).astype(np.uint64)
-        value[0] += np.uint64(queue.period_skipped)
+        value[0] += np.uint64(0 if self._itrace.quickness else queue.period_skipped)
         queue.period_skipped = 0
         flags = np.array([event.flags for event in events], np.uint64)
         address = np.where(ip == 0, target, ip)
@@ -594,7 +594,7 @@ class PtSamples:
             return self._error_bytes(queue, pid, tid, event)
         if event.kind not in self._attrs:
             return b""
-        period = event.value + queue.period_skipped
+        period = event.value + (0 if self._itrace.quickness else queue.period_skipped)
         instructions = cycles = 0
         if event.kind == "cycles" and event.cycles in (-1, queue.cycles_before):
             return b""

@@ -184,6 +184,8 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: Stepped
     same(path, perf, "report", "--stdio", "--itrace=gi100i")
     same(path, perf, "report", "--stdio", "--itrace=i100il8")
     same(path, perf, "script", "--itrace=yil3i1us", "-F+brstack")
+    for letters in ("biyxwpeq", "biyxwpeqq", "gileqs5"):
+        same(path, perf, "script", f"--itrace={letters}", "-F+ipc")
     injected = tmp_path / "ours", tmp_path / "theirs"
     for command, new in zip((PERFPY, [perf]), injected, strict=True):
         run([*command, "inject", "-i", path, "-o", new, "--itrace=i100igl4", "--strip"], timeout=120)

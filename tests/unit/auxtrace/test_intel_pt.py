@@ -334,6 +334,27 @@ def test_samples_have_the_branches_before_them(tmp_path: Path) -> None:
     assert all(stack in [truth[7][max(end - 4, 0) : end][::-1] for end in range(len(truth[7]))] for stack in stacks)
 
 
+@pytest.mark.parametrize(
+    "options", [Options(interrupts=0.05), Options(seed=3, overflows=0.05), Options(seed=4, tsc=False, mtc=False)], ids=str
+)
+def test_quick_decoding_notes_addresses_of_packets(options: Options, tmp_path: Path) -> None:
+    """Each address is one that ran, among them each target of an indirect branch; of two q, those at PSB packets only."""
+    path = tmp_path / "perf.data"
+    steps = steps_of(tmp_path, 60)
+    options.psb_bytes = 100
+    path.write_bytes(pt_recording(steps, options)[0])
+    counts = []
+    for itrace in ("iq", "iqq"):
+        with Recording(str(path), itrace=itrace) as recording:
+            addresses = recording.samples["ip"].tolist()
+            assert set(recording.samples["period"].tolist()) == {1}
+        assert set(addresses) <= {BASE + offset for offset in run_once()}
+        counts.append(len(addresses))
+        if itrace == "iq":
+            assert 50 < addresses.count(BASE + 0x1D) < 150  # the target of jmp rax
+    assert counts[0] > 3 * counts[1] > 0
+
+
 def test_a_stripped_recording_has_samples_of_the_trace_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path, new = tmp_path / "perf.data", tmp_path / "new.data"
     events = steps_of(tmp_path, 20).events[:-1]

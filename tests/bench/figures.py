@@ -77,6 +77,8 @@ FIGURES: Final = (
     Figure("| `sched timehist`:", "scheduler", "sched timehist, 10", 10_000_000, part=1),
     Figure("| `sched timehist -s`, `map`", "scheduler", "sched timehist -s, 1"),
     Figure("| `sched timehist -s`, `map`", "scheduler", "sched map, 1"),
+    Figure("| `sched timehist -s`, `map`", "scheduler", "sched timehist -s, 10", 10_000_000, part=1),
+    Figure("| `sched timehist -s`, `map`", "scheduler", "sched map, 10", 10_000_000, part=1),
     Figure("| `trace -s`", "system_calls", "trace -s"),
     Figure("| `trace -i`", "system_calls", "trace 5"),
     Figure("| `data convert --to-json`", "conversion", "data convert"),

@@ -107,8 +107,9 @@ class SampleCounters:
         except BaseException:
             self.close()
             raise
-        for event in [event for event in self.events if not event.state.supported]:
-            self.events.remove(event)
+        left_out = [event for event in self.events if not event.state.supported]
+        self.events = [event for event in self.events if event.state.supported]
+        for event in {(event.pmu, event.text_name): event for event in left_out}.values():
             pmus = ", ".join(dict.fromkeys(other.pmu for other in self._of_other_cores(event)))
             self._tell(f"the CPUs of {event.pmu} cannot count '{event.text_name}'; sampling it on those of {pmus} only")
 

@@ -63,6 +63,8 @@ def test_an_event_that_one_kind_of_core_lacks_is_sampled_on_the_other():
     assert places(kernel) == [("cpu_core/misses/", ANY, 0)]
     assert [one.name for one in events] == ["cpu_core/misses/"]
     assert warnings == ["the CPUs of cpu_atom cannot count 'misses'; sampling it on those of cpu_core only"]
+    twice = [event("cpu_atom/misses/", pmu="cpu_atom", text_name="misses"), atom, core]
+    assert opened(FakeKernel(refuse={"cpu_atom/misses/": errno.ENOENT}), *twice, tids=(ANY,))[1] == warnings
     with pytest.raises(KernelRefusedError):  # the plan of waits has indexes
         opened(FakeKernel(refuse={"cpu_atom/misses/": errno.ENOENT}), atom, core, needs_all=True)
 

@@ -296,3 +296,63 @@ def test_wrong_sources_are_errors(words: list[str], text: str) -> None:
     ran = subprocess.run([sys.executable, "-m", "perfpy", "trace", *words], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 129
     assert text in ran.stderr
+
+
+def test_code_that_a_program_changes_is_read_again(build: Any, tmp_path: Path) -> None:
+    text = """
+    #include <string.h>
+    #include <sys/mman.h>
+    int main(void) {
+        unsigned char *code = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *target = leaf;
+        for (int i = 0; i < 4; i++) {  /* call leaf and return, or jump to it */
+            unsigned char call[] = "\\x48\\xb8________\\x50\\xff\\xd0\\x58\\xc3", jump[] = "\\x48\\xb8________\\xff\\xe0";
+            memcpy(call + 2, &target, 8);
+            memcpy(jump + 2, &target, 8);
+            memcpy(code, i & 1 ? jump : call, i & 1 ? sizeof jump : sizeof call);
+            ((void (*)(void))code)();
+        }
+        return n;
+    }
+    """
+    status, calls, _, _ = steps(tmp_path, build(HEAD + text))
+    base = next(call["depth"] for call in calls if call["function"] == "main")
+    own = [(call["function"][:2], call["depth"] - base) for call in calls if call["function"].startswith(("0x", "leaf"))]
+    assert (status, own) == (4, [("0x", 1), ("le", 2)] * 4)
+
+
+def test_signals_in_large_numbers_arrive(build: Any, tmp_path: Path) -> None:
+    text = """
+    OWN void handler(int s) { __sync_fetch_and_add(&n, 1); }
+    static volatile int stop;
+    OWN void *spin(void *a) { while (!stop) ; return 0; }
+    int main(void) {
+        sigaction(SIGRTMIN, &(struct sigaction){ .sa_handler = handler }, 0);
+        pthread_t thread;
+        pthread_create(&thread, 0, spin, 0);
+        for (int i = 0; i < 100; i++) pthread_sigqueue(thread, SIGRTMIN, (union sigval){ 0 });
+        while (n < 100) usleep(1000);
+        stop = 1;
+        pthread_join(thread, 0);
+        return n;
+    }
+    """
+    status, calls, _, _ = steps(tmp_path, build(HEAD + text), calls="--calls=handler")
+    assert (status, counts(calls, ["handler"])) == (100, {"handler": 100})
+
+
+def test_many_processes_are_followed_up_to_a_limit(build: Any, tmp_path: Path) -> None:
+    text = """
+    int main(void) {
+        int fds[2];
+        pipe(fds);
+        for (int i = 0; i < 300; i++) if (!fork()) { close(fds[1]); char c; read(fds[0], &c, 1); leaf(); _exit(0); }
+        close(fds[1]);
+        while (wait(0) > 0) ;
+        return 8;
+    }
+    """
+    command = [sys.executable, "-m", "perfpy", "trace", "--calls=leaf", "--calls-from", "steps", "--", build(HEAD + text)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 8
+    assert "more than 256 threads at a time: some were not followed" in ran.stderr

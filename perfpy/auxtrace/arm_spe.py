@@ -455,13 +455,19 @@ _SOURCE_TABLE: Final = np.zeros(0x10000, np.uint64)
 for _source, _word in _SOURCES.items():
     _SOURCE_TABLE[_source] = _word
 
-#: implementer and part number (MIDR_EL1) of the cores whose data sources are these: Neoverse N1, N2, V1; arch/arm64/include/asm/cputype.h
-_NEOVERSE: Final = frozenset(((0x41, 0xD0C), (0x41, 0xD49), (0x41, 0xD40)))
+_ARM, _NVIDIA = 0x41, 0x4E  # implementers
+#: part numbers (MIDR_EL1, arch/arm64/include/asm/cputype.h) of the cores whose data sources are these, by implementer: Neoverse N1, N2 and
+#: V1 in perf 6.12; from then on, as the output of perf 7.3 shows, V2 and V3, Cortex-A78C, A715, A720, A720AE, A725, X1, X1C, X3, X4 and
+#: X925, and NVIDIA's Olympus
+_NEOVERSE: Final = {
+    _ARM: frozenset((0xD0C, 0xD49, 0xD40, 0xD4F, 0xD84, 0xD4B, 0xD4D, 0xD81, 0xD89, 0xD87, 0xD44, 0xD4C, 0xD4E, 0xD82, 0xD85)),
+    _NVIDIA: frozenset((0x010,)),
+}
 
 
 def has_neoverse_sources(midr: int) -> bool:
     """Whether a CPU with this MIDR_EL1 has the data sources of the Neoverse cores."""
-    return (midr >> 24 & 0xFF, midr >> 4 & 0xFFF) in _NEOVERSE
+    return (midr >> 4 & 0xFFF) in _NEOVERSE.get(midr >> 24 & 0xFF, ())
 
 
 def data_sources(records: SpeRecords, *, is_neoverse: bool) -> Words:

@@ -308,3 +308,17 @@ def test_any_numbers_in_the_records_around_a_trace_are_read(seed: int) -> None:
     built.record(SwitchCpuWide(MISC_SWITCH_OUT, number(32), number(32), stamp), event=1)
     with np.errstate(all="raise"):
         samples_of(built.file(), "i1ibftmaM")
+
+
+@pytest.mark.parametrize(
+    ("midr", "has_sources"), [(0x410FD4F0, True), (0x411FD851, True), (0x4E0F0100, True), (0x410FD0B0, False), (0, False)]
+)
+def test_newer_cores_have_the_data_sources_of_neoverse(midr: int, has_sources: bool) -> None:
+    """As perf 7.3 has it; 6.12 knows N1, N2 and V1."""
+    trace = spe.random_trace(5, 200)
+    own, n1, other = (
+        [sample["data_src"] for sample in samples_of(spe.spe_recording((trace,), cpuid=hex(one)).file(), "M")]
+        for one in (midr, 0x413FD0C1, 0x410FD0B0)
+    )
+    assert n1 != other
+    assert own == (n1 if has_sources else other)

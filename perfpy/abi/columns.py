@@ -41,6 +41,15 @@ def row_blocks(offsets: NDArray[np.int64], most: int) -> Iterator[tuple[int, int
         begin = end
 
 
+def smallest_type(highest: int) -> type[np.integer[Any]]:
+    """Return the smallest of three types for numbers from 0 on: uint8, uint16, int32.
+
+    >>> smallest_type(255).__name__, smallest_type(256).__name__
+    ('uint8', 'uint16')
+    """
+    return next((kind for kind in (np.uint8, np.uint16) if highest <= np.iinfo(kind).max), np.int32)
+
+
 def rows_where(mask: NDArray[Any]) -> NDArray[np.intp]:
     """Return the indexes of true or nonzero elements. (np.flatnonzero has an overhead of a microsecond.)
 

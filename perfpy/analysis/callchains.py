@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.columns import Growing, Ragged, distinct, rows_where, slices_index
+from perfpy.abi.columns import Growing, Ragged, distinct, row_blocks, rows_where, slices_index, smallest_type
 from perfpy.abi.flags import (
     BRANCH_TYPES,
     CONTEXT_MAX,
@@ -157,6 +157,7 @@ def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: 
     return modes
 
 
+_PART = 1 << 18  # frames, of callchains that are visited together
 _POSITIONS = 1 << 40  # far from every frame id: positions get other numbers
 
 
@@ -172,12 +173,16 @@ def _odd_numbers(first: int, count: int) -> NDArray[np.uint64]:
 
 
 class ChainTable:
-    """Distinct callchains: chain id -> int32 frame ids, innermost first."""
+    """Distinct callchains: chain id -> frame ids, innermost first.
 
-    def __init__(self) -> None:
-        self._table = IdTable()
-        self._frames: list[NDArray[np.int32]] = []
-        self._lengths: list[NDArray[np.int64]] = []
+    is_narrow: whether frame ids are stored in as few bytes as they need, instead of int32.
+    """
+
+    def __init__(self, *, is_narrow: bool = False) -> None:
+        self._table, self._is_narrow = IdTable(), is_narrow
+        self._frames: list[NDArray[Any]] = []
+        self._lengths: list[NDArray[np.int32]] = []
+        self._offsets: NDArray[np.int64] | None = None
         self._stored = 0  # bytes of both
         # two tables of odd, mixed numbers, by frame id and by position, extended on demand
         self._by_frame = _odd_numbers(0, 1 << 10)
@@ -193,18 +198,18 @@ class ChainTable:
         ids, new = self._table.ids_and_new(self._hashes(frames, starts, ends, counts))
         if len(new):
             lengths = counts[new]
-            self._lengths.append(lengths)
-            self._frames.append(frames[slices_index(starts[new], lengths)[0]])
+            self._lengths.append(lengths.astype(np.int32))
+            added = frames if self._is_narrow and len(new) == len(counts) else frames[slices_index(starts[new], lengths)[0]]
+            self._frames.append(_narrowed(added) if self._is_narrow else added)
+            self._offsets = None
             self._stored += self._lengths[-1].nbytes + self._frames[-1].nbytes
         return ids
 
-    def since(self, number: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-        """Yield the chains from a number on, in order: frame ids and the number of frames of each, as add() takes them."""
-        for frames, lengths in zip(self._frames, self._lengths, strict=True):
-            skipped = min(number, len(lengths))
-            number -= skipped
-            if skipped < len(lengths):
-                yield frames[int(lengths[:skipped].sum()) :], lengths[skipped:]
+    def parts(self) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
+        """Yield the chains in order, some at a time: frame ids and the number of frames of each, as add() takes them."""
+        frames, offsets = self.chains()
+        for begin, end in row_blocks(offsets, _PART):
+            yield frames[offsets[begin] : offsets[end]], np.diff(offsets[begin : end + 1])
 
     def _hashes(
         self, frames: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64], counts: NDArray[np.int64]
@@ -236,14 +241,30 @@ class ChainTable:
         """Release the lookup table; nothing is added any more."""
         self._table = IdTable()
 
-    def chains(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def chains(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return all distinct chains: frame ids, and offsets with one more entry than chains."""
-        if len(self._frames) != 1:  # kept once only
-            self._frames = [np.concatenate(self._frames) if self._frames else np.zeros(0, np.int32)]
-            self._lengths = [np.concatenate(self._lengths) if self._lengths else np.zeros(0, np.int64)]
-        offsets = np.zeros(len(self._lengths[0]) + 1, np.int64)
-        np.cumsum(self._lengths[0], out=offsets[1:])
-        return self._frames[0], offsets
+        if self._offsets is None:
+            lengths = np.concatenate([np.zeros(0, np.int32), *self._lengths])
+            self._offsets = np.zeros(len(lengths) + 1, np.int64)
+            np.cumsum(lengths, out=self._offsets[1:])
+            kind = np.result_type(np.uint8 if self._is_narrow else np.int32, *(part.dtype for part in self._frames))
+            self._frames, self._lengths = [_joined(self._frames, np.empty(int(self._offsets[-1]), kind))], [lengths]
+        return self._frames[0], self._offsets
+
+
+def _joined(parts: list[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:
+    """Move some parts into one array, one after the other, so that they are not in memory twice."""
+    end = len(into)
+    while parts:
+        part = parts.pop()
+        into[end - len(part) : end] = part
+        end -= len(part)
+    return into
+
+
+def _narrowed(frames: NDArray[np.int32]) -> NDArray[Any]:
+    """Return the frames in the smallest type that has room for them."""
+    return frames.astype(smallest_type(int(frames.max(initial=0))) if int(frames.min(initial=0)) >= 0 else np.int32)
 
 
 # Merge the frames of one function: each frame is replaced by the first one in the same function.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import Growing, distinct, grouped, slices_index
+from perfpy.abi.columns import Growing, distinct, grouped, slices_index, smallest_type
 from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.int64] | NDArray[np.int32]
+    Numbers = NDArray[np.integer[Any]]
 
-    from perfpy.analysis.aggregate.profile import ChainNumbers, Folded, FoldedSamples, Profile
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
+    from perfpy.analysis.aggregate.shared_pass import FineRows
     from perfpy.analysis.code_sites import CodeSites, SiteFinder
     from perfpy.analysis.sample_view import SampleView
     from perfpy.perfdata.events import FileEvent
@@ -91,7 +92,8 @@ class Stacks:
     Attributes:
         event: its name.
         functions: the distinct functions.
-        frames, offsets: chain i is frames[offsets[i]:offsets[i + 1]], function ids from the innermost out (int32, int64).
+        frames, offsets: chain i is frames[offsets[i]:offsets[i + 1]], function ids from the innermost out: frames in the smallest type that
+            has room for them, as deep stacks have many.
         comms: the distinct comms.
         chain, comm, weight, count: of each row.
         timed: the single samples, if requested.
@@ -109,7 +111,7 @@ class Stacks:
 
     event: str
     functions: Sequence[Function]
-    frames: NDArray[np.int32]
+    frames: Numbers
     offsets: NDArray[np.int64]
     comms: Sequence[str]
     chain: NDArray[np.int32]
@@ -139,7 +141,7 @@ class Stacks:
         """Whether weights are time, on the CPU or off it."""
         return self.in_seconds or self.event.startswith(_CLOCKS)
 
-    def chain_of(self, index: int) -> NDArray[np.int32]:
+    def chain_of(self, index: int) -> Numbers:
         """Return the function ids of one chain, innermost first."""
         return self.frames[self.offsets[index] : self.offsets[index + 1]]
 
@@ -209,33 +211,30 @@ class _NamePaths(NamedTuple):
     """
 
     comm: NDArray[np.int32]
-    frames: NDArray[np.int32]
+    frames: Numbers
     outermost: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
     @classmethod
     def of(cls, parts: Sequence[Stacks], ranks: dict[Function, int]) -> _NamePaths:
         """Return the paths of rows, part after part. Parts of one recording share their frames."""
-        frames, comm, outermost, lengths = (
-            [np.zeros(0, np.int32)],
-            [np.zeros(0, np.int32)],
-            [np.zeros(0, np.int64)],
-            [np.zeros(0, np.int64)],
-        )
+        comm, outermost, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        frames: list[Numbers] = []
         starts: dict[tuple[int, int], int] = {}
-        size = 0
+        size, rank_type = 0, smallest_type(len(ranks))  # with room for LEFT_OUT
         for part in parts:
             key = id(part.frames), id(part.functions)
             if key not in starts:
                 starts[key] = size
-                frames.append(np.array([ranks[f] for f in part.functions], np.int32)[part.frames])
+                frames.append(np.array([ranks[f] for f in part.functions], rank_type)[part.frames])
                 size += len(part.frames)
             comm.append(np.array([ranks[Function(c, "")] for c in part.comms], np.int32)[part.comm])
             outermost.append(starts[key] + part.offsets[part.chain + 1] - 1)
             lengths.append(np.diff(part.offsets)[part.chain] + 1)
-        return cls(np.concatenate(comm), np.concatenate(frames), np.concatenate(outermost), np.concatenate(lengths))
+        joined = frames[0] if len(frames) == 1 else np.concatenate([np.zeros(0, rank_type), *frames])
+        return cls(np.concatenate(comm), joined, np.concatenate(outermost), np.concatenate(lengths))
 
-    def names_at(self, depth: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    def names_at(self, depth: int, rows: NDArray[np.int64]) -> Numbers:
         """Return the names of some paths at a depth."""
         return self.frames[self.outermost[rows] - depth + 1] if depth else self.comm[rows]
 
@@ -249,7 +248,7 @@ class _NamePaths(NamedTuple):
             for depth in range(most_names):
                 reaches = kept[rows] > depth
                 name = np.zeros(len(rows), np.int64)
-                name[reaches] = self.names_at(depth, rows[reaches]) + 1
+                name[reaches] = self.names_at(depth, rows[reaches]).astype(np.int64) + 1
                 key = (key ^ name) * _MIXED
             if 2 * len(distinct(key)) <= most:
                 return np.minimum(kept, most_names)
@@ -266,7 +265,7 @@ class _NamePaths(NamedTuple):
         last, size = self.outermost[rows], kept[rows] - 1  # the command is not among the frames
         index, _ = slices_index(last - size + 1, size)
         ends = np.cumsum(size + 2)
-        added = np.empty(int(ends[-1]), np.int32)
+        added = np.empty(int(ends[-1]), self.frames.dtype)
         is_outer = np.ones(len(added), np.bool_)
         begins = ends - size - 2
         is_outer[begins] = is_outer[begins + 1] = False
@@ -455,7 +454,7 @@ class PlannedStacks(NamedTuple):
         assert isinstance(self.fold, _TimedFold)
         self.fold.sites = sites
 
-    def stacks(self, profile: Profile) -> list[Stacks]:
+    def stacks(self, profile: FoldedSamples) -> list[Stacks]:
         """Return the stacks of the folded samples."""
         scan, symbolizer = self.scan, self.scan.symbolizer
         samples = self.fold.columns() if isinstance(self.fold, _TimedFold) else None
@@ -483,32 +482,42 @@ class _TimedFold(Fold):
     """A profile with its single samples; most: the number from which on samples that differ only in time are merged (0: never).
 
     Attributes:
-        sites: another fold of the same samples, ranked and earlier in the pass: samples keep their rows there.
+        sites: another fold of the same samples, earlier in the pass: samples keep their rows there.
     """
 
     sites: Fold | None = None
 
     def __init__(self, scan: SampleScan, most: int) -> None:
-        super().__init__(scan, ("time", "cpu"))
+        super().__init__(scan, ("time", "cpu", "pid", "tid"), ("pid", "tid"))
         self._most = most
         self._timed = SingleSamples(most)
 
-    def begin(self, chain_numbers: ChainNumbers | None = None) -> None:
-        super().begin(chain_numbers)
+    def begin(self, fine: FineRows) -> None:
+        super().begin(fine)
         self._timed = SingleSamples(self._most)
+
+    @property
+    def _other_sites(self) -> Fold | None:
+        """The fold for sites if its rows do not derive from those of this fold."""
+        return self.sites if self.sites is not None and self.sites.fine is not self.fine else None
 
     def add(self, samples: SampleView) -> None:
         weight = samples.column(LATENCY) // LATENCY_SCALE if LATENCY in self.scan.folding.measures else samples.period()
-        self._timed.add(self.kinds, samples, weight, None if self.sites is None else self.sites.kinds)
+        self._timed.add(self.kinds, samples, weight, None if self._other_sites is None else self._other_sites.kinds)
 
     def settle(self) -> None:
-        self._timed.settle(self.row_of_kind, None if self.sites is None else self.sites.row_of_kind)
+        self._timed.settle(self.row_of_kind, None if self._other_sites is None else self._other_sites.row_of_kind)
 
     def columns(self) -> SampleColumns:
-        """Return the samples, with rows of the folded profile, and forget them. Comes before any access to `profile.folded`."""
+        """Return the samples, with rows of the folded profile, and forget them."""
         columns, self._timed = self._timed.columns(), SingleSamples()
-        site = columns.site if self.sites is None else self.sites.profile.ranks(columns.site)
-        return columns._replace(row=self.profile.ranks(columns.row), site=site)
+        assert self.fine is not None
+        tasks, fine = self.fine.profile.folded.dimensions, columns.row
+        sites = None
+        if self.sites is not None:
+            sites = self.sites.profile.row_of[fine if self._other_sites is None else columns.site]
+        pid, tid = (tasks[name].astype(np.int32)[fine] for name in ("pid", "tid"))
+        return columns._replace(row=self.profile.row_of[fine], site=sites, pid=pid, tid=tid)
 
 
 class _KnownChains(NamedTuple):
@@ -558,7 +567,7 @@ class _Builder:
         self._timed = timed
         self._truncated = truncated
 
-    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    def expanded_chains(self, symbolizer: Symbolizer) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
         """Return the distinct chains with inlined calls: frames, offsets, and the chain of every row.
 
         By sites, samples without a callchain are chains of one frame, for inlined calls there; otherwise these are empty.
@@ -575,15 +584,17 @@ class _Builder:
     ) -> list[Stacks]:
         folded = self._profile.folded
         functions, function_of, first_frames = _functions(locations)
-        nodes: Numbers = function_of[frames]
-        node_of: Numbers = function_of  # of 32 bits: deep callchains have many frames
+        states = folded.dimensions["state"] if self._has_waits else np.zeros(0, np.int64)
+        node_of: Numbers = function_of.astype(smallest_type(len(functions) + len(distinct(states))))  # deep callchains have many frames
         if self._by_site:
             nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
+        else:
+            nodes = node_of[frames]
         chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
         if len(outside := self._rows_outside_chains(folded, locations, frames, offsets, of_row)):
             chains.put_on_top(outside, node_of[folded.dimensions["frame"][outside]])
         first_reason = 2 * len(function_of) if self._by_site else len(functions)
-        reasons = chains.with_states(folded.dimensions["state"], first_reason) if self._has_waits else []
+        reasons = chains.with_states(states, first_reason) if self._has_waits else []
         sites, site = None, None
         if self._by_site:
             from perfpy.analysis.code_sites import SiteFinder
@@ -636,7 +647,7 @@ class _Builder:
         return Stacks(
             name,
             functions,
-            chains.frames.astype(np.int32, copy=False),
+            chains.frames,
             chains.offsets,
             self._comms,
             chains.of_row[rows].astype(np.int32),
@@ -658,6 +669,8 @@ class _Builder:
             return None
         is_selected = is_of_event[self._timed.row]
         timed = self._timed if is_selected.all() else self._timed.take(is_selected)
+        assert timed.pid is not None
+        assert timed.tid is not None
         return TimedSamples(
             chain=chains.of_row[timed.row].astype(np.int32),
             comm=folded.dimensions["comm"][timed.row].astype(np.int32),
@@ -668,7 +681,7 @@ class _Builder:
             weight=timed.weight.view(np.uint64),
             payload=folded.dimensions["raw"][timed.row].astype(np.int32) if "raw" in folded.dimensions else None,
             waits=folded.dimensions["state"][timed.row] != 0 if self._has_waits else None,
-            count=timed.samples if bool((timed.samples > 1).any()) else None,
+            count=timed.samples if timed.samples is not None and bool((timed.samples > 1).any()) else None,
             site=timed.site,
         )
 
@@ -758,40 +771,40 @@ def _function(locations: Locations, frame: int) -> Function:
 
 _FINEST: Final = 1000  # ns
 _COARSER: Final = 2
-_TYPES: Final = {
-    "row": np.int32,
-    "pid": np.int32,
-    "tid": np.int32,
-    "time": np.int64,
-    "cpu": np.int32,
-    "weight": np.int64,
-    "samples": np.int32,
-    "site": np.int32,
-}
+_WIDE: Final = ("time", "weight")
 
 
 class SampleColumns(NamedTuple):
-    """Samples, one entry each, or one for several merged ones; weight: their sum; samples: their number; site: row in another fold."""
+    """Samples, one entry each, or one for several merged ones.
+
+    Attributes:
+        row: of folded samples.
+        time, cpu: of each.
+        weight, samples: the sum and the number of merged ones; samples is None if none are.
+        site: the row in another fold, if requested.
+        pid, tid: if known; otherwise rows distinguish them.
+    """
 
     row: NDArray[np.int32]
-    pid: NDArray[np.int32]
-    tid: NDArray[np.int32]
     time: NDArray[np.int64]
     cpu: NDArray[np.int32]
     weight: NDArray[np.int64]
-    samples: NDArray[np.int32]
-    site: NDArray[np.int32]
+    samples: NDArray[np.int32] | None = None
+    site: NDArray[np.int32] | None = None
+    pid: NDArray[np.int32] | None = None
+    tid: NDArray[np.int32] | None = None
 
     def take(self, rows: NDArray[Any]) -> SampleColumns:
         """Select samples."""
-        return SampleColumns(*(column[rows] for column in self))
+        return SampleColumns(*(None if column is None else column[rows] for column in self))
 
     def within(self, tick: int, begin: int) -> SampleColumns:
         """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
         ticks = (self.time - begin) // tick
-        ids, first = IdTable().ids_and_new(combine_columns([self.row, self.site, self.pid, self.tid, self.cpu, ticks]))
-        weight, samples = sum_by(ids, self.weight, len(first)), sum_by(ids, self.samples, len(first))
-        merged = self.take(first)
+        sites = [] if self.site is None else [self.site]
+        ids, first = IdTable().ids_and_new(combine_columns([self.row, *sites, self.cpu, ticks]))
+        samples = np.bincount(ids) if self.samples is None else sum_by(ids, self.samples, len(first))
+        merged, weight = self.take(first), sum_by(ids, self.weight, len(first))
         return merged._replace(time=begin + ticks[first] * tick, weight=weight, samples=samples.astype(np.int32))
 
 
@@ -805,23 +818,28 @@ class SingleSamples:
         self._tick = _FINEST
 
     def _begin(self) -> None:
-        self._columns = {name: Growing(dtype) for name, dtype in _TYPES.items()}
+        self._columns = {name: Growing(np.int64 if name in _WIDE else np.int32) for name in ("row", "time", "cpu", "weight")}
+        self._samples: Growing | None = None  # before any are merged, each is one
+        self._sites: Growing | None = None
         self._settled = 0  # samples with rows; those after them have groups of samples instead
 
     def add(self, kinds: NDArray[np.int32], samples: SampleView, weight: NDArray[Any], sites: NDArray[np.int32] | None = None) -> None:
         """Add a batch. kinds, sites: groups of samples of two folds, which get their rows by settle()."""
-        columns = {name: samples.column(name) for name in ("pid", "tid", "time", "cpu")}
-        columns |= {"row": kinds, "weight": weight, "samples": np.ones(len(kinds), np.int32)}
-        columns["site"] = np.zeros(len(kinds), np.int32) if sites is None else sites
+        columns = {"row": kinds, "time": samples.column("time"), "cpu": samples.column("cpu"), "weight": weight}
         for name, column in self._columns.items():
             column.append(columns[name])
+        if self._samples is not None:
+            self._samples.append(np.ones(len(kinds), np.int32))
+        if sites is not None:
+            self._sites = self._sites or Growing(np.int32)
+            self._sites.append(sites)
 
     def settle(self, row_of_kind: NDArray[np.int32], site_of_kind: NDArray[np.int32] | None = None) -> None:
         """Replace the groups of the last batches by rows. site_of_kind: of the fold for sites."""
-        for name, rows in (("row", row_of_kind), ("site", site_of_kind)):
-            if rows is not None:
-                column = self._columns[name].values[self._settled :]
-                column[:] = rows[column]
+        for column, rows in ((self._columns["row"], row_of_kind), (self._sites, site_of_kind)):
+            if column is not None and rows is not None:
+                groups = column.values[self._settled :]
+                groups[:] = rows[groups]
         self._settled = len(self._columns["row"].values)
         if 0 < self._limit < self._settled:
             self._merge()
@@ -838,12 +856,20 @@ class SingleSamples:
         self._begin()
         for name, column in self._columns.items():
             column.append(getattr(merged, name))
+        self._samples, self._sites = (None if column is None else _grown(column) for column in (merged.samples, merged.site))
         self._settled = len(merged.row)
         self._limit = 2 * max(self._most, self._settled)
 
     def columns(self) -> SampleColumns:
         """Return all samples, in order of time."""
-        return SampleColumns(*(column.values for column in self._columns.values()))
+        more = (None if column is None else column.values for column in (self._samples, self._sites))
+        return SampleColumns(*(column.values for column in self._columns.values()), *more)
+
+
+def _grown(values: NDArray[Any]) -> Growing:
+    column = Growing(values.dtype)
+    column.append(values)
+    return column
 
 
 # Match the stacks of two recordings: equal functions get equal names.

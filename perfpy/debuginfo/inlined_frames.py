@@ -123,7 +123,7 @@ class InlinedFrames:
         index, groups = slices_index(self._start[states[is_replaced]], replacements[is_replaced])
         if callers_first:
             index = index[np.repeat(groups[:-1] + groups[1:] - 1, replacements[is_replaced]) - np.arange(len(index))]
-        result = np.repeat(frames, lengths)
+        result = np.repeat(frames.astype(np.int32, copy=False), lengths)  # the number of an inlined frame may need more bytes
         result[slices_index(bounds[is_replaced], replacements[is_replaced])[0]] = self._frames[index]
         return result, bounds[ends] - bounds[ends - counts]
 

@@ -315,14 +315,15 @@ class TupleTable:
             first = False
         return ids, new
 
-    def columns(self) -> list[NDArray[np.int64]]:
-        """Return the numbers of each column for every id."""
-        numbers = np.arange(len(self))
-        columns: list[NDArray[np.int64]] = []
+    def columns(self, *, is_narrow: bool = False) -> list[NDArray[Any]]:
+        """Return the numbers of each column for every id: int64, or int32 for dense ones if is_narrow."""
+        kind = np.int32 if is_narrow else np.int64
+        numbers = np.arange(len(self), dtype=kind)
+        columns: list[NDArray[Any]] = []
         for index in range(len(self._pairs) - 1, -1, -1):
             if index or len(self._pairs) == 1:
                 packed = self._pairs[index].keys[numbers]
-                small, numbers = (packed & _LOW).astype(np.int64), (packed >> _HALF).astype(np.int64)
+                small, numbers = (packed & _LOW).astype(kind), (packed >> _HALF).astype(kind)
             else:
                 small = numbers
             values = self._values[index]

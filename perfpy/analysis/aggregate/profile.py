@@ -195,16 +195,16 @@ class Profile:
         chains: the distinct callchains, or None.
     """
 
-    def __init__(self, folding: FoldingPlan, memory: int | None = None, *, chain_numbers: ChainNumbers | None = None) -> None:
+    def __init__(self, folding: FoldingPlan, memory: int | None = None, *, is_delivered: bool = False) -> None:
         """Begin without samples.
 
         Args:
             folding: dimensions and measures.
             memory: limit in bytes, beyond which rows are written to a file; None for no limit.
-            chain_numbers: of the callchains of several profiles, which fold the same samples in memory.
+            is_delivered: whether samples come in order of delivery, and so do their rows.
         """
         self.raw = PayloadTable()
-        self._recipe, self._memory, self._chain_numbers = folding, memory, chain_numbers
+        self._recipe, self._memory, self._is_delivered = folding, memory, is_delivered
         self._functions = Functions() if folding.by_function else None
         self._runs: FoldedRuns | None = None
         self._begin()
@@ -212,11 +212,11 @@ class Profile:
     def _begin(self) -> None:
         """Start with no rows and no chains."""
         folding = self._recipe
-        self._chains = (ChainTable() if self._chain_numbers is None else self._chain_numbers.chains) if folding.chains else None
+        self._chains = ChainTable(is_narrow=True) if folding.chains else None
         self._kinds, self._row_of_kind = IdTable(), np.zeros(0, np.int32)
         dense = [True, True, *(name == "raw" or DIMENSIONS[name].dense for name in folding.dimensions), *([True] if folding.chains else [])]
         self._rows = TupleTable(dense)
-        self._first = FirstDelivery()
+        self._first = FirstThreads() if self._is_delivered else FirstDelivery()
         self._period, self._count = GroupSums(), GroupSums()
         self._measures = {name: GroupSums() for name in folding.measures}
 
@@ -236,6 +236,7 @@ class Profile:
             self._to_file(self._runs)
 
     def _to_file(self, runs: FoldedRuns) -> None:
+        assert isinstance(self._first, FirstDelivery)
         columns = self._rows.columns()
         chain = columns.pop() if self._chains is not None else None
         runs.add_rows(columns, chain, self._chains, self._totals_of_rows(), *self._first.first_samples(len(self._rows)))
@@ -278,8 +279,6 @@ class Profile:
         return numbers
 
     def _chain_ids(self, samples: SampleView, chains: ChainTable) -> NDArray[np.int32]:
-        if self._chain_numbers is not None:
-            return self._chain_numbers.ids(samples)
         if self._recipe.history is not None:
             return chains.add(*self._recipe.history.entry_ids(samples))
         frames, counts = frames_of(samples.chains().gather(), samples.column("pid"), samples.key, samples.symbolizer)
@@ -344,17 +343,6 @@ class Profile:
             pieces.append(self._chains.add(frames, lengths[rows]))
         return np.concatenate(pieces)
 
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return self._first.first_samples(len(self._rows))[0].order()
-
-    def ranks(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the positions in `folded` of rows that add() returned."""
-        positions = np.empty(len(self._order), np.int32)
-        positions[self._order] = np.arange(len(positions), dtype=np.int32)
-        row_ranks: NDArray[np.int32] = positions[rows]
-        return row_ranks
-
     @property
     def chains(self) -> ChainSource | None:
         """The distinct callchains, or None."""
@@ -368,9 +356,11 @@ class Profile:
     @cached_property
     def _here(self) -> Folded:
         """The rows, all of them in memory."""
-        size, columns = len(self._rows), self._rows.columns()
-        chain = columns.pop() if self._chains is not None else np.full(size, -1, np.int64)
-        rows = self._folded_of(columns, chain, self._first.first_samples(size)[1], self._totals_of_rows()).take(self._order)
+        size, columns = len(self._rows), self._rows.columns(is_narrow=self._is_delivered)
+        chain = columns.pop() if self._chains is not None else np.full(size, -1, np.int32)
+        when, tid = self._first.first_samples(size)
+        rows = self._folded_of(columns, chain, tid, self._totals_of_rows())
+        rows = rows if self._is_delivered else rows.take(when.order())
         chains = self._chains  # nothing is added any more: release the lookup tables, which are as large as the rows
         self._begin()
         self._chains = chains
@@ -381,7 +371,7 @@ class Profile:
     def _totals_of_rows(self) -> list[NDArray[np.int64]]:
         return [values.totals(len(self._rows)) for values in (self._period, self._count, *self._measures.values())]
 
-    def _folded_of(self, keys: list[NDArray[np.int64]], chain: NDArray[Any], tid: NDArray[Any], totals: list[NDArray[np.int64]]) -> Folded:
+    def _folded_of(self, keys: list[NDArray[Any]], chain: NDArray[Any], tid: NDArray[Any], totals: list[NDArray[np.int64]]) -> Folded:
         event, mark, *dimensions = keys
         period, count, *measures = totals
         by_name = (dict(zip(*pair, strict=True)) for pair in ((self._recipe.dimensions, dimensions), (self._recipe.measures, measures)))
@@ -474,9 +464,35 @@ class FirstDelivery:
         self._key[added], self._time[added], self._ordinal[added], self._tid[added] = _NEVER, _NEVER, 0, 0
         self._size = size
 
-    def first_samples(self, size: int) -> tuple[DeliveryOrder, NDArray[np.int64]]:
+    def first_samples(self, size: int) -> tuple[DeliveryOrder, NDArray[Any]]:
         """Return the delivery order and the thread of the first `size` rows."""
         return DeliveryOrder(self._key[:size], self._time[:size], self._ordinal[:size]), self._tid[:size]
+
+
+class FirstThreads(FirstDelivery):
+    """The thread of the first sample of each row, for samples that come in order of delivery."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tids = Growing(np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory used, in bytes."""
+        return int(self._tids.values.nbytes)
+
+    def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
+        """Add a batch by the thread of each sample."""
+        first_new = len(self._tids.values)
+        rows = rows_where(ids >= first_new)[::-1]  # backwards, so that the first one is written last
+        threads = np.zeros(size - first_new, np.int32)
+        threads[ids[rows] - first_new] = tid[rows]
+        self._tids.append(threads)
+
+    def first_samples(self, size: int) -> tuple[DeliveryOrder, NDArray[Any]]:
+        """Return the order of the rows, which is that of their numbers, and the threads."""
+        none = np.zeros(size, np.uint64)
+        return DeliveryOrder(none, none, np.arange(size)), self._tids.values
 
 
 def _enlarge(values: NDArray[Any], room: int) -> NDArray[Any]:
@@ -486,63 +502,8 @@ def _enlarge(values: NDArray[Any], room: int) -> NDArray[Any]:
     return grown
 
 
-# Number the callchains of samples for several profiles that fold the same samples.
-
-
+# frames of callchains to look up together
 _FRAMES_AT_ONCE: Final = 1 << 16
-_FINGERPRINTS: Final = ("space", "callchain")
-
-
-class ChainNumbers:
-    """Distinct callchains, with their number for each sample.
-
-    Attributes:
-        chains: the distinct callchains.
-    """
-
-    def __init__(self, *, by_function: bool, by_address: ChainNumbers | None = None) -> None:
-        """Begin.
-
-        Args:
-            by_function: whether locations in one function are the same.
-            by_address: the numbers of the same samples' callchains by address, if another profile needs them; those by function derive.
-        """
-        self.chains = ChainTable()
-        self._functions = Functions() if by_function else None
-        self._by_address = by_address
-        self._number_of_chain = Growing(np.int32)  # of each callchain by address
-        self._kinds, self._chain_of_kind = IdTable(), Growing(np.int32)
-        self._last: tuple[SampleView | None, NDArray[np.int32]] = (None, np.zeros(0, np.int32))
-
-    def forget(self) -> None:
-        """Release the memory of recorded callchains. Later callchains are looked up again."""
-        self._kinds, self._chain_of_kind = IdTable(), Growing(np.int32)
-        self._last = (None, np.zeros(0, np.int32))
-
-    def ids(self, samples: SampleView) -> NDArray[np.int32]:
-        """Return the number of each sample's callchain. The last samples' numbers are kept for the next profile."""
-        if samples is not self._last[0]:
-            self._last = samples, self._ids(samples) if self._by_address is None else self._derived_ids(samples, self._by_address)
-        return self._last[1]
-
-    def _ids(self, samples: SampleView) -> NDArray[np.int32]:
-        kinds, new = self._kinds.ids_and_new(kind_numbers(samples, _FINGERPRINTS))
-        for part in parts_of_chains(new, samples.chains().lengths):
-            chosen = samples.take(part)
-            chains = frames_of(chosen.chains().gather(), chosen.column("pid"), chosen.key, chosen.symbolizer)
-            self._chain_of_kind.append(self._add(*chains, chosen.symbolizer))
-        ids: NDArray[np.int32] = self._chain_of_kind.values[kinds]
-        return ids
-
-    def _derived_ids(self, samples: SampleView, by_address: ChainNumbers) -> NDArray[np.int32]:
-        chains = by_address.ids(samples)
-        for frames, counts in by_address.chains.since(len(self._number_of_chain.values)):
-            self._number_of_chain.append(self._add(frames, counts, samples.symbolizer))
-        ids: NDArray[np.int32] = self._number_of_chain.values[chains]
-        return ids
-
-    def _add(self, frames: NDArray[np.int32], counts: NDArray[np.int64], symbolizer: Symbolizer) -> NDArray[np.int32]:
-        return self.chains.add(frames if self._functions is None else self._functions.first_frames(frames, symbolizer), counts)
 
 
 def parts_of_chains(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -1,21 +1,23 @@
 """Fold the samples of one recording in several ways while they are read once.
 
-Reading, unwinding and grouping samples take most of the time of a pass, and all folds share them: each batch is grouped by all
-properties that any fold distinguishes, and the folds get their rows from the groups.
+Reading, unwinding and grouping samples take most of the time of a pass, and all folds share them. Folds that select the same samples
+keep one table of the properties that any of them distinguishes (FineRows). The rows of each fold derive from it when they are needed.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Growing
-from perfpy.analysis.aggregate.profile import ChainNumbers, FirstDelivery, GroupTotals, Profile, summand
-from perfpy.analysis.dimensions import kind_numbers
+from perfpy.analysis.aggregate.profile import FirstDelivery, Folded, FoldingPlan, GroupTotals, Profile, samples_of_frames, summand
+from perfpy.analysis.callchains import ChainTable, Functions
+from perfpy.analysis.dimensions import PayloadTable, kind_numbers
 from perfpy.analysis.sample_view import SampleView
-from perfpy.symbols.interning import GroupSums, IdTable
+from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,54 +25,133 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.scan import SampleScan
-    from perfpy.analysis.sample_view import DeliveryOrder
+    from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
 
 # groups of samples to remember, so that memory does not grow with the file
 _KINDS_KEPT: Final = 1 << 18
 # frames of groups of samples to look up together: few of them take as long as many
 _FRAMES_AT_ONCE: Final = 1 << 18
+_ROWS_AT_ONCE: Final = 1 << 18  # numbered together: the intermediate arrays are larger than they are
+
+
+class DerivedProfile(NamedTuple):
+    """The rows of a fold.
+
+    Attributes:
+        folded: the rows, in the order of first delivery.
+        chains: the distinct callchains, or None.
+        raw: the distinct raw data.
+        row_of: the row of each fine row.
+    """
+
+    folded: Folded
+    chains: ChainTable | None
+    raw: PayloadTable
+    row_of: NDArray[np.int32]
+
+    def samples_of_frames(self) -> NDArray[np.int64]:
+        """Return the number of samples, after filters, on each frame id; empty without the dimension of frames."""
+        return samples_of_frames(self.folded)
+
+
+class FineRows:
+    """The rows of all properties that any of some folds distinguishes.
+
+    Attributes:
+        profile: the rows.
+    """
+
+    def __init__(self, folds: Sequence[Fold]) -> None:
+        plans = [fold.scan.folding for fold in folds]
+        dimensions = dict.fromkeys(name for fold, plan in zip(folds, plans, strict=True) for name in (*plan.dimensions, *fold.properties))
+        measures = dict.fromkeys(name for plan in plans for name in plan.measures)
+        chains, by_function = any(plan.chains for plan in plans), all(plan.by_function for plan in plans)
+        plan = FoldingPlan(tuple(dimensions), plans[0].sample_filter, tuple(measures), chains=chains, by_function=by_function)
+        self.profile = Profile(plan, is_delivered=True)
+        self._plan, self._symbolizer, self._functions = plan, folds[0].scan.symbolizer, Functions()
+
+    @cached_property
+    def _by_function(self) -> tuple[ChainTable, NDArray[np.int32]]:
+        """The callchains by function, and the number of each callchain by address among them."""
+        table, numbers, by_address = ChainTable(is_narrow=True), Growing(np.int32), self.profile.chains
+        assert isinstance(by_address, ChainTable)
+        for frames, counts in by_address.parts():
+            numbers.append(table.add(self._functions.first_frames(frames, self._symbolizer), counts))
+        table.forget()
+        return table, numbers.values
+
+    def derive(self, plan: FoldingPlan) -> DerivedProfile:
+        """Return the rows of a fold."""
+        fine, chains = self.profile.folded, self.profile.chains
+        assert chains is None or isinstance(chains, ChainTable)
+        dimensions, chain = {name: fine.dimensions[name] for name in plan.dimensions}, fine.chain
+        if plan.by_function and not self._plan.by_function:
+            if "frame" in dimensions:
+                dimensions["frame"] = self._functions.first_frames(dimensions["frame"], self._symbolizer)
+            if plan.chains:
+                chains, number_of = self._by_function
+                chain = number_of[chain]
+        elif len(dimensions) == len(fine.dimensions) and plan.chains == self._plan.chains:
+            return DerivedProfile(fine, chains, self.profile.raw, np.arange(len(fine), dtype=np.int32))
+        columns = [fine.event, fine.filtered, *dimensions.values(), *([chain] if plan.chains else [])]
+        row_of, first = _number_rows(columns)
+        size = len(first)
+        folded = Folded(
+            fine.event[first],
+            fine.filtered[first],
+            chain[first] if plan.chains else np.full(size, -1, np.int32),
+            fine.tid[first],
+            sum_by(row_of, fine.period, size),
+            sum_by(row_of, fine.count, size),
+            {name: column[first] for name, column in dimensions.items()},
+            {name: sum_by(row_of, fine.measures[name], size) for name in plan.measures},
+        )
+        return DerivedProfile(folded, chains if plan.chains else None, self.profile.raw, row_of)
+
+
+def _number_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the number of each distinct row in order of first appearance, and where each number first occurs."""
+    table = TupleTable([column.dtype != np.int64 for column in columns])
+    row_of, first = np.empty(len(columns[0]), np.int32), [np.zeros(0, np.int64)]
+    for begin in range(0, len(row_of), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        row_of[rows], new = table.ids_and_new([column[rows] for column in columns])
+        first.append(new + begin)
+    return row_of, np.concatenate(first)
 
 
 class Fold:
-    """A scan's profile, which grows with each batch of samples. Its rows stay in memory.
+    """A scan whose samples are folded together with others. Its rows stay in memory.
 
     Attributes:
         scan: selects the samples.
         fields: columns of samples to read besides those of the scan.
-        profile: the rows.
-        kinds: the group of each sample of the last batch; its row may still be unknown.
+        properties: dimensions that fine rows distinguish besides those of the scan.
+        fine: the rows that those of this fold derive from.
+        kinds: the group of each sample of the last batch; its fine row may still be unknown.
+        row_of_kind: the fine row of each group.
     """
 
-    def __init__(self, scan: SampleScan, fields: Sequence[str] = ()) -> None:
-        self.scan = scan
-        self.fields = fields
-        self.profile = Profile(scan.folding)
-        self._row_of_kind = Growing(np.int32)
-        self.kinds = np.zeros(0, np.int32)
+    def __init__(self, scan: SampleScan, fields: Sequence[str] = (), properties: Sequence[str] = ()) -> None:
+        self.scan, self.fields, self.properties = scan, fields, properties
+        self.fine: FineRows | None = None
+        self.kinds, self.row_of_kind = np.zeros((2, 0), np.int32)
 
-    @property
-    def row_of_kind(self) -> NDArray[np.int32]:
-        """The row of each group of samples, for Profile.ranks()."""
-        rows: NDArray[np.int32] = self._row_of_kind.values
-        return rows
+    @cached_property
+    def profile(self) -> DerivedProfile:
+        """The rows, after fold_together()."""
+        return (self.fine or FineRows([self])).derive(self.scan.folding)
 
-    def begin(self, chain_numbers: ChainNumbers | None = None) -> None:
-        """Start over without samples. chain_numbers: shared with other folds of the same samples."""
-        self.profile = Profile(self.scan.folding, chain_numbers=chain_numbers)
-        self.forget_kinds()
+    def begin(self, fine: FineRows) -> None:
+        """Start over without samples."""
+        self.end()
+        self.fine = fine
 
     def end(self) -> None:
         """Release the memory of the profile, which is no longer needed."""
-        self.begin()
-
-    def forget_kinds(self) -> None:
-        """Start over with the groups of samples; the profile stays."""
-        self._row_of_kind = Growing(np.int32)
-
-    def add_kinds(self, samples: SampleView) -> None:
-        """Add the next groups. samples: one of each."""
-        self._row_of_kind.append(self.profile.rows_of(samples))
+        self.fine = None
+        self.__dict__.pop("profile", None)
 
     def add(self, samples: SampleView) -> None:
         """Note the samples of a batch, with `kinds`."""
@@ -78,33 +159,24 @@ class Fold:
     def settle(self) -> None:
         """Note that the rows of all groups so far are known."""
 
-    def add_totals(self, when: DeliveryOrder, tid: NDArray[Any], totals: GroupTotals) -> None:
-        """Add the sums of all groups to the profile. The arguments are those of Profile.add_totals()."""
-        self.profile.add_totals(self.row_of_kind, when, tid, totals)
-
 
 class _Group:
-    """Folds that select the same samples with the same symbols.
-
-    Attributes:
-        folds: of the group.
-    """
+    """Folds that select the same samples with the same symbols."""
 
     def __init__(self, folds: Sequence[Fold]) -> None:
         self.folds, self._scan = folds, _with_own_switch(folds[0].scan)
         plans = [fold.scan.folding for fold in folds]
-        self._fingerprints = list(dict.fromkeys(name for plan in plans for name in plan.fingerprints))
+        of_properties = FoldingPlan(tuple(name for fold in folds for name in fold.properties), plans[0].sample_filter)
+        self._fingerprints = list(dict.fromkeys(name for plan in (*plans, of_properties) for name in plan.fingerprints))
         self._names = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        kinds_of_chains = {plan.by_function for plan in plans if plan.chains}
-        self._chain_numbers: dict[bool, ChainNumbers] = {}
-        for by_function in sorted(kinds_of_chains):  # those by address first
-            self._chain_numbers[by_function] = ChainNumbers(by_function=by_function, by_address=self._chain_numbers.get(False))
-        for fold, plan in zip(folds, plans, strict=True):
-            fold.begin(self._chain_numbers[plan.by_function] if plan.chains else None)
+        fine = FineRows(folds)
+        self._profile = fine.profile
+        for fold in folds:
+            fold.begin(fine)
         self._begin_kinds()
 
     def _begin_kinds(self) -> None:
-        self._kinds, self._first = IdTable(), FirstDelivery()
+        self._kinds, self._first, self._row_of_kind = IdTable(), FirstDelivery(), Growing(np.int32)
         self._waiting: list[SampleView] = []  # one sample of each group without rows
         self._waiting_frames = 0
         self._period, self._count = GroupSums(), GroupSums()
@@ -146,20 +218,17 @@ class _Group:
         if self._waiting:
             samples = SampleView.concat(self._waiting)
             self._waiting, self._waiting_frames = [], 0
-            for fold in self.folds:
-                fold.add_kinds(samples)
+            self._row_of_kind.append(self._profile.rows_of(samples))
+        for fold in self.folds:
+            fold.row_of_kind = self._row_of_kind.values
 
     def end(self) -> None:
-        """Add the sums of the groups of samples to the profiles, and forget the groups."""
+        """Add the sums of the groups of samples to the rows, and forget the groups."""
         size = len(self._kinds)
         when, tid = self._first.first_samples(size)
         measures = {name: measure.totals(size) for name, measure in self._measures.items()}
         totals = GroupTotals(self._period.totals(size), self._count.totals(size), measures)
-        for fold in self.folds:
-            fold.add_totals(when, tid, totals)
-            fold.forget_kinds()
-        for numbers in self._chain_numbers.values():
-            numbers.forget()
+        self._profile.add_totals(self._row_of_kind.values, when, tid, totals)
         self._begin_kinds()
 
 

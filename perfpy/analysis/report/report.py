@@ -280,7 +280,7 @@ class PlannedReport(NamedTuple):
     payloads: Payloads | None = None
     memory: MemoryWords | None = None
 
-    def report(self, profile: Profile) -> Report:
+    def report(self, profile: FoldedSamples) -> Report:
         """Return the report of the folded samples."""
         data, timeline, symbolizer = self.scan.data, self.scan.timeline, self.scan.symbolizer
         trace = TraceData(profile.raw.payloads, self.payloads)
@@ -353,7 +353,7 @@ def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts
     return SourceTexts(symbolizer, full_paths=options.names.full_source_path, as_addr2line=options.names.as_addr2line)
 
 
-def _chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
+def _chain_note(data: SampleSource, profile: FoldedSamples, symbolizer: Symbolizer) -> str:
     """Return the note on callchains, if the report has them."""
     if profile.chains is None:
         return ""
@@ -674,7 +674,7 @@ def filtered_rows_notes(report: Report) -> Iterator[str]:
 _ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
 
 
-def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
+def chain_ends(profile: FoldedSamples, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
     """Return how the user part of all callchains ends. of_stacks: it comes from copied stacks."""
     if profile.chains is None:
         return ChainEnds(0, {})
@@ -694,7 +694,7 @@ def chain_ends(profile: Profile, symbolizer: Symbolizer, *, of_stacks: bool) -> 
     return ChainEnds(int(weights[chain].sum() + alone.sum()), names)
 
 
-def _without_chain(profile: Profile, symbolizer: Symbolizer, chains_with_frames: NDArray[np.int64]) -> NDArray[np.int64]:
+def _without_chain(profile: FoldedSamples, symbolizer: Symbolizer, chains_with_frames: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the samples of user space without a user frame in their callchains, by dso + 1; known: the chains with user frames."""
     folded, table = profile.folded, symbolizer.frames
     frame = folded.dimensions.get("frame")
@@ -705,7 +705,7 @@ def _without_chain(profile: Profile, symbolizer: Symbolizer, chains_with_frames:
     return np.bincount(table.dso[frame[rows]] + 1, weights=folded.count[rows], minlength=count).astype(np.int64)
 
 
-def chain_note(data: SampleSource, profile: Profile, symbolizer: Symbolizer) -> str:
+def chain_note(data: SampleSource, profile: FoldedSamples, symbolizer: Symbolizer) -> str:
     """Return the note on callchains; empty if they are useful, or not part of the report."""
     if any(event.attr.branch_sample_type & BranchSample.CALL_STACK for event in data.events):
         return ""

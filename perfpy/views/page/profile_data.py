@@ -481,7 +481,7 @@ class PageSites:
 
     def __init__(self, frame: Int64, line_frame: Int64, locations: Locations, lines: FrameLines) -> None:
         """Collect the sites of rows. lines: of the frames for lines."""
-        sites, site_of_row = np.unique(frame << _HALF | line_frame, return_inverse=True)
+        sites, site_of_row = np.unique(frame.astype(np.int64) << _HALF | line_frame, return_inverse=True)
         self.site_of_row: Int64 = site_of_row.ravel()
         self.frame, self.line_frame = sites >> _HALF, sites & _LOW
         self._number = np.zeros(len(sites), np.int64)

@@ -162,9 +162,8 @@ class Growing:
 
     __slots__ = ("_room", "values")
 
-    def __init__(self, dtype: Any) -> None:
-        self._room = np.empty(0, dtype)
-        self.values = self._room
+    def __init__(self, dtype: Any, values: ArrayLike = ()) -> None:
+        self.values = self._room = np.array(values, dtype)
 
     def append(self, values: ArrayLike) -> None:
         """Append values."""

@@ -6,7 +6,7 @@ A file is mapped at different addresses in each process: its sites get the addre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -191,7 +191,7 @@ class SiteFinder:
         return Source(path, line) if path else None
 
 
-def are_callers(frames: NDArray[np.int32], lengths: NDArray[np.int64], locations: Locations) -> NDArray[np.bool_]:
+def are_callers(frames: NDArray[np.integer[Any]], lengths: NDArray[np.int64], locations: Locations) -> NDArray[np.bool_]:
     """Return a mask of the frames that are not the innermost ones of their level, nor inlined there."""
     chain = np.repeat(np.arange(len(lengths)), lengths)
     is_caller = np.zeros(len(frames), np.bool_)

@@ -201,7 +201,7 @@ class SampleView:
 
     def _look_up_frames(self, column: str) -> NDArray[np.int32]:
         address = self.column(column).astype(np.uint64)
-        return self.symbolizer.frame_ids(self.column("pid"), address, self.key, self.columns["cpumode"])
+        return self.symbolizer.frame_ids(self.column("pid"), address, self.key, self.columns["cpumode"], are_data=column != "ip")
 
 
 # Find the events that measure time, on the CPU and off it, and merge both into one event.

@@ -12,7 +12,6 @@ from perfpy.abi.flags import PerfType, SampleType
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
-from perfpy.analysis.differences import Counterparts
 from perfpy.analysis.dimensions import LATENCY_SCALE, Parallelism
 from perfpy.analysis.filters import SampleFilter, frames_named
 from perfpy.analysis.locations import Locations
@@ -21,7 +20,7 @@ from perfpy.analysis.verdict.functions import WAITING, category
 from perfpy.symbols.interning import IdTable, sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -580,16 +579,13 @@ class _Builder:
         return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), of_row
 
     def stacks(
-        self, symbolizer: Symbolizer, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
+        self, symbolizer: Symbolizer, locations: Locations, frames: Numbers, offsets: NDArray[np.int64], of_row: NDArray[np.int64]
     ) -> list[Stacks]:
         folded = self._profile.folded
         functions, function_of, first_frames = _functions(locations)
         states = folded.dimensions["state"] if self._has_waits else np.zeros(0, np.int64)
         node_of: Numbers = function_of.astype(smallest_type(len(functions) + len(distinct(states))))  # deep callchains have many frames
-        if self._by_site:
-            nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets))
-        else:
-            nodes = node_of[frames]
+        nodes, node_of = self._site_nodes(locations, frames, np.diff(offsets)) if self._by_site else (node_of[frames], node_of)
         chains = _Chains(nodes, offsets, of_row, node_of[folded.dimensions["frame"]])
         if len(outside := self._rows_outside_chains(folded, locations, frames, offsets, of_row)):
             chains.put_on_top(outside, node_of[folded.dimensions["frame"][outside]])
@@ -608,7 +604,7 @@ class _Builder:
         return [replace(one, sites=sites, site=site, categories=categories) for one in results]
 
     def _rows_outside_chains(
-        self, folded: Folded, locations: Locations, frames: NDArray[np.int32], offsets: NDArray[np.int64], of_row: NDArray[np.int64]
+        self, folded: Folded, locations: Locations, frames: Numbers, offsets: NDArray[np.int64], of_row: NDArray[np.int64]
     ) -> NDArray[np.intp]:
         """Return the rows that were sampled in the kernel, with callchains of user space only (record --user-callchains)."""
         without_kernel, level = [event.index for event in self._events if event.attr.exclude_callchain_kernel], locations.level
@@ -616,9 +612,7 @@ class _Builder:
         in_kernel = level[folded.dimensions["frame"][rows]] == ord("k")
         return rows[np.flatnonzero(in_kernel & (level[frames[offsets[of_row[rows]]]] != ord("k")))]
 
-    def _site_nodes(
-        self, locations: Locations, frames: NDArray[np.int32], lengths: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _site_nodes(self, locations: Locations, frames: Numbers, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return site numbers (twice the frame, plus one for callers) of the chains' frames, and of all frames as innermost ones."""
         from perfpy.analysis.code_sites import are_callers  # few want lines
 
@@ -796,7 +790,8 @@ class SampleColumns(NamedTuple):
 
     def take(self, rows: NDArray[Any]) -> SampleColumns:
         """Select samples."""
-        return SampleColumns(*(None if column is None else column[rows] for column in self))
+        columns: list[Any] = [None if column is None else column[rows] for column in self]
+        return SampleColumns(*columns)
 
     def within(self, tick: int, begin: int) -> SampleColumns:
         """Merge equal samples within each tick, at its begin; ticks are counted from `begin`."""
@@ -856,7 +851,7 @@ class SingleSamples:
         self._begin()
         for name, column in self._columns.items():
             column.append(getattr(merged, name))
-        self._samples, self._sites = (None if column is None else _grown(column) for column in (merged.samples, merged.site))
+        self._samples, self._sites = (None if one is None else Growing(np.int32, one) for one in (merged.samples, merged.site))
         self._settled = len(merged.row)
         self._limit = 2 * max(self._most, self._settled)
 
@@ -864,62 +859,3 @@ class SingleSamples:
         """Return all samples, in order of time."""
         more = (None if column is None else column.values for column in (self._samples, self._sites))
         return SampleColumns(*(column.values for column in self._columns.values()), *more)
-
-
-def _grown(values: NDArray[Any]) -> Growing:
-    column = Growing(values.dtype)
-    column.append(values)
-    return column
-
-
-# Match the stacks of two recordings: equal functions get equal names.
-#
-# The command and the program's file get one name (perfpy.analysis.differences), instances of one
-# template become one function, and recursive calls are merged:
-# their depth differs from run to run, and would split everything above.
-
-
-def match_names(
-    before: Sequence[Stacks], after: Sequence[Stacks], *, ignore_comm: bool | None = None, name: Callable[[str], str] = str
-) -> tuple[list[Stacks], list[Stacks]]:
-    """Return both with matched names. ignore_comm: see Counterparts; name: returns the name by which a function is compared."""
-    parts = Counterparts.of(_commands(before), _commands(after), ignore=ignore_comm)
-    first, second = ([_rename(one, index, parts, name) for one in stacks] for index, stacks in enumerate((before, after)))
-    return first, second
-
-
-def _commands(parts: Sequence[Stacks]) -> dict[str, int]:
-    """Return the weight of each command, of the first event."""
-    if not parts:
-        return {}
-    weights = np.bincount(parts[0].comm, weights=parts[0].weight.astype(np.float64), minlength=len(parts[0].comms))
-    weights_of: dict[str, int] = {}
-    for comm, weight in zip(parts[0].comms, weights.tolist(), strict=True):
-        weights_of[comm] = weights_of.get(comm, 0) + int(weight)
-    return weights_of
-
-
-def _rename(stacks: Stacks, index: int, parts: Counterparts, name: Callable[[str], str]) -> Stacks:
-    functions = [_matched_function(function, index, parts, name) for function in stacks.functions]
-    numbers: dict[Function, int] = {}
-    alike = np.array([numbers.setdefault(function, len(numbers)) for function in functions], np.int32)
-    frames, offsets = _without_recursion(stacks.frames, stacks.offsets, alike)
-    comms = [parts.command(index, comm) for comm in stacks.comms]
-    return replace(stacks, functions=functions, comms=comms, frames=frames, offsets=offsets)
-
-
-def _matched_function(function: Function, index: int, parts: Counterparts, name: Callable[[str], str]) -> Function:
-    return function._replace(name=name(function.name), dso=parts.file(index, function.dso))
-
-
-def _without_recursion(
-    frames: NDArray[np.int32], offsets: NDArray[np.int64], alike: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Drop all but the innermost of adjacent frames of one function; alike: function -> equal numbers for equal ones."""
-    if not len(frames):
-        return frames, offsets
-    mask = np.diff(alike[frames], prepend=-1) != 0
-    starts = offsets[:-1]
-    mask[starts[starts < len(frames)]] = True
-    before = np.concatenate([[0], np.cumsum(mask)])
-    return frames[mask], before[offsets].astype(np.int64)

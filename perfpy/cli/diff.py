@@ -616,7 +616,7 @@ class GroupDiffRun:
 
     def _page(self, groups: Sequence[Recordings], all_changes: Sequence[GroupChanges], symbols: SymbolOptions) -> str:
         """Return a page with the table and the flame graph of the changes."""
-        from perfpy.analysis.stacks import match_names
+        from perfpy.analysis.differences import match_names
         from perfpy.symbols.demangling.short_names import without_instance
         from perfpy.views.diff.groups import group_page
 

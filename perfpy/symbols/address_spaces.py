@@ -119,6 +119,13 @@ class TaskTimeline:
         """Return the view of each process at each rank; NO_SPACE for processes without mappings."""
         return self._view_history.find(pid, rank, NO_SPACE)
 
+    def shared_views(self, view: NDArray[np.int32], rank: Ranks) -> NDArray[np.int32]:
+        """Return one view for all processes with the same mappings at a rank from which on they stay the same, for each view and rank.
+
+        Code has the same meaning in all of them. Memory does not: each process has its own.
+        """
+        return np.where(rank >= self._shared_since[view], self._shared_view[view], view)
+
     def kernel_views(self, rank: Ranks) -> NDArray[np.int32]:
         """Return the view of the kernel's address space at each rank."""
         return self._view_history.find(np.full(len(rank), KERNEL_PID), rank, NO_SPACE)
@@ -167,6 +174,20 @@ class TaskTimeline:
         self.view_space = np.concatenate([[-1], space]).astype(np.int32)
         self.view_first_rank = np.concatenate([[0], first_rank]).astype(np.int32)
         self.view_last_rank = np.concatenate([[FOREVER - 1], last_rank]).astype(np.int32)
+        self.first_shared_view = len(self.view_space)  #: these have mappings that were always there
+        self._share_views()
+
+    def _share_views(self) -> None:
+        """Add views that processes with the same mappings share, and set the rank from which on each view is one of them."""
+        space, (content, complete) = self.view_space, self.spaces.contents()
+        self._shared_since = np.where(space > KERNEL_SPACE, complete[space], FOREVER)
+        self._shared_view = np.arange(len(space), dtype=np.int32)
+        rows = rows_where(self._shared_since < FOREVER)
+        number, first = IdTable().ids_and_new(content[space[rows]])
+        self._shared_view[rows] = self.first_shared_view + number
+        self.view_space = np.append(space, space[rows[first]])
+        self.view_first_rank = np.append(self.view_first_rank, np.zeros(len(first), np.int32))
+        self.view_last_rank = np.append(self.view_last_rank, np.full(len(first), FOREVER - 1, np.int32))
 
 
 # Replay the side-band records of a recording's tasks. TaskReplay gets TaskRecords as columns. It computes the comm and the address space

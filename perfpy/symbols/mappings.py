@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _SHIFT: Final = np.uint64(32)
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # spreads numbers that differ in few bits
 _SHORT: Final = 8  # a piece of up to this many segments is entered at each of them
 
 
@@ -84,6 +85,25 @@ class AddressSpaces:
         low, high = np.searchsorted(self._sorted_owners, [space, space + 1])
         dsos: list[int] = distinct(self.dso[self._mappings_by_owner[low:high]]).tolist()
         return dsos
+
+    def contents(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        """Return for each space a number that is equal for spaces with the same mappings in the end, and the rank from which on a space
+        has all of them; FOREVER for spaces that lose some.
+        """
+        content, complete = np.zeros(len(self._forked_from), np.uint64), np.zeros(len(self._forked_from), np.int32)
+        number = np.zeros(len(self._owner), np.uint64)
+        for column in (self.map_start, self.map_end, self.bias, self.dso):
+            number = (number ^ column.astype(np.uint64)) * _MIX
+            number ^= number >> _SHIFT
+        np.add.at(content, self._owner, number)
+        np.maximum.at(complete, self._owner[self._pieces.mapping], self._pieces.born)
+        complete[list(self.conflicts)] = FOREVER
+        forks = rows_where(self._forked_from >= 0)
+        for space, parent, rank in zip(forks.tolist(), self._forked_from[forks].tolist(), self._forked_at[forks].tolist(), strict=True):
+            if complete[parent] > rank:  # the fork has only some of its parent's mappings
+                complete[space] = FOREVER
+            content[space : space + 1] += content[parent]  # sums of one element may overflow, those of numbers warn
+        return content, complete
 
     @cached_property
     def _mappings_by_owner(self) -> NDArray[np.int64]:

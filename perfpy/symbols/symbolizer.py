@@ -125,6 +125,8 @@ class Symbolizer:
         key: NDArray[np.uint64],
         cpumode: NDArray[np.uint8],
         counts: NDArray[np.int64] | None = None,
+        *,
+        are_data: bool = False,
     ) -> Ids:
         """Return the frame id of each address.
 
@@ -134,10 +136,11 @@ class Symbolizer:
             key: the delivery key of each sample.
             cpumode: the low bits of misc (1 kernel, 2 user) for each address.
             counts: for callchains, the addresses of each sample; otherwise each sample has one.
+            are_data: whether equal addresses of two processes differ, also if both have the same mappings.
         """
         rank = self._timeline.ranks(key)
         if counts is None:
-            scene = self._scenes(pid, rank, cpumode)
+            scene = self._scenes(pid, rank, cpumode, are_data=are_data)
         else:
             modes = (np.full(len(rank), mode, np.uint8) for mode in (MISC_USER, MISC_KERNEL))
             of_user, of_kernel = (_spread(self._scenes(pid, rank, mode), counts) for mode in modes)
@@ -389,12 +392,15 @@ class Symbolizer:
         for column, bound in ((frames.map_start[first_new:], start), (frames.map_end[first_new:], end)):
             column[candidate] = np.where(inside[candidate], np.uint64(bound), np.uint64(0))
 
-    def _scenes(self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    def _scenes(
+        self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8], *, are_data: bool = False
+    ) -> NDArray[np.uint64]:
         """Return the scene of each sample: view * 8 + level * 2 (+ 1: before its mapping came)."""
         user, kernel = cpumode == MISC_USER, cpumode == MISC_KERNEL
         view = np.full(len(rank), NO_SPACE, np.int32)
         if user.any():
             view = np.where(user, self._timeline.views(pid, rank), view)
+            view = view if are_data else self._timeline.shared_views(view, rank)
         if kernel.any():
             view = np.where(kernel, self._timeline.kernel_views(rank), view)
         level = np.where(kernel, 0, np.where(user, 1, 2))
@@ -418,6 +424,7 @@ class Symbolizer:
         bias, start, end = (np.zeros(len(ip), np.uint64) for _ in range(3))
         for column, source in ((dso, spaces.dso), (bias, spaces.bias), (start, spaces.map_start), (end, spaces.map_end)):
             column[mapped] = source[mapping[mapped]]
+        valid_from[view >= timeline.first_shared_view] = 0
         valid_from[early] = _NEVER
         self._valid_from.append(valid_from)
         self.last_valid_from = max(self.last_valid_from, int(valid_from.max()))

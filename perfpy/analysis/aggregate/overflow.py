@@ -148,7 +148,7 @@ class ScratchFile:
         """Append one array made of several; nothing else may be written meanwhile."""
         begin, count = self._end, 0
         for part in parts:
-            self._end = begin + count * part.itemsize  # without a gap
+            self._end = begin + count * np.dtype(dtype).itemsize  # without a gap
             self._write(np.ascontiguousarray(part, dtype).data.cast("B") if len(part) else b"")
             count += len(part)
         return Stored(begin, np.dtype(dtype), count)

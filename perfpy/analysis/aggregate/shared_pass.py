@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.aggregate.scan import SampleScan
-    from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.unwind.callchains import UserCallchains
 
 # groups of samples to remember, so that memory does not grow with the file
@@ -85,7 +84,8 @@ class FineRows:
         """Return the rows of a fold."""
         fine, chains = self.profile.folded, self.profile.chains
         assert chains is None or isinstance(chains, ChainTable)
-        dimensions, chain = {name: fine.dimensions[name] for name in plan.dimensions}, fine.chain
+        dimensions: dict[str, NDArray[Any]] = {name: fine.dimensions[name] for name in plan.dimensions}
+        chain: NDArray[Any] = fine.chain
         if plan.by_function and not self._plan.by_function:
             if "frame" in dimensions:
                 dimensions["frame"] = self._functions.first_frames(dimensions["frame"], self._symbolizer)

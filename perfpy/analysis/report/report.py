@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples, Profile
+    from perfpy.analysis.aggregate.profile import Folded, FoldedSamples
     from perfpy.analysis.aggregate.scan import MoreColumns, Progress
     from perfpy.analysis.dimensions import CgroupNamespaces
     from perfpy.analysis.locations import SourceTexts

@@ -457,7 +457,7 @@ def page_of_changes(
     sample_filters: Sequence[SampleFilter] | None = None,
 ) -> str:
     """Return the page of changes from the first to the second recording."""
-    from perfpy.analysis.stacks import match_names
+    from perfpy.analysis.differences import match_names
     from perfpy.symbols.demangling.short_names import without_instance
 
     before, after = recordings

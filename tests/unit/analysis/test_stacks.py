@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from perfpy.abi.flags import CONTEXT_USER, MISC_USER, SampleType
 from perfpy.abi.records import Comm, SampleId, Switch
+from perfpy.analysis.differences import match_names
 from perfpy.analysis.filters import SampleFilter
-from perfpy.analysis.stacks import Function, SampleColumns, StackOptions, Stacks, StackTree, match_names
+from perfpy.analysis.stacks import Function, SampleColumns, StackOptions, Stacks, StackTree
 from perfpy.perfdata.records.stream import RecordStream
 from perfpy.recording import Recording
 from perfpy.symbols.demangling.short_names import without_instance
@@ -147,9 +148,7 @@ def test_single_samples_have_their_shares_of_the_wall_clock(recording: Recording
 
 def alike(times: list[int], rows: list[int], weights: list[int]) -> SampleColumns:
     """Return samples of one thread."""
-    same = np.zeros(len(times), np.int32)
-    ones = np.ones(len(times), np.int32)
-    return SampleColumns(np.array(rows, np.int32), same, same, np.array(times), same, np.array(weights), ones, same)
+    return SampleColumns(np.array(rows, np.int32), np.array(times), np.zeros(len(times), np.int32), np.array(weights))
 
 
 def test_samples_of_one_row_within_a_tick_are_one() -> None:
@@ -157,6 +156,7 @@ def test_samples_of_one_row_within_a_tick_are_one() -> None:
     assert flags.time.tolist() == [1005, 1005, 1105, 1905]
     assert flags.row.tolist() == [0, 1, 0, 0]
     assert flags.weight.tolist() == [4, 2, 4, 5]
+    assert flags.samples is not None
     assert flags.samples.tolist() == [2, 1, 1, 1]
 
 

@@ -536,7 +536,8 @@ def test_a_function_with_its_symbols_name_is_not_marked_as_inlined(root: Path) -
 
 def test_frames_have_the_lines_of_inlined_calls(root: Path) -> None:
     chains = Chains(root, Inline.ALL)
-    frames, _ = chains.symbolizer.expand(chains.ids(0x1018), np.array([1]))
+    frames, _ = chains.symbolizer.expand(chains.ids(0x1018).astype(np.uint8), np.array([1]))
+    assert frames.dtype == np.int32  # frames of inlined calls have numbers that need more bytes
     called_from = chains.symbolizer.frames.called_from
     assert [called_from.get(frame) for frame in frames.tolist()] == [None, (0, 1, 9), (0, 1, 7)]
 

@@ -67,6 +67,37 @@ def test_the_same_mapping_again_changes_nothing():
     assert builder.build().conflicts == {}
 
 
+def views(source: TaskTimeline, *samples: tuple[int, int]) -> list[int]:
+    """Return the shared view of each process at a key."""
+    pid, key = (np.array(column, np.uint64) for column in zip(*samples, strict=True))
+    rank = source.ranks(key)
+    return source.shared_views(source.views(pid, rank), rank).tolist()
+
+
+def test_processes_with_the_same_mappings_share_a_view_once_they_have_all_of_them():
+    source = timeline(
+        *((at + pid, mmap(pid, 0x1000 * at, 0x1000, f"/file{at}")) for at in (10, 20) for pid in (1, 2)),
+        (30, mmap(3, 0xA000, 0x1000, "/file10")),
+        (40, fork(4, 1)),
+    )
+    first, second, third, fork_of_first = views(source, *((pid, 50) for pid in (1, 2, 3, 4)))
+    assert first == second == fork_of_first != third
+    before = views(source, (1, 15), (2, 15))
+    assert len({*before, first}) == 3
+    assert dsos(source, (1, 0x14000, 15), (2, 0x14000, 15), (1, 0x14000, 50), (2, 0x14000, 50)) == ["-", "-", "/file20", "/file20"]
+
+
+def test_a_process_that_loses_a_mapping_or_forked_before_the_last_has_a_view_of_its_own():
+    source = timeline(
+        *((10, mmap(pid, 0x1000, 0x1000, "/file")) for pid in (1, 2, 3)),
+        (20, mmap(2, 0x1000, 0x1000, "/other")),
+        (25, fork(4, 3)),
+        (30, mmap(3, 0x5000, 0x1000, "/late")),
+    )
+    assert len(set(views(source, (1, 50), (2, 50), (3, 50), (4, 50)))) == 4
+    assert dsos(source, *((pid, 0x1000, 50) for pid in (1, 2, 3, 4)), (4, 0x5000, 50)) == ["/file", "/other", "/file", "/file", "-"]
+
+
 def test_an_anonymous_region_that_grows_is_one_region():
     builder = SpaceBuilder()
     space = builder.new_space()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, row_blocks, slices_index
+from perfpy.abi.columns import distinct, row_blocks, slices_index, smallest_type
 from perfpy.abi.flags import SampleType
 from perfpy.analysis.aggregate.profile import FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
@@ -120,8 +120,8 @@ class _Callers(NamedTuple):
 
     begin: int
     end: int
-    state: NDArray[np.int32]
-    row: NDArray[np.int32]
+    state: NDArray[np.integer[Any]]
+    row: NDArray[np.integer[Any]]
 
 
 class _LineRows(NamedTuple):
@@ -187,7 +187,7 @@ def _callers(chain: Int64, table: ChainSource, locations: Locations, *, unwound:
             is_call[of_level[np.diff(row[of_level], prepend=-1) > 0]] = False
         # a recursive function counts once
         row, state = _distinct_pairs(row, _state(callers, is_call & ~is_runtime_code[locations.dso[callers]]), states)
-        blocks.append(_Callers(begin, end, state.astype(np.int32), row.astype(np.int32)))
+        blocks.append(_Callers(begin, end, state.astype(smallest_type(states)), row.astype(smallest_type(end - begin))))
     return blocks
 
 

@@ -83,6 +83,10 @@ class Folded:
             {name: values[rows] for name, values in self.measures.items()},
         )
 
+    def where(self, mask: NDArray[np.bool_]) -> Folded:
+        """Select rows by a mask; all of them are not copied."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
     def with_periods(self, period: NDArray[np.int64]) -> Folded:
         """Return the same rows with other periods."""
         return replace(self, period=period)

@@ -164,15 +164,16 @@ class EntryBuilder:
     ) -> None:
         self._tables = tables
         # the first member of a group makes entries first, because they show its texts
-        self._order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else np.arange(len(folded))
-        self._folded = folded.take(self._order) if tables.members > 1 else folded
-        self._locations = locations[self._order]
-        self._sample_roles = sample_roles[self._order]
-        self._member = tables.member[self._folded.event]
-        self._table = tables.table[self._folded.event]
+        order = np.argsort(tables.member[folded.event], kind="stable") if tables.members > 1 else None
+        self._order, self._folded = order, folded if order is None else folded.take(order)
+        self._locations = locations if order is None else locations[order]
+        self._sample_roles = sample_roles if order is None else sample_roles[order]
+        self._member = tables.member.astype(np.int32)[self._folded.event]
+        self._table = tables.table.astype(np.int32)[self._folded.event]
         self._location_class = location_class
         classes = TupleTable([True] * (1 + len(sample_classes)))
-        self._sample_class = classes.ids_and_new([self._table, *(column[self._order] for column in sample_classes)])[0]
+        columns = sample_classes if order is None else [column[order] for column in sample_classes]
+        self._sample_class = classes.ids_and_new([self._table, *columns])[0]
         self._chains = chains
         self._callers = callers and chains is not None
         self._ids = IdTable()
@@ -212,8 +213,8 @@ class EntryBuilder:
             measures |= {name: group.totals(size) for name, group in children.items()}
         row = _concatenate(self._first_row)
         return Entries(
-            self._table[row],
-            self._order[row],
+            self._table[row].astype(np.int64),
+            row if self._order is None else self._order[row],
             _concatenate(self._first_location),
             {name: values.reshape(-1, members) for name, values in measures.items()},
             deepest if self._callers else None,
@@ -420,6 +421,9 @@ def _reverse_chains(frames: NDArray[np.int32], offsets: Int64) -> NDArray[np.int
 
 def _roles(frames: NDArray[np.int32], offsets: Int64, location_table: Locations) -> NDArray[np.uint8]:
     """Return the role of every frame of all chains; OF_SAMPLE for unmapped frames without a mapped one before them."""
+    is_mapped = location_table.dso >= 0
+    if all(is_mapped[frames[begin : begin + _ROW_FRAMES_AT_ONCE]].all() for begin in range(0, len(frames), _ROW_FRAMES_AT_ONCE)):
+        return np.broadcast_to(np.uint8(OF_CHAIN), len(frames))
 
     def parts() -> Iterator[NDArray[np.uint8]]:
         for begin, end in row_blocks(offsets, _ROW_FRAMES_AT_ONCE):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, grouped
 from perfpy.abi.flags import SampleType
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.options import EventGroups, Layout, ReportOptions, ReportPlan
     from perfpy.analysis.sort_key import KeyColumn, KeyTexts
     from perfpy.perfdata.events import FileEvent
+
+
+# frames processed together: the intermediate arrays are larger than they are
+_CHAIN_FRAMES_AT_ONCE: Final = 1 << 18
 
 
 def make_tables(plan: ReportPlan, folded: Folded, drawn: DrawnChains | None, texts: KeyTexts) -> list[Histogram]:
@@ -65,8 +69,8 @@ def _join(rows: Rows, plan: ReportPlan, texts: KeyTexts) -> _Join:
     sample_keys = {}
     for key in plan.layout.keys:
         if not key.of_location:
-            values, number = np.unique(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension], return_inverse=True)
-            sample_keys[key.name] = (key.column(texts, values), number.ravel())
+            values, number = grouped(rows.parent if key.dimension == "parent" else folded.dimensions[key.dimension])
+            sample_keys[key.name] = (key.column(texts, values.astype(np.int64)), number)
     sample_classes = [column.same[number] for column, number in sample_keys.values()]
     # perf decides by a row's first sample whether the row is visible
     if (not options.rows.rows_filtered or options.sample_filter.parallelism is not None) and folded.filtered.any():
@@ -94,11 +98,14 @@ def _used_locations(
     """Return the locations of rows and callers, and the number of each location among them; they are few of all sampled locations."""
     used = np.zeros(max(len(location_table.ip), 1) << ROLE_BITS, np.bool_)
     if rows.chains is not None and callers:
-        frames, roles = rows.chains.frames, rows.chains.roles
-        used[chain_locations(frames, roles)] = True
-        by_sample = frames[roles == OF_SAMPLE]
-        for role in distinct(sample_roles):
-            used[chain_locations(by_sample, role)] = True
+        present_roles = distinct(sample_roles)
+        for begin in range(0, len(rows.chains.frames), _CHAIN_FRAMES_AT_ONCE):
+            part = slice(begin, begin + _CHAIN_FRAMES_AT_ONCE)
+            frames, roles = rows.chains.frames[part], rows.chains.roles[part]
+            used[chain_locations(frames, roles)] = True
+            by_sample = frames[roles == OF_SAMPLE]
+            for role in present_roles:
+                used[chain_locations(by_sample, role)] = True
     used[rows.location] = True
     number = np.cumsum(used, dtype=np.int32)
     number -= np.int32(1)

@@ -123,12 +123,12 @@ class SampledFunctions:
     def __init__(self, samples: ReportSamples, event: int, *, waits: bool | None = None) -> None:
         """Select the rows of an event; waits: only those off the CPU, or only those on it."""
         self._locations: Locations = samples.locations
-        folded = samples.folded.take(np.flatnonzero((samples.folded.event == event) & ~samples.folded.filtered))
+        folded = samples.folded.where((samples.folded.event == event) & ~samples.folded.filtered)
         if waits is not None and "state" in folded.dimensions:
-            folded = folded.take(np.flatnonzero((folded.dimensions["state"] != 0) == waits))
+            folded = folded.where((folded.dimensions["state"] != 0) == waits)
         is_idle = self._is_idle(folded)
         self.idle, self.idle_samples = int(folded.period[is_idle].sum()), int(folded.count[is_idle].sum())
-        self.rows = folded = folded.take(np.flatnonzero(~is_idle))
+        self.rows = folded = folded.where(~is_idle)
         self.samples, self.period = int(folded.count.sum()), int(folded.period.sum())
         squares = float((folded.period.astype(np.float64) ** 2 / np.maximum(folded.count, 1)).sum())
         self.effective = float(self.period) ** 2 / squares if squares else 0.0

@@ -13,6 +13,10 @@ const KEYS = [
   ["Enter", "zoom into a frame, open a row"], ["*", "open the hottest path of a row"], ["?", "this list"],
 ];
 
+/* Texts and elements: options (--off-cpu) are not broken at their hyphens. */
+const OPTION = /(?<!\S)(--?[A-Za-z][\w-]*)/;
+const words = text => text.split(OPTION).map((part, i) => i % 2 ? el("span.held", { textContent: part }) : part).filter(part => part !== "");
+
 /* A sentence whose functions are buttons. choose(name, column): shows the function by this column of the table. */
 function sentence({ text, names, column }, choose) {
   const nameOf = new Map(names), found = [...nameOf.keys()].sort((a, b) => b.length - a.length).map(literally), parts = [];
@@ -21,10 +25,10 @@ function sentence({ text, names, column }, choose) {
   for (const match of found.length ? text.matchAll(new RegExp(`(?<![\\w:.])(${found.join("|")})([.,;:)]*)`, "g")) : []) {
     const [whole, shown, end] = match, name = nameOf.get(shown);
     const link = button(shown, () => choose(name, column), { className: "evidence", title: `Show ${name}` });
-    parts.push(text.slice(place, match.index), el("span.held", {}, link, end));
+    parts.push(...words(text.slice(place, match.index)), el("span.held", {}, link, end));
     place = match.index + whole.length;
   }
-  return [...parts, text.slice(place)];
+  return [...parts, ...words(text.slice(place))];
 }
 
 const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
@@ -50,7 +54,7 @@ export function showTop(profile, choose) {
   parts.more.replaceChildren(...sentences.slice(1).flatMap((one, i) => [...(i ? [" "] : []), ...sentence(one, choose)]));
   showProcesses(profile.processes || [], choose);
   parts.title.hidden = !sentences.length;
-  parts.notes.replaceChildren(...profile.verdict.map(text => el("li", { textContent: text })));
+  parts.notes.replaceChildren(...profile.verdict.map(text => el("li", {}, ...words(text))));
   parts.badge.textContent = counted(profile.verdict.length, "note");
   parts.badge.hidden = !profile.verdict.length;
   parts.badge.onclick = () => { parts.notesBox.hidden = !parts.notesBox.hidden; parts.badge.setAttribute("aria-expanded", String(!parts.notesBox.hidden)); };

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfpy.abi.attr import is_sampled_each_time
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
 from perfpy.analysis.annotation import BY_FUNCTION, Annotation
 from perfpy.analysis.differences import Compute, differences
@@ -37,6 +38,7 @@ from perfpy.untrusted.page import page_json
 from perfpy.untrusted.text import visible
 from perfpy.views.page.marks import PagePhase, make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
+from perfpy.views.readable import at_a_glance
 from perfpy.views.verdict.comparisons import change_verdict
 from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
 from perfpy.views.verdict.sentence import function_text
@@ -405,7 +407,7 @@ def changes_page(
 #
 # For each of the hottest functions of each event a dict:
 #
-#     name, module, event; share: of the event, 0 to 1
+#     name, module, event; share: of the event, 0 to 1; short: name at a glance; interpreted: without machine code of its own
 #     instructions  [number, share of the function, address, text, "file:line", index into sources or -1, line, index into calls or -1] ...
 #     sources    {path, share, lines: [number, share, text, kinds of its words] ...} ...
 #     calls  [[name, "file:line" of the call], outermost first] ...: functions that are inlined there
@@ -455,11 +457,14 @@ def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[di
 
 
 def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) -> list[dict[str, Any]]:
-    """Return the source files, those of the first event first, and for each event existing files first."""
+    """Return the source files, those of the first event first, and for each event existing files first.
+
+    Files that are not here count only with samples of their own: lines without text that others are called from say nothing.
+    """
     texts = _SourceTexts()
     values = []
     for shares in events:
-        files = [file for file in shares.files if file.with_inlined >= _MATTERS]
+        files = [file for file in shares.files if (file.with_inlined if texts.of(file.path) else file.percent) >= _MATTERS]
         files.sort(key=lambda file: not texts.of(file.path))
         for file in files[:_FILES]:
             value = _file(file, shares.event, texts.of(file.path))
@@ -491,6 +496,8 @@ def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts, sites: Pa
         "module": one.dso.short_name,
         "event": event,
         "share": one.hot.percent / 100,
+        "short": at_a_glance(one.name),
+        "interpreted": int(one.name.startswith(PYTHON_MARK)),
         "instructions": _instructions(rows, positions, sources, calls),
         "sources": sources,
         "calls": list(calls),

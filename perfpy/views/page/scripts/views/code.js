@@ -87,10 +87,13 @@ export class CodeView {
     this.isEmpty = !functions.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
     const events = new Set([...files, ...functions].map(one => one.event));
-    const option = (one, value) => new Option(`${percent(one.share)} ${one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
+    const option = (one, value) => new Option(`${percent(one.share)} ${one.short || one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
     group("Functions", functions.map((one, i) => option(one, `function ${i}`)));
     group("Source files", files.map((one, i) => option(one, `file ${i}`)));
-    if (!functions.some(one => one.sources.length) && files.length) this.choice.value = "file 0";
+    /* source that can be read comes first: of the hottest function that has it, then of a file */
+    const readable = functions.findIndex(one => one.sources.length), text = files.findIndex(one => one.lines.some(line => line[2]));
+    if (readable > 0) this.choice.value = `function ${readable}`;
+    else if (readable < 0 && text >= 0) this.choice.value = `file ${text}`;
     this.first = this.choice.value;
     this.choice.onchange = this.kind.onchange = () => { this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
     this.choice.disabled = this.isEmpty;
@@ -98,7 +101,7 @@ export class CodeView {
     this.before.onclick = () => this.go(-1);
     this.after.onclick = () => this.go(1);
     this.box.onscroll = () => this.drawStrip();
-    new ResizeObserver(() => { if (!this.isPlaced) this.go(0, false); this.drawStrip(); }).observe(this.box);
+    new ResizeObserver(() => { if (!this.isPlaced) this.go(0, false); else if (this.box.scrollTop === this.placed) this.place(); this.drawStrip(); }).observe(this.box);
     this.strip.onclick = event => { this.box.scrollTop = event.offsetY / this.strip.clientHeight * this.box.scrollHeight - this.box.clientHeight / 2; };
   }
 
@@ -154,7 +157,7 @@ export class CodeView {
       return;
     }
     const [kind, number] = this.choice.value.split(" ");
-    this.kind.parentElement.hidden = kind === "file";
+    this.kind.parentElement.hidden = kind === "file" || !this.code[number].sources.length || !!this.code[number].interpreted;
     const { titles, rows } = kind === "file" ? this.ofFile(this.files[number]) : this.ofFunction(this.code[number]);
     if (this.drawn !== this.choice.value) { this.open.clear(); this.cursor = -1; this.isPlaced = false; }
     this.drawn = this.choice.value;
@@ -188,7 +191,7 @@ export class CodeView {
   }
 
   ofFunction(one) {
-    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = one.sources.length ? this.kind.value : "instructions";
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = !one.sources.length ? "instructions" : one.interpreted ? "source" : this.kind.value;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
     this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function`
       + (one.sources.length ? "" : ". No lines of source are known: the file has no debug information, or its source is not here");
@@ -269,10 +272,17 @@ export class CodeView {
     const hottest = this.hot.reduce((best, place) => this.rows[place][1] > this.rows[best][1] ? place : best, this.hot[0]);
     const next = way > 0 ? this.hot.find(place => place > this.cursor) ?? this.hot[0] : this.hot.findLast(place => place < this.cursor) ?? this.hot.at(-1);
     this.cursor = way ? next : hottest;
-    const line = this.rows[this.cursor][0];
-    this.box.scrollTop = line.offsetTop - this.box.clientHeight / 2;
+    this.place();
     this.mark();
     if (focuses) this.box.focus({ preventScroll: true });
+  }
+
+  /* Put the row in the middle; again when the box gets another height, until the reader scrolls. */
+  place() {
+    const line = this.rows[this.cursor]?.[0];
+    if (!line) return;
+    this.box.scrollTop = line.offsetTop - this.box.clientHeight / 2;
+    this.placed = this.box.scrollTop;
   }
 
   mark() {

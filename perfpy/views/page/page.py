@@ -38,7 +38,7 @@ from perfpy.untrusted.page import page_json
 from perfpy.untrusted.text import visible
 from perfpy.views.page.marks import PagePhase, make_marks, make_wait_lanes
 from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
-from perfpy.views.readable import at_a_glance
+from perfpy.views.readable import at_a_glance, source_file
 from perfpy.views.verdict.comparisons import change_verdict
 from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
 from perfpy.views.verdict.sentence import function_text
@@ -492,8 +492,8 @@ def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts, sites: Pa
     sources = _sources(rows, positions, texts)
     calls: dict[tuple[tuple[str, str], ...], int] = {}
     return {
-        "name": one.name,
-        "module": one.dso.short_name,
+        "name": without_tier(one.name),  # name and module as among the page's names
+        "module": source_file(one.name) or one.dso.short_name,
         "event": event,
         "share": one.hot.percent / 100,
         "short": at_a_glance(one.name),

@@ -39,12 +39,13 @@ from perfpy.views.page import marks as marks_module
 from perfpy.views.page import page as module
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, task_of, wait_lane_data
 from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict
-from perfpy.views.page.profile_data import page_options
+from perfpy.views.page.profile_data import page_options, profile_data
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
 from tests.builders.kernel_events import recording_of_locks
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.own_corpus import RECORDINGS
+from tests.builders.python_recording import python_recording
 from tests.builders.stacks import At, stacks, timed_stacks
 
 if TYPE_CHECKING:
@@ -538,6 +539,17 @@ def test_lines_of_minified_files_are_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["a.c", "../a.c", "", "/nowhere/a.c"])
 def test_missing_files_have_no_lines(path: str) -> None:
     assert sources_of(rows(50.0, 50.0, path=path)) == []
+
+
+def test_functions_of_python_have_the_names_of_the_page_and_source_but_no_instructions(tmp_path: Path) -> None:
+    """Names and modules lead from a function of the flame graph to its hottest lines."""
+    with Recording(str(python_recording(tmp_path))) as opened:
+        parts = page_parts(opened, None, SymbolOptions(fold_interpreters=True, cache=False))
+        spin = code_data(parts.annotation, parts.sites)[0]
+        names = profile_data([parts.stacks], sites=parts.sites)["names"]
+    assert (spin["short"], spin["interpreted"]) == ("spin (app.py)", 1)
+    assert [spin["name"], spin["module"]] in [name[:2] for name in names]
+    assert [source["path"] for source in spin["sources"]] == [f"{tmp_path}/app.py"]
 
 
 def test_the_functions_of_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

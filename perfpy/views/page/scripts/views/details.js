@@ -58,7 +58,9 @@ export class Details {
     sign.style.background = token(Math.min(COMMAND, category), this.told.dark());
     const kind = category === COMMAND ? "process" : CATEGORIES[category];
     return [
-      el("h2.function", { id: "details-name", textContent: name }),
+      el("h2.function", { id: "details-name", textContent: this.told.short(f), title: name }),
+      /* names of Python and JavaScript are whole with their file, which follows */
+      ...(name === this.told.short(f) || module && name.includes(module) ? [] : [el("p.whole", { textContent: name })]),
       el("p.dim", {}, sign, [kind, module].filter(Boolean).join(" \u00b7 ")),
       this.shares(f),
       el("div.actions", {}, button("Only stacks with it", () => this.told.inside(f)), button("Callers and callees", () => this.told.sandwich(f))),

@@ -71,7 +71,7 @@ def views(source: TaskTimeline, *samples: tuple[int, int]) -> list[int]:
     """Return the shared view of each process at a key."""
     pid, key = (np.array(column, np.uint64) for column in zip(*samples, strict=True))
     rank = source.ranks(key)
-    return source.shared_views(source.views(pid, rank), rank).tolist()
+    return [int(view) for view in source.shared_views(source.views(pid, rank), rank)]
 
 
 def test_processes_with_the_same_mappings_share_a_view_once_they_have_all_of_them():

@@ -45,7 +45,7 @@ from perfpy.views.verdict.sentence import (
     source,
     starting_code,
 )
-from perfpy.views.verdict.waits import AT_REST, blocked_loop, find_main_wait, longest_wait, process_pool, waits_first
+from perfpy.views.verdict.waits import AT_REST, blocked_loop, find_main_wait, longest_wait, process_pool, waits_first, waits_for_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,6 +95,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     whole = [*started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
+        whole[1:1] = waits_for_started(evidence, main_wait) if started else ()
     idle = [*idle_machine(evidence)]
     if idle or whole:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]

@@ -213,6 +213,21 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
     return Sentence("longest wait" if with_cause else "wait beside", f"{text}.", numbers, names)
 
 
+def waits_for_started(evidence: Evidence, wait: Wait) -> Iterator[Sentence]:
+    """Tell how long the thread that starts processes waited for them in each function: for most of the time, and not in one alone."""
+    share = wait.in_function + (wait.in_second if wait.second else 0.0)
+    if wait.threads > 1 or wait.longest < BUSY * evidence.elapsed or share < IN_ONE_FUNCTION or wait.in_function >= ONE_FUNCTION:
+        return
+    name, elapsed = evidence.comm(wait.thread), max(evidence.elapsed, wait.longest)
+    clauses = [f"{percent(wait.in_function)} in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"]
+    if wait.second and wait.in_second >= MATTERS:
+        clauses.append(f"{percent(wait.in_second)} in {function_text(wait.second)}")
+    text = f"{program_text(name) if name else 'The program'} waited {seconds(wait.longest)} of {seconds(elapsed)} for them: "
+    names = {"function": wait.function, **({"second": wait.second} if wait.second else {})}
+    numbers = {"seconds": wait.longest, "elapsed": elapsed, "in function": wait.in_function, "in second": wait.in_second}
+    yield Sentence("wait for started", f"{text}{join_names(clauses)}.", numbers, names)
+
+
 def _goroutines(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dict[str, str]) -> str:
     """Return what the goroutines of a Go program waited for, "" for other programs."""
     texts = describe_goroutines(evidence.goroutines(wait))

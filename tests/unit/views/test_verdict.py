@@ -495,6 +495,13 @@ def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(t
     assert not rest  # the wait for them is the same thing
 
 
+def test_the_time_for_started_processes_is_told_by_the_functions_that_wait(tmp_path: Path) -> None:
+    children = [Stack(("main",), 1, tid=10_000 + number, pid=10_000 + number) for number in range(100)]
+    waits = [Stack(CHILD, 70, state="S", weight=9), Stack((*CHILD[:3], "compile", "main"), 30, state="S", weight=9)]
+    _, second, *_ = texts(tmp_path, *children, *waits, started=100, executes="ls", seconds=1.0)
+    assert second == '"app" waited 0.9 s of 0.99 s for them: 70 % in run_tool() and 30 % in compile().'
+
+
 def test_few_processes_with_most_of_the_cpu_time_are_credited_to_the_line_that_starts_them(tmp_path: Path) -> None:
     children = [Stack(("main",), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
     waits = Stack(CHILD, 100, state="S", weight=9)

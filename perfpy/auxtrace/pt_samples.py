@@ -399,7 +399,7 @@ class PtSamples:
         """Apply a record: what is mapped, which thread runs."""
         self._processes.apply(record)
         stamp = getattr(record, "sample_id", None)
-        if stamp is None or stamp.cpu is None:
+        if stamp is None or None in (stamp.cpu, stamp.tid, stamp.pid):
             return
         if isinstance(record, ItraceStart):
             if self._is_per_cpu:

@@ -13,6 +13,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType, SampleType
+from perfpy.abi.perf_records import AuxtraceInfo
 from perfpy.abi.records import Comm, Exit, SampleId, Switch
 from perfpy.auxtrace.intel_pt import EndOfTraceError, NewTraceError, PacketStream, TracePiece
 from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
@@ -370,6 +371,18 @@ def test_a_stripped_recording_has_samples_of_the_trace_only(tmp_path: Path, capf
     assert counts[0][1] > counts[1][1] == 0
     assert run(["inject", "-i", str(path), "-o", str(new), "--strip"]) == 129
     assert "--strip requires --itrace" in capfd.readouterr().err
+
+
+def test_switches_without_a_thread_are_passed(tmp_path: Path) -> None:
+    fields = int(SampleType.IP | SampleType.TIME | SampleType.CPU | SampleType.IDENTIFIER)
+    words = traces.WORDS[traces.INTEL_PT]
+    attrs = [usual_attr(fields, type=words[0], context_switch=1), usual_attr(fields, context_switch=1)]
+    built = PerfDataBuilder(attrs, [(1,), (2,)]).record(AuxtraceInfo(0, traces.INTEL_PT, words))
+    built.record(Switch(0, SampleId(time=1000, cpu=0, identifier=2, id=2)), event=1)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with Recording(str(path), itrace="be") as recording:
+        assert len(list(recording.data.side_band([RecordType.SWITCH]))) == 1
 
 
 def test_the_log_of_perfs_decoder_is_refused(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     Key = tuple[bool, SymbolOptions]
 
 
+_MOST_COMPILED = 256 << 20  # bytes of compiled code, after which no more dumps are read
 SCRIPT_SAMPLES = "cbexwpoftaMm"  #: of --itrace: what `script` makes of a hardware trace without it
 
 
@@ -163,7 +164,7 @@ class Recording:
         data = self.data
 
         def find_compiled(mapping: Mmap | Mmap2, time: int, conversion: tuple[int, int, int]) -> list[tuple[int, Mmap2]]:
-            if not is_dump(mapping.filename):
+            if not is_dump(mapping.filename) or sum(map(len, images.values())) > _MOST_COMPILED:
                 return []
             try:
                 clock = RecordedClock.of(data.events[0].attr, conversion)

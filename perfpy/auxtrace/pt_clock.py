@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.auxtrace.pt_code import AddressFilters
+
 _SEVEN_BYTES: Final = 56
 _TOP_BYTE: Final = 0xFF << 56
 _SLIP: Final = 0x10000  # ticks that a TSC packet may lie before an MTC packet
@@ -61,6 +63,7 @@ class PtParameters(NamedTuple):
         crystal: ticks of the TSC and of the crystal clock that take equally long.
         turbo_ratio: the highest ratio of bus frequencies without turbo.
         thousands_of_hertz: of the TSC for each unit of that ratio.
+        filters: the addresses that are traced, None for all.
     """
 
     returns_are_compressed: bool = True
@@ -70,6 +73,7 @@ class PtParameters(NamedTuple):
     crystal: tuple[int, int] = (0, 0)
     turbo_ratio: int = 0
     thousands_of_hertz: int = 0
+    filters: AddressFilters | None = None
 
 
 class PtClock:

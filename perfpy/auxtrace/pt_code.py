@@ -5,6 +5,7 @@ A block is a run of instructions up to the first branch. Blocks are decoded once
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from operator import itemgetter
@@ -243,6 +244,7 @@ class _Mapping(NamedTuple):
     end: int
     offset: int
     file: _CodeFile
+    name: str
 
 
 class AddressSpace:
@@ -261,7 +263,7 @@ class AddressSpace:
         """Return the address space of a forked process."""
         return AddressSpace(self._edges, self._mappings, self._kernel)
 
-    def map(self, start: int, end: int, offset: int, file: _CodeFile) -> None:
+    def map(self, start: int, end: int, offset: int, file: _CodeFile, name: str = "") -> None:
         """Map a file in place of what is there."""
         kept = []
         for mapping in self._mappings:
@@ -272,11 +274,21 @@ class AddressSpace:
                 kept.append(mapping._replace(end=start))
             if mapping.end > end:
                 kept.append(mapping._replace(start=end, offset=mapping.offset + end - mapping.start))
-        kept.append(_Mapping(start, end, offset, file))
+        kept.append(_Mapping(start, end, offset, file, name))
         self._mappings = sorted(kept, key=lambda mapping: mapping.start)
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks.clear()
         self._nodes.clear()
+
+    def mapped_file(self, address: int) -> tuple[str, int] | None:
+        """Return the file that is mapped at an address, and the offset there; "" and the address in the kernel, None without a file."""
+        if address >= _KERNEL_START:
+            return "", address
+        found = bisect_right(self._starts, address) - 1
+        if found < 0 or address >= self._mappings[found].end:
+            return None
+        mapping = self._mappings[found]
+        return mapping.name, address - mapping.start + mapping.offset
 
     def node(self, ip: int) -> Node:
         """Return what is known to follow an address."""
@@ -331,6 +343,37 @@ class AddressSpace:
         if block.end < NO_CODE:
             self.blocks[address] = block
         return block
+
+
+class AddressFilters:
+    """The addresses that hardware traces (record --filter), in the kernel's form: "filter 0x1000/0x20@/bin/prog,tracestop ...".
+
+    Raises ValueError for other text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._ranges: list[tuple[bool, int, int, str]] = []  # whether it is traced, begin and end in the file, its name
+        position = 0
+        while found := _FILTER.match(text, position):
+            begin = int(found[2], 0)
+            self._ranges.append((found[1] in ("filter", "start"), begin, begin + int(found[3] or "0", 0), found[4] or ""))
+            position = found.end()
+        if position < len(text.rstrip()):
+            raise ValueError(text[position : position + 40])
+        self._is_limited = any(is_traced for is_traced, *_ in self._ranges)
+
+    def leave(self, space: AddressSpace, address: int) -> bool:
+        """Whether tracing ends at an address, as perf decides it."""
+        mapped = space.mapped_file(address)
+        if mapped is None:
+            return False
+        name, offset = mapped
+        hits = [is_traced for is_traced, begin, end, file in self._ranges if file == name and begin <= offset < end]
+        return not all(hits) or (self._is_limited and not hits)
+
+
+_NUMBER: Final = r"(0x[0-9a-f]{1,16}|\d{1,20})"
+_FILTER: Final = re.compile(rf"[\s,]*(filter|start|stop|tracestop)\s+{_NUMBER}(?:/{_NUMBER})?(?:@([^\s,]+))?")
 
 
 class KernelSpace(AddressSpace):
@@ -424,7 +467,7 @@ class CodeOfProcesses:
             if is_code and record.misc & _CPU_MODE == _USER:
                 space = self._spaces.setdefault(record.pid, AddressSpace(self.edges, kernel=self._kernel))
                 file = self._file(record.filename, getattr(record, "build_id", b"").hex())
-                space.map(record.addr, record.addr + record.len, record.pgoff, file)
+                space.map(record.addr, record.addr + record.len, record.pgoff, file, record.filename)
         elif isinstance(record, Comm):
             self.pid_of.setdefault(record.tid, record.pid)
         elif isinstance(record, Fork):

@@ -25,6 +25,7 @@ from perfpy.auxtrace.pt_code import (
     BRANCH,
     CALL,
     CONDITIONAL_END,
+    DIRECT_END,
     INDIRECT_END,
     INTERRUPT,
     RETURN_END,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfpy.auxtrace.pt_clock import PtParameters
-    from perfpy.auxtrace.pt_code import AddressSpace, Edges, Node
+    from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges, Node
 
 
 _FIRST_TNT: Final = 4  # lower bytes are padding and other packets
@@ -610,7 +611,11 @@ class PtFlow(CodeWalk):
         if has_ip:
             self._set_last_ip(packet)
         start, first, depth, total, events = self._ip, len(self.branches), len(self._stack), self._total, len(self.events)
-        block = self._walk_to_branch()
+        filters = self._parameters.filters if is_end else None
+        block = self._walk_to_branch(filters)
+        if filters is not None and block.end <= DIRECT_END and filters.leave(self.space, block.target):
+            self._leave_filter(block)
+            return
         way = None
         if block.end in (INDIRECT_END, RETURN_END) and not self._is_due and len(self.events) == events:
             way = self.space.node(start).get(TIP_KEY)
@@ -636,6 +641,16 @@ class PtFlow(CodeWalk):
             way.targets[target] = self.branches[-1], self.space.node(target)
         if not has_ip:
             self._ip = block.last
+
+    def _leave_filter(self, block: CodeBlock) -> None:
+        """Follow a direct branch out of the traced addresses."""
+        if block.pushes:
+            self._stack.append(block.after)
+        self._set_on(False)
+        self._update_time()
+        self._tell_cycles()
+        is_passed = block.end == CONDITIONAL_END and self._last_ip == block.after  # the branch is not taken
+        self._emit_indirect(block, block.after if is_passed else block.target, TRACE_END)
 
     def _walk_psb(self, packet: Packet) -> None:
         """Follow the code up to the address in the status, then read it."""

@@ -20,7 +20,7 @@ from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
 from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, CountedCycles, Period
 from perfpy.auxtrace.pt_clock import PtParameters
-from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, CodeOfProcesses, LastBranches, TracedCalls
+from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, AddressFilters, CodeOfProcesses, LastBranches, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
 from perfpy.errors import PerfError
 from perfpy.perfdata.events import default_name
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 #: the words of AUXTRACE_INFO
 _TYPE, _SHIFT, _MULT, _ZERO, _HAS_ZERO, _TSC, _NO_COMPRESSION, _SWITCHES, _IS_SNAPSHOT, _PER_CPU = range(10)
-_MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO = range(10, 16)
+_MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO, _FILTER_SIZE = range(10, 17)
 _BRANCH_BIT: Final = 0x2000
 DEPTH_SHIFT: Final = 32  # of the depth of calls in weights (WITH_FLAGS)
 _POWER_BIT: Final = 1 << 4
@@ -228,7 +228,18 @@ class PtSamples:
             crystal=(words[_CRYSTAL_TICKS] & 0xFFFFFFFF, words[_CRYSTAL] & 0xFFFFFFFF),
             turbo_ratio=ratio & 0xFFFFFFFF,
             thousands_of_hertz=hertz // ratio // 1000 if ratio else 0,
+            filters=self._read_filters(),
         )
+
+    def _read_filters(self) -> AddressFilters | None:
+        """Return the addresses that are traced, None for all."""
+        size, *rest = self._words[_FILTER_SIZE:] or (0,)
+        text = struct.pack(f"={len(rest)}Q", *rest)[:size].split(b"\0")[0].decode("utf-8", "surrogateescape")
+        try:
+            return AddressFilters(text) if text else None
+        except ValueError as error:
+            self._data.warnings.append(f"the filter of addresses is damaged at {str(error)!a}; branches that leave it may be errors")
+            return None
 
     def _branch_filter(self) -> int:
         letters = self._itrace.letters

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges, Node
+    from perfpy.auxtrace.pt_code import AddressFilters, AddressSpace, CodeBlock, Edges, Node
 
 
 _MOST_LOOPS: Final = 100_000  # direct branches without a packet
@@ -289,14 +289,14 @@ class CodeWalk:
         """Read the address of a TIP packet that comes next. Raises TraceError."""
         raise NotImplementedError
 
-    def _walk_to_branch(self) -> CodeBlock:
-        """Follow direct branches up to another one."""
+    def _walk_to_branch(self, edge: AddressFilters | None = None) -> CodeBlock:
+        """Follow direct branches up to another one, or to the first one that leaves the traced addresses (edge), which is not followed."""
         while True:
             block = self.space.blocks.get(self._ip) or self._fetch()
             if self._total + block.count >= self._limit and self._sample(block):
                 continue
             self._total += block.count
-            if block.end != DIRECT_END:
+            if block.end != DIRECT_END or (edge is not None and edge.leave(self.space, block.target)):
                 self._direct_branches = 0
                 return block
             if block.pushes:

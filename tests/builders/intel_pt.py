@@ -33,6 +33,7 @@ ANONYMOUS: Final = "//anon"
 STEPPER: Final = Path(__file__).with_name("single_step.c")
 STEP, MAP, COMM, FORK, EXIT, SIGNAL = range(6)
 PSB: Final = b"\x02\x82" * 8
+TRACE_STOP: Final = b"\x02\x83"
 PSBEND, OVF, CBR, MODE_EXEC = b"\x02\x23", b"\x02\xf3", b"\x02\x03\x18\x00", b"\x99\x01"
 TIP, TIP_PGE, TIP_PGD, FUP = 0x0D, 0x11, 0x01, 0x1D
 TSC_BIT, MTC_BIT, NORETCOMP_BIT, CYC_BIT, MTC_FREQUENCY = 0x400, 0x200, 0x800, 0x2, 0x3C000
@@ -96,6 +97,7 @@ class _Code:
 
     def __init__(self) -> None:
         self._maps: dict[int, tuple[int, bytes]] = {}
+        self.ranges: list[tuple[str, int, int]] = []  # traced addresses
         self._known: dict[int | tuple[int, int, int], Instruction] = {}
         self._reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self._reader.detail = True
@@ -169,6 +171,7 @@ class Options:
         ptwrites, power: share of instructions with PTWRITE packets, and with packets of power states.
         switches: how context switches are recorded: 2 by the task, 3 by the CPU.
         kernel: whether the kernel's code is traced: each system call runs KERNEL_CODE.
+        filters: filter or stop, file, offset and size there, of the addresses that are traced, or end it until the next slice.
         jitdump: of the program: its records get the times of the program's marks.
     """
 
@@ -192,6 +195,7 @@ class Options:
     lost: bool = False
     kernel: bool = False
     jitdump: Path | None = None
+    filters: tuple[tuple[str, str, int, int], ...] = ()
 
 
 @dataclass
@@ -209,6 +213,8 @@ class Writer:
     mtc: int = -1
     last_psb: int = 0
     on: bool = False
+    stopped: bool = False
+    has_gap: bool = False
     first_tick: int = 0
 
     def ip(self, head: int, address: int) -> None:
@@ -259,7 +265,7 @@ class Writer:
         """Let time pass."""
         self.ticks += ticks
         self.cycles += ticks
-        if not self.options.mtc:
+        if not self.options.mtc or not self.out or self.has_gap:
             return
         clock = self.ticks // _CRYSTAL >> _MTC_PERIOD
         if self.mtc >= 0 and clock != self.mtc:
@@ -303,10 +309,18 @@ class Writer:
         if not self.out:
             self.first_tick = self.ticks
             self.psb(None)
-        elif self.draw.random() < 0.3 or not self.options.mtc:
+        elif self.draw.random() < 0.3 or not self.options.mtc or self.has_gap:
             self.clock()
+        self.has_gap = False
         self.ip(TIP_PGE, address)
         self.on = True
+
+    def leave(self, address: int, *, stops: bool) -> None:
+        """A branch leaves the traced addresses; stops: for longer."""
+        self.ip(TIP_PGD, address)
+        if stops:
+            self.out += TRACE_STOP
+        self.on, self.stopped = False, stops
 
     def end(self, address: int | None = None) -> None:
         """Tracing ends, in the kernel; address: of the interrupted instruction."""
@@ -403,6 +417,7 @@ class Machine:
                 self._switch(task, writer, cpu, False, old)
             writer.tick(40)
             self.current[cpu] = task.tid
+        writer.stopped = False
         left = self.options.slice // 2 + self.draw.randrange(self.options.slice)
         truth = self.truth.setdefault(task.tid, [])
         steps, position = task.steps, task.position
@@ -439,6 +454,10 @@ class Machine:
     ) -> None:
         """One instruction, and where the next one of the thread is."""
         options, draw = self.options, self.draw
+        if not writer.on and (writer.stopped or not self._is_traced(task, at)):
+            writer.ticks += 2  # without packets
+            writer.has_gap = True
+            return
         if not writer.on:
             writer.begin(at)
             truth.append((0, at))
@@ -478,15 +497,21 @@ class Machine:
                 writer.end(at)
                 truth.append((at, 0))
                 return
+            if self._leaves(task, writer, at, following, truth):
+                return
             writer.bit(following == one.target)
             if following == one.target:
                 truth.append((at, following))
         elif one.kind in (_JUMP, _CALL):
             if one.kind == _CALL and one.target != end:
                 self._push(writer, end)
+            if self._leaves(task, writer, at, following, truth):
+                return
             truth.append((at, following))
         elif one.kind == _RETURN:
             top = writer.stack.pop() if writer.stack else 0
+            if self._leaves(task, writer, at, following, truth):
+                return
             if options.compresses_returns and top == following:
                 writer.bit(True)
             else:
@@ -495,6 +520,8 @@ class Machine:
         else:
             if one.kind == _INDIRECT_CALL:
                 self._push(writer, end)
+            if self._leaves(task, writer, at, following, truth):
+                return
             writer.ip(TIP, following)
             truth.append((at, following))
         if options.ptwrites and draw.random() < options.ptwrites:
@@ -508,6 +535,21 @@ class Machine:
             writer.end(following)
             truth.append((following, 0))
             writer.tick(600)
+
+    def _is_traced(self, task: _Task, address: int) -> bool:
+        """Whether an instruction is traced: it is in a filter, if there are some, and does not stop tracing."""
+        ranges = task.code.ranges
+        hits = [action for action, begin, end in ranges if begin <= address < end]
+        return "stop" not in hits and ("filter" in hits or all(action != "filter" for action, *_ in self.options.filters))
+
+    def _leaves(self, task: _Task, writer: Writer, at: int, following: int, truth: list[Branch]) -> bool:
+        """End tracing if a branch leads to where nothing is traced."""
+        if not self.options.filters or self._is_traced(task, following):
+            return False
+        stops = any(action == "stop" and begin <= following < end for action, begin, end in task.code.ranges)
+        writer.leave(following, stops=stops)
+        truth.append((at, following))
+        return True
 
     def _change_power(self, writer: Writer, following: int) -> None:
         """MWAIT, the entry of a power state, its exit, a stop of the core, with an address or without, or a PTWRITE without one."""
@@ -567,6 +609,10 @@ class Machine:
                     if other.pid == task.pid:
                         other.code = task.code
                 task.code.map(one, two, three, path)
+                for action, file, offset, size in self.options.filters:
+                    if file == path and three <= offset < three + two:
+                        begin = one + offset - three
+                        task.code.ranges.append((action, begin, begin + size))
                 self._note(records.Mmap2(2, task.pid, task.tid, one, two, three, 8, 1, len(path), 0, 5, 2, path, b""), writer, task, cpu)
         elif kind == COMM:
             task.comm = text
@@ -622,7 +668,8 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     built = PerfDataBuilder([tracer, dummy], [(101,), (202,)])
     switches = 0 if options.per_thread else options.switches
     words: tuple[int, ...] = (PT_TYPE, _SHIFT, _MULT, _ZERO, 1, TSC_BIT, NORETCOMP_BIT, switches, 0, int(not options.per_thread))
-    words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24, 0, 0)
+    words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24)
+    words += filter_words(options)
     built.record(AuxtraceInfo(0, 1, words))
     if options.jitdump:
         built.record(TimeConv(0, _SHIFT, _MULT, _ZERO))
@@ -655,6 +702,13 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     index_bytes = b"".join(struct.pack("<2Q", begin + at, _AUXTRACE_SIZE) for at in places)
     built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + index_bytes
     return built.file(), machine.truth
+
+
+def filter_words(options: Options) -> tuple[int, ...]:
+    """The end of AUXTRACE_INFO: the size of the filter's text, the text in words, and whether the tracer has events."""
+    text = ",".join(f"{action} {offset:#x}/{size:#x}@{file}" for action, file, offset, size in options.filters).encode()
+    padded = text + bytes(8 - len(text) % 8) if text else b""
+    return len(text), *struct.unpack(f"<{len(padded) // 8}Q", padded), 0
 
 
 def _stamp(path: Path, times: list[int]) -> None:

@@ -37,7 +37,8 @@ def aux_recordings() -> dict[str, bytes]:
     results["SPE packets"] = spe_recording((random_packets(1, 150),)).file()
     folder = Path(__file__).parent / "__pycache__" / "traced_program"  # the same in each run: its path is in the recordings
     folder.mkdir(parents=True, exist_ok=True)
-    results |= {f"PT of a program {number}": pt_recording(steps_of(folder, 12), options)[0] for number, options in _TRACED.items()}
+    traced_options = _TRACED | {4: Options(filters=(("filter", str(folder / "prog"), 0x1000, 0x12),), psb_bytes=64)}
+    results |= {f"PT of a program {number}": pt_recording(steps_of(folder, 12), options)[0] for number, options in traced_options.items()}
     data = pmcu.aux_data([0x11, 0x12, 0x13], 4)
     return results | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
 

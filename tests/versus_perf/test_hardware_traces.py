@@ -107,6 +107,9 @@ TRACES = {
 }
 
 
+FILTERED = ("fib", "select_case")  # functions of recursion.c
+
+
 class SteppedPrograms(dict[str, intel_pt.Steps]):
     """What each program did, instruction by instruction, by its name; a program runs when it is first asked for."""
 
@@ -227,3 +230,23 @@ def test_compiled_code_is_followed(kind: str, stepped: SteppedPrograms, perf: st
         run([*command, "inject", "--jit", "-i", path, "-o", injected])
         assert branches_in(same(injected, perf, "script", "--itrace=be", "--ns")) == truth
         same(injected, perf, "script", "--itrace=cri500ie", "--ns")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("actions", [("filter", "stop"), ("stop", "stop")], ids="-".join)
+def test_filtered_traces_are_perfs(actions: tuple[str, str], stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
+    """Only some functions are traced, or tracing stops in some: it ends with direct, indirect and conditional branches out of these."""
+    steps, program = stepped["recursion"], str(stepped.folder / "recursion")
+    lines = (line.split() for line in run(["nm", "-S", program]).stdout.decode().splitlines())
+    sizes = {words[3]: (int(words[0], 16), int(words[1], 16)) for words in lines if len(words) == 4}
+    load = next(one for one in steps.events if one[0] == intel_pt.MAP and one[5] == program)
+    ranges = [(address - load[2] + load[4], size) for address, size in (sizes[name] for name in FILTERED)]
+    filters = tuple((action, program, *ranges[number]) for number, action in enumerate(actions))
+    path = tmp_path / "perf.data"
+    data, truth = intel_pt.pt_recording(steps, replace(TRACES["cycles"], filters=filters))
+    path.write_bytes(data)
+    found = branches_in(same(path, perf, "script", "--itrace=be", "--ns"))
+    assert found == truth
+    assert sum(map(len, found.values())) > 20
+    for letters in ("cri50ie", "i20t", "gi1us"):
+        same(path, perf, "script", f"--itrace={letters}", "--ns")

@@ -141,6 +141,40 @@ def test_the_kernels_code_is_followed(options: Options, tmp_path: Path) -> None:
     assert (5, "Failed to get instruction") in errors_of(path)
 
 
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ((("filter", 0x1010, 2),), [(0, 0x10), (0x11, 0xE)]),
+        (
+            (("filter", 0x1000, 0x10), ("filter", 0x1014, 9)),
+            [(0, 0), (7, 5), (7, 5), (9, 0x10), (0, 0xE), (0xE, 0x14), (0x1B, 0x1D)],
+        ),
+        ((("filter", 0x1000, 0x20), ("stop", 0x1014, 9)), [(0, 0), (7, 5), (7, 5), (9, 0x10), (0x11, 0xE), (0xE, 0x14)]),
+        ((("filter", 0x1007, 2),), [(0, 7), (7, 5), (0, 7), (7, 5), (0, 7), (7, 9)]),
+    ],
+    ids=str,
+)
+def test_branches_out_of_filtered_addresses_end_the_trace(
+    filters: tuple[tuple[str, int, int], ...], expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    """By a return, a call, a jump, and a conditional branch, which is taken or not."""
+    path, prog = tmp_path / "perf.data", str(tmp_path / "prog")
+    options = Options(interrupts=0, slice=1000, filters=tuple((action, prog, offset, size) for action, offset, size in filters))
+    data, truth = pt_recording(steps_of(tmp_path, 1), options)
+    path.write_bytes(data)
+    assert branches_of(path) == truth[7]
+    assert truth[7] == [(source and BASE + source, BASE + target) for source, target in expected]
+    assert errors_of(path) == []
+
+
+def test_a_damaged_filter_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    data, _ = pt_recording(steps_of(tmp_path, 1), Options(filters=(("filter", str(tmp_path / "prog"), 0x1010, 2),)))
+    path.write_bytes(data.replace(b"filter 0x1010", b"filter zx1010"))
+    with Recording(str(path), itrace="be") as recording:
+        assert any("filter of addresses is damaged at 'filter zx1010/" in warning for warning in recording.warnings)
+
+
 def test_lost_trace_is_an_error_unless_it_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(pt_recording(steps_of(tmp_path), Options(overflows=0.02))[0])

@@ -61,6 +61,7 @@ def sampled_program(
     lost_switches: int = 0,
     executes: str = "",
     executing: int | None = None,
+    started_before: int = 0,
     states: Sequence[ObservedState] = (),
 ) -> Path:
     """Write the recording and its files.
@@ -77,6 +78,7 @@ def sampled_program(
         lost_switches: the number of context switches that the event of waits lost.
         executes: the program that the started processes execute, "" for none.
         executing: the number of those that do, None for all.
+        started_before: the number of those that were started before the program was executed.
         states: of shells and Go programs, which the recorder saw.
     """
     functions = _functions_of(stacks)
@@ -101,6 +103,8 @@ def sampled_program(
     last = sum(stack.samples for stack in stacks) * MILLISECOND
     for record in _records_of_started(started, executes, started if executing is None else executing):
         built.record(record)
+    if started_before:
+        built.record(Comm(MISC_COMM_EXEC, PID, PID, comm, SampleId(pid=PID, tid=PID, time=19 + started_before)))
     time = 10
     step = int(seconds * 1e9 / max(last // MILLISECOND, 1)) or MILLISECOND
     for stack in stacks:

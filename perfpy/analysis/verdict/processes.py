@@ -41,7 +41,7 @@ class StartedProcesses(NamedTuple):
     """The processes that were started during a recording.
 
     Attributes:
-        pids: those that `starter` created, directly or not; without one, all.
+        pids: those that `starter` created, directly or not, since it executed its program; without one, all.
         starter: the process that created nearly all of them, directly or not, and no other one within it; 0 for none.
         starter_name: its last name.
         script: the script that it runs, if the recorded command tells; "" otherwise.
@@ -130,17 +130,18 @@ class Processes:
         return {pid: parent for pid, parent, _ in self._created}
 
     @cached_property
-    def _names(self) -> tuple[dict[int, str], dict[int, str]]:
-        """The last name of each process, and the last program that it executed."""
+    def _names(self) -> tuple[dict[int, str], dict[int, str], dict[int, int]]:
+        """The last name of each process, the last program that it executed, and the delivery key of that record."""
         names: dict[int, str] = {}
         programs: dict[int, str] = {}
+        executed: dict[int, int] = {}
         for side in self._data.side_band([RecordType.COMM]):
             record = side.record
             if record.pid == record.tid:
                 names[record.pid] = record.comm
                 if record.misc & MISC_COMM_EXEC:
-                    programs[record.pid] = record.comm
-        return names, programs
+                    programs[record.pid], executed[record.pid] = record.comm, side.key
+        return names, programs, executed
 
     def find_started(self) -> StartedProcesses | None:
         """Return the processes that were created during the recording, None without any."""
@@ -157,7 +158,7 @@ class Processes:
             depths |= {ancestor: len(ancestors) - number for number, ancestor in enumerate(ancestors)}
         common = [pid for pid, count in descendants.items() if count >= NEARLY_ALL * len(pids)]
         starter = max(common, key=depths.__getitem__, default=0)
-        of_starter = [pid for pid in pids if starter in self._ancestors(pid)]
+        of_starter = self._since_its_program(starter, [pid for pid in pids if starter in self._ancestors(pid)])
         name = self._name_of(starter)
         is_alone = all(self._name_of(self._parents[pid]) == name for pid in of_starter)
         executed = {pid: program for pid in of_starter or pids if (program := programs.get(pid, ""))}
@@ -165,6 +166,15 @@ class Processes:
         life = float(np.median(lives)) if lives else 0.0
         script = self._script_of(starter, name)
         return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life)
+
+    def _since_its_program(self, starter: int, pids: list[int]) -> list[int]:
+        """Return the processes that the starter's last program created, directly or not; all if it created none.
+
+        A script that runs some tools and then executes an interpreter (pyenv's) has started the others.
+        """
+        executed = self._names[2].get(starter, 0)
+        created = {pid for pid, parent, key in self._created if parent == starter and key > executed}
+        return [pid for pid in pids if created.intersection((pid, *self._ancestors(pid)))] or pids
 
     def _name_of(self, pid: int) -> str:
         """Return the last name of a process; a process without one has its parent's."""
@@ -210,7 +220,7 @@ class Processes:
     def recorder(self) -> str:
         """The name of the program that recorded: that of the parent of the recorded command; "" if it is not known."""
         command = cut_comm(os.path.basename(self._command[0])) if self._command else ""
-        names, programs = self._names
+        names, programs, _ = self._names
         pids = [pid for pid, name in programs.items() if name == command]
         return names.get(self._parents.get(pids[0], -1), "") if pids and command else ""
 

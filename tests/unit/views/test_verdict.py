@@ -495,6 +495,13 @@ def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(t
     assert not rest  # the wait for them is the same thing
 
 
+def test_processes_of_a_script_that_executed_the_program_are_not_its(tmp_path: Path) -> None:
+    children = [Stack(("main",), 90, tid=10_000 + number, pid=10_000 + number) for number in range(40, 46)]
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    first, *_ = texts(tmp_path, *children, Stack(("main",), 60), waits, started=46, started_before=40, executes="python3")
+    assert first == '90 % of the CPU time is in 6 processes of "python3", which "app" started, in run_tool().'
+
+
 def test_the_time_for_started_processes_is_told_by_the_functions_that_wait(tmp_path: Path) -> None:
     children = [Stack(("main",), 1, tid=10_000 + number, pid=10_000 + number) for number in range(100)]
     waits = [Stack(CHILD, 70, state="S", weight=9), Stack((*CHILD[:3], "compile", "main"), 30, state="S", weight=9)]

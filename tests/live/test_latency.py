@@ -97,9 +97,8 @@ def test_the_next_measurement_removes_probes_of_a_killed_one(tmp_path: Path) -> 
 def test_trace_shows_the_calls_before_a_slow_one(tmp_path: Path) -> None:
     compiled(tmp_path, "app", "-O1 -g", SOURCE)
     trace = tmp_path / "calls.json"
-    run(
-        "trace", "--calls=work,mai*", "--when", "work > 7ms", "--last", "20ms", "--chrome-trace", str(trace), "--", "./app", folder=tmp_path
-    )
+    words = ["--when", "work > 7ms", "--last", "20ms", "--chrome-trace", str(trace), "--", "./app"]
+    run("trace", "--calls=work,mai*", *words, folder=tmp_path, status=7)
     calls = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
     works = [call["dur"] for call in calls if call["name"] == "work"]
     truth = [int(line) / 1000 for line in (tmp_path / "truth.txt").read_text().split()]

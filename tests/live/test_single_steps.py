@@ -33,6 +33,7 @@ HEAD = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #define OWN __attribute__((noinline, noclone))
@@ -346,7 +347,7 @@ def test_many_processes_are_followed_up_to_a_limit(build: Any, tmp_path: Path) -
     int main(void) {
         int fds[2];
         pipe(fds);
-        for (int i = 0; i < 300; i++) if (!fork()) { close(fds[1]); char c; read(fds[0], &c, 1); leaf(); _exit(0); }
+        for (int i = 0; i < 300; i++) if (!syscall(SYS_fork)) { close(fds[1]); char c; read(fds[0], &c, 1); leaf(); _exit(0); }
         close(fds[1]);
         while (wait(0) > 0) ;
         return 8;

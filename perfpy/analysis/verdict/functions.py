@@ -39,7 +39,7 @@ _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
 _BLOCK: Final = 1 << 18  # frames
 _ROWS: Final = 1 << 14  # whose callchains are searched together, so that their columns stay in the processor's caches
-_IDLE_FUNCTION: Final = re.compile(
+IDLE_FUNCTION: Final = re.compile(
     r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
 )
 
@@ -145,7 +145,7 @@ class SampledFunctions:
         is_idle: NDArray[np.bool_] = folded.tid == _IDLE
         rows = np.flatnonzero(is_idle)
         functions = self._function_of[folded.dimensions["frame"][rows]]
-        idle = [number for number in distinct(functions).tolist() if _IDLE_FUNCTION.fullmatch(self.name(number))]
+        idle = [number for number in distinct(functions).tolist() if IDLE_FUNCTION.fullmatch(self.name(number))]
         is_idle[rows] = np.isin(functions, idle) & (self._locations.level[folded.dimensions["frame"][rows]] == ord("k"))
         return is_idle
 

@@ -315,7 +315,7 @@ class SlowParts:
 _PART: Final = "perfpy part"
 _SESSION_FREQUENCY: Final = "199"  # Hz: sessions take long
 _SETUP: Final = re.compile(r"_(?:xunit|unittest)_(set[uU]p_?[A-Za-z]+)_fixture_.*")
-_SHORTEST: Final = 0.001  # seconds; shorter parts are left out
+_SHORTEST: Final = 0.01  # seconds; shorter parts would be shown as 0.00 s
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
 _ENOUGH: Final = 5  # samples of CPU time for a share of them
 _MOST_OF_TIME: Final = 0.5  # of a part's, for its waits

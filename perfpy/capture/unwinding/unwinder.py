@@ -122,6 +122,7 @@ class PieceUnwinder:
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
+        self._are_tracepoints = np.array([attr.type == PerfType.TRACEPOINT for attr in self._attrs], np.bool_)
         self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
         self._replay = Replay(self._table, opens_files=not is_live)
         self._is_live = is_live
@@ -274,7 +275,8 @@ class PieceUnwinder:
                         rewriting.put(held.rows[indexes], word, leaves)
         layout = self._table.layouts[0]
         pids = layout.decode(held.samples.data, held.samples.starts, ["pid"]).get("pid") if len(held.rows) else None
-        rewriting.kept_records[held.rows[np.zeros(len(held.rows), bool) if pids is None else pids == self._own]] = False
+        if pids is not None:  # a switch of this process tells which other thread began to run
+            rewriting.kept_records[held.rows[(pids == self._own) & ~self._are_tracepoints[held.events]]] = False
         rewriting.kept_records[held.rows[held.events < 0]] = False
         waits = self._with_waits(held, rewriting, switches)
         mappings, names = self._java.take_new_methods() if self._java else (b"", {})

@@ -13,7 +13,7 @@ import pytest
 from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, PerfType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import IdLayout, SampleId
 from perfpy.abi.sample_decoding import SampleLayout
@@ -130,6 +130,18 @@ def test_small_pieces_are_unwound_together():
     assert piece is not None
     assert piece.pieces == 3
     assert chains(b"".join(piece.parts)) == [WHOLE, WHOLE, [CONTEXT_KERNEL, 1 << 63, *WHOLE]]
+
+
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
+@pytest.mark.parametrize(("kind", "kept"), [(PerfType.SOFTWARE, 1), (PerfType.TRACEPOINT, 2)])
+def test_of_its_own_samples_only_tracepoints_stay(kind: int, kept: int):
+    """A switch from it to another thread tells when that one began to run."""
+    one = PieceUnwinder([FileEvent(ATTR.copy(type=kind), (), "", 0)], OWN, "x86_64")
+    one.learn(chunk_of(array(mapped(1) + mapped(1, OWN))))
+    one.take(chunk_of(array(sample(2) + sample(3, OWN))))
+    piece = one.rest()
+    assert piece is not None
+    assert chains(b"".join(piece.parts)) == [WHOLE] * kept
 
 
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")

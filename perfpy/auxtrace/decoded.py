@@ -193,7 +193,7 @@ def _with_compiled_code(data: PerfData, code: CodeOfDumps, *, is_stripped: bool 
             yield began, encode_record(mapping, layout, data.endian), mapping
         if isinstance(record, (Mmap, Mmap2)):
             code.see(record, time)
-            if code.hides(record, time):
+            if code.hides(record):
                 continue
         yield time, raw, record
     for began, mapping in code.take(_MASK_64):

@@ -6,7 +6,7 @@ A block is a run of instructions up to the first branch. Blocks are decoded once
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -414,29 +414,40 @@ class CodeOfDumps:
 
     def __init__(self, find: FindCompiled, conversion: tuple[int, int, int]) -> None:
         self._find, self._conversion = find, conversion
-        self._pending: list[tuple[int, Mmap2]] = []  # by time
-        self._mappings: dict[int, list[tuple[int, Mmap2]]] = {}  # by process
+        self._pending: list[tuple[int, Mmap2]] = []  # by time; the first `_taken` ones were taken
+        self._taken = 0
+        self._ranges: dict[int, tuple[list[int], list[int]]] = {}  # by process: begins and ends of memory with code so far, disjoint
 
     def see(self, record: Mmap | Mmap2, time: int) -> None:
         """Read the code that a mapping leads to."""
-        new = self._find(record, time, self._conversion) if record.pid not in self._mappings else []
+        new = self._find(record, time, self._conversion) if record.pid not in self._ranges else []
         if new:
-            self._mappings[record.pid] = new
-            self._pending = sorted([*self._pending, *new], key=itemgetter(0))
+            self._ranges[record.pid] = [], []
+            self._pending, self._taken = sorted([*self._pending[self._taken :], *new], key=itemgetter(0)), 0
 
     def take(self, until: int) -> list[tuple[int, Mmap2]]:
         """Return the mappings up to a time, once."""
-        count = bisect_right(self._pending, until, key=itemgetter(0))
-        taken, self._pending = self._pending[:count], self._pending[count:]
+        end = bisect_right(self._pending, until, lo=self._taken, key=itemgetter(0))
+        taken, self._taken = self._pending[self._taken : end], end
+        for _, code in taken:
+            self._cover(code.pid, code.addr, code.addr + code.len)
         return taken
 
-    def hides(self, record: Mmap | Mmap2, time: int) -> bool:
-        """Whether a mapping of memory would replace code that is there at its time."""
+    def _cover(self, pid: int, begin: int, end: int) -> None:
+        begins, ends = self._ranges[pid]
+        first, last = bisect_left(ends, begin), bisect_right(begins, end)
+        if first < last:
+            begin, end = min(begin, begins[first]), max(end, ends[last - 1])
+        begins[first:last], ends[first:last] = [begin], [end]
+
+    def hides(self, record: Mmap | Mmap2) -> bool:
+        """Whether a mapping of memory would replace code that take() has returned."""
         name = record.filename
-        return (not name.startswith("/") or name.startswith(_OF_MEMORY)) and any(
-            began <= time and code.addr < record.addr + record.len and record.addr < code.addr + code.len
-            for began, code in self._mappings.get(record.pid, ())
-        )
+        if name.startswith("/") and not name.startswith(_OF_MEMORY):
+            return False
+        begins, ends = self._ranges.get(record.pid, ([], []))
+        index = bisect_right(ends, record.addr)
+        return index < len(begins) and begins[index] < record.addr + record.len
 
 
 _OF_MEMORY: Final = ("//anon", "/dev/zero", "/anon_hugepage", "/memfd:")

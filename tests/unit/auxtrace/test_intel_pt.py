@@ -14,10 +14,11 @@ import pytest
 import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType, SampleType
 from perfpy.abi.perf_records import AuxtraceInfo
-from perfpy.abi.records import Comm, Exit, SampleId, Switch
+from perfpy.abi.records import Comm, Exit, Mmap2, SampleId, Switch, code_mapping
 from perfpy.auxtrace.intel_pt import EndOfTraceError, NewTraceError, PacketStream, TracePiece
 from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
+from perfpy.auxtrace.pt_code import CodeOfDumps
 from perfpy.cli import run
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
@@ -442,3 +443,23 @@ def test_cycles_are_an_event(tmp_path: Path) -> None:
 )
 def test_names_of_branches_are_perfs(flags: int, text: str) -> None:
     assert trace_flags_text(flags).decode() == f"  {text:<21} "
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_memory_that_is_mapped_over_compiled_code_is_hidden_once_the_code_is_there(seed: int) -> None:
+    draw = random.Random(seed)
+
+    def mapping(time: int, name: str = "//anon") -> Mmap2:
+        return code_mapping((7, 7), (draw.randrange(400), draw.randrange(1, 20), 0), name, time, 0)
+
+    compiled = sorted(((time, mapping(time, "/jitted-7-1.so")) for time in draw.sample(range(2, 100), 30)), key=lambda one: one[0])
+    code = CodeOfDumps(lambda *_: compiled, (0, 0, 0))
+    code.see(mapping(1, "/tmp/jit-7.dump"), 1)
+    taken = []
+    for time in range(1, 110):
+        taken += code.take(time)
+        assert taken == [one for one in compiled if one[0] <= time]
+        memory = mapping(time, draw.choice(["//anon", "/memfd:code", "anything"]))
+        expected = any(one.addr < memory.addr + memory.len and memory.addr < one.addr + one.len for _, one in taken)
+        assert code.hides(memory) == expected
+        assert not code.hides(memory._replace(filename="/usr/lib/libc.so.6"))

@@ -494,9 +494,9 @@ class CallStacks:
 
 # Put branch records before callchains: `report --branch-history`.
 #
-# An entry of such a chain is the target of a branch, its source, or a call. Rows are folded by pairs of words instead of callchains: the
-# address of an entry, and what its branch record says, which is counted in each node of a call tree. Which entries of a callchain
-# follow, how repeated loops are dropped, and the texts are those of perf 6.12's output.
+# An entry of these callchains is the target of a branch, its source, or a call. Each entry has two words: its address, and what its branch
+# record says. Call trees sum up the records of each node. The output of perf 6.12 shows which calls follow the branches, and how repeated
+# loops are dropped.
 
 
 _CALL, _TARGET, SOURCE = range(3)  # kinds of entries

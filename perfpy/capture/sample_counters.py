@@ -114,7 +114,7 @@ class SampleCounters:
             self._tell(f"the CPUs of {event.pmu} cannot count '{event.text_name}'; sampling it on those of {pmus} only")
 
     def _of_other_cores(self, event: OpenEvent) -> list[OpenEvent]:
-        """Return the events that the same text means on other kinds of cores, without those that cannot be counted."""
+        """Return the events of the same text on other kinds of cores that can count them."""
         others = [other for other in self.events if other.text_name == event.text_name and other.pmu != event.pmu]
         return [other for other in others if event.text_name and other.state.supported]
 

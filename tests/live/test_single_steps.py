@@ -1,4 +1,4 @@
-"""perfpy trace --calls by single-stepping: programs whose calls are known, also those that a step could disturb."""
+"""Tests of perfpy trace --calls by single-stepping, with programs whose calls are known, some of which debuggers can disturb."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class ObservedCommands:
 
 
 def current_commands(pids: Iterable[int], procfs: ProcFs | None = None) -> list[ObservedCommand]:
-    """Return the command lines of running processes, and of those that name them: their parents and all that these have started."""
+    """Return the command lines of running processes, of their parents and of all children of these, which their names depend on."""
     procfs = procfs or ProcFs()
     observed = ObservedCommands(procfs)
     observed.read(pids)

@@ -2,7 +2,7 @@
 
 Input: hits of temporary probes (uprobes) at the entries and returns of chosen functions, the branches of an Intel PT recording, or the
 steps of a program (perfpy.tools.trace.single_steps). Probes cost each call some microseconds; Intel PT tells all calls, and nothing else
-slows the program down; single-stepping tells all calls of a program that runs some thousand times slower.
+slows the program down; single-stepping tells all calls of a program that runs many thousand times slower.
 """
 
 from __future__ import annotations

@@ -477,7 +477,7 @@ class SingleSteps:
         return True
 
     def _hand_over(self) -> None:
-        """Let all threads go as soon as they stop; those that wait in the kernel are made to stop."""
+        """Detach all threads when they stop. Those in the kernel are interrupted, because only stopped threads can be detached."""
         self._is_ending = True
         for tid in self._tasks:
             self._tracer.interrupt(tid)

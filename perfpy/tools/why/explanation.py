@@ -58,7 +58,7 @@ _NOT_RUN: Final = (
     " or see where it is with perfpy stacks {pid}"
 )
 _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lost:,} events lost; record again on a less busy machine"
-#: the reasons for which idle threads wait, those that tell most about a program first
+#: what idle threads wait for; the first ones tell most about a program
 _IDLE: Final = (
     *(reasons.CLIENT, reasons.NETWORK, reasons.EVENTS, reasons.PIPE, reasons.TERMINAL, reasons.MESSAGE, reasons.INPUT, reasons.SIGNAL),
     *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.OTHER),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, BinaryIO, Self
 
+    from perfpy.abi.perf_records import TraceDetails
     from perfpy.abi.records import Mmap, Mmap2
     from perfpy.analysis.annotation import Annotation
     from perfpy.analysis.differences import RecordingChanges
@@ -80,6 +81,7 @@ class Recording:
         as_stored: bool = False,
         symbols: SymbolOptions | None = None,
         itrace: str | None = None,
+        trace_details: TraceDetails | None = None,
     ) -> None:
         exported = recordings_in(origin)
         self.symbol_options = symbols  #: for methods without symbol options
@@ -92,7 +94,7 @@ class Recording:
         else:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
             if itrace is not None and any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events):
-                self._decode_trace(itrace)
+                self._decode_trace(itrace, trace_details)
         self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
         self.sample_filter: SampleFilter | None = None  #: of where()
 
@@ -108,30 +110,28 @@ class Recording:
         data.path = exported[0]
         return data
 
-    def _decode_trace(self, itrace: str) -> None:
+    def _decode_trace(self, itrace: str, details: TraceDetails | None) -> None:
         """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""
-        from perfpy.abi.perf_records import STRIPPED, WITH_FLAGS, WITH_IPC
+        from perfpy.abi.perf_records import NO_DETAILS
         from perfpy.auxtrace.decoded import decoded_recording, needs_decoding, refuse_other_traces
         from perfpy.auxtrace.itrace import MEMORY_LETTERS, parse_itrace
 
         source = self.data
         source.decodes_traces = True
-        extra = {STRIPPED, WITH_FLAGS, WITH_IPC} & set(itrace)
-        itrace = itrace.translate(dict.fromkeys(map(ord, extra)))
+        details = details or NO_DETAILS
         try:
             wanted = parse_itrace(itrace)
             if itrace not in ("", SCRIPT_SAMPLES) and not wanted.letters <= MEMORY_LETTERS:
                 refuse_other_traces(source)
             if not needs_decoding(source):
                 return
-            wanted = wanted._replace(letters=wanted.letters | extra)
-            self._file = decoded_recording(source, wanted, self._code_sources())
+            self._file = decoded_recording(source, wanted._replace(details=details), self._code_sources())
             self.data = PerfData(self._file, as_stored=True)
         except BaseException:
             source.close()
             raise
         self.data.path, self.data.kernel_copy, self.data.keeps_exited = source.path, source.kernel_copy, source.keeps_exited
-        self.data.has_branch_flags, self.data.has_ipc = WITH_FLAGS in extra, WITH_IPC in extra
+        self.data.has_branch_flags, self.data.has_ipc = details.branch_flags, details.ipc
         self.data.warnings += source.warnings
         source.close()
 

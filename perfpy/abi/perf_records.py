@@ -26,10 +26,24 @@ if TYPE_CHECKING:
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
 INTEL_PT: Final = 1  #: AuxtraceInfo.type of Intel PT
-WITH_FLAGS: Final = "\1"  #: a letter of perfpy's own in --itrace: weights of samples are kinds of branches and depths of calls
-WITH_IPC: Final = "\2"  #: another one: transactions and stream ids are instructions and cycles since the sample before
-STRIPPED: Final = "\3"  #: another one: samples and context switches of the recording itself are dropped (inject --strip)
 ARM_SPE: Final = 4  #: AuxtraceInfo.type of Arm's statistical profiling extension
+
+
+class TraceDetails(NamedTuple):
+    """What a command needs of a decoded trace besides its kinds of samples.
+
+    Attributes:
+        branch_flags: weights of samples are kinds of branches and depths of calls.
+        ipc: transactions and stream ids of samples are instructions and cycles since the sample before.
+        is_stripped: samples and context switches of the recording itself are dropped.
+    """
+
+    branch_flags: bool = False
+    ipc: bool = False
+    is_stripped: bool = False
+
+
+NO_DETAILS: Final = TraceDetails()
 
 
 class AuxtraceInfo(NamedTuple):

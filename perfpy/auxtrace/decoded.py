@@ -16,7 +16,7 @@ import numpy as np
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import with_header
-from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, STRIPPED, TimeConv
+from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, NO_DETAILS, TimeConv
 from perfpy.abi.records import IdLayout, Mmap, Mmap2, SwitchCpuWide
 from perfpy.abi.records import encode as encode_record
 from perfpy.abi.sample_encoding import encode_rows, written_attr
@@ -125,7 +125,7 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
         return _SpeRecording(data, aux, itrace).write()
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
-    records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=STRIPPED in itrace.letters)
+    records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=itrace.details.is_stripped)
     return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images)
 
 
@@ -223,9 +223,9 @@ class _SpeRecording:
         self._clock = next((_clock(one.record) for one in data.side_band([RecordType.TIME_CONV])), TraceClock())
         self._has_times = data.has(SampleType.TIME)
         letters = itrace.letters | ({"b"} if itrace.letters & {"c", "r"} else set())  # calls and returns are branches
-        self._is_stripped = STRIPPED in letters
+        self._is_stripped = itrace.details.is_stripped
         if "i" in letters and itrace.unit != "i":
-            if itrace._replace(is_default=False) != Itrace():
+            if itrace._replace(is_default=False, details=NO_DETAILS) != Itrace():
                 data.warnings.append(f"--itrace=i{itrace.period}{itrace.unit}: Arm SPE samples by instructions; write i1i for all samples")
             letters = letters - {"i"}
         self._period = itrace.period or DEFAULT_PERIOD

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.perf_records import WITH_FLAGS, AuxtraceInfo
+from perfpy.abi.perf_records import NO_DETAILS, AuxtraceInfo, TraceDetails
 from perfpy.abi.records import Aux
 from perfpy.errors import UsageError
 
@@ -98,6 +98,7 @@ class Itrace(NamedTuple):
         frames: of a callchain at most.
         branches: of a branch stack at most.
         quickness: of decoding: 1, addresses of packets only; 2, those after PSB packets only.
+        details: what the command needs besides.
     """
 
     letters: frozenset[str] = frozenset(_DEFAULT_LETTERS)
@@ -109,6 +110,7 @@ class Itrace(NamedTuple):
     frames: int = _FRAMES
     branches: int = _BRANCHES
     quickness: int = 0
+    details: TraceDetails = NO_DETAILS
 
     @property
     def nanoseconds(self) -> int:
@@ -134,7 +136,7 @@ def parse_itrace(text: str) -> Itrace:
         position += 1
         if letter in " ,":
             continue
-        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv" + WITH_FLAGS:
+        if letter not in "iybxwpoIedcrGglLsfmtaMqAZTv":
             raise UsageError(f"--itrace={text}: unknown letter '{letter}'; for Arm SPE: i, b, f, m, t, a, M")
         letters.add(letter)
         found = re.compile(r"(?:\s*[+-]\s*[a-z]|\s)*" if letter in "ed" else r"[0-9]*").match(text, position)

@@ -14,7 +14,7 @@ import numpy as np
 
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, BranchSample, RecordType, SampleType
-from perfpy.abi.perf_records import STRIPPED, WITH_FLAGS, WITH_IPC, AuxtraceError, encode
+from perfpy.abi.perf_records import AuxtraceError, encode
 from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.auxtrace.intel_pt import TracePiece
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _TYPE, _SHIFT, _MULT, _ZERO, _HAS_ZERO, _TSC, _NO_COMPRESSION, _SWITCHES, _IS_SNAPSHOT, _PER_CPU = range(10)
 _MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO, _FILTER_SIZE = range(10, 17)
 _BRANCH_BIT: Final = 0x2000
-DEPTH_SHIFT: Final = 32  # of the depth of calls in weights (WITH_FLAGS)
+DEPTH_SHIFT: Final = 32  # of the depth of calls in weights
 _POWER_BIT: Final = 1 << 4
 _KERNEL: Final = 1 << 63
 _MASK_64: Final = (1 << 64) - 1
@@ -86,9 +86,7 @@ _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
 _WITH_RATE: Final = 4  # skipped events before the first one that is not, from which on rates of cores are told
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset(
-    "iybcrglxwpoeAZTftaMmsq" + WITH_FLAGS + WITH_IPC + STRIPPED
-)  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset("iybcrglxwpoeAZTftaMmsq")  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
@@ -192,9 +190,9 @@ class PtSamples:
         self._left_to_skip = itrace.skipped
         self._written = 0
         self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
-        self._depths = TracedCalls(1) if WITH_FLAGS in itrace.letters else None
+        self._depths = TracedCalls(1) if itrace.details.branch_flags else None
         self._last = LastBranches(itrace.branches) if "l" in itrace.letters else None
-        self._has_counts = WITH_IPC in itrace.letters
+        self._has_counts = itrace.details.ipc
         self._choose_events()
         self._queues = self._make_queues()
         self._running = _TracesByTime()

@@ -72,13 +72,14 @@ def run(options: InjectCommandOptions) -> None:
         fail("cannot write a recording to a terminal; give -o FILE, or redirect standard output")
     build_ids = _known_build_ids(options.known_build_ids)
     itrace = _ALL_SAMPLES if options.itrace == "" else options.itrace
+    details = None
     if options.strip:
-        from perfpy.abi.perf_records import STRIPPED
+        from perfpy.abi.perf_records import TraceDetails
 
         if itrace is None:
             fail("--strip requires --itrace")
-        itrace += STRIPPED
-    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=itrace) as recording:
+        details = TraceDetails(is_stripped=True)
+    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=itrace, trace_details=details) as recording:
         _inject(recording, output, options, build_ids)
 
 

@@ -229,10 +229,11 @@ def run(options: ScriptCommandOptions) -> int:
     fields = output_fields([*options.trace_fields, *options.fields])
     itrace = None if options.dumps or options.header_only else options.decoding or options.trace_samples
     names = set().union(*(one.fields for one in fields.sets.values()))
+    details = None
     if itrace is not None and (fields.flags or names & {"callindent", "ipc"}):
-        from perfpy.abi.perf_records import WITH_FLAGS, WITH_IPC
+        from perfpy.abi.perf_records import TraceDetails
 
-        itrace += (WITH_FLAGS if fields.flags or "callindent" in names else "") + (WITH_IPC if "ipc" in names else "")
+        details = TraceDetails(branch_flags=fields.flags or "callindent" in names, ipc="ipc" in names)
     with open_recording(
         options.input,
         force=options.force,
@@ -241,6 +242,7 @@ def run(options: ScriptCommandOptions) -> int:
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
         itrace=itrace,
+        trace_details=details,
         code=None if itrace is None else options.code_files(),
     ) as recording:
         return SampleListing(recording, options, fields).show()

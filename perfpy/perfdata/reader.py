@@ -55,8 +55,8 @@ class PerfData:
         attr_records: of a pipe, the HEADER_ATTR record of each event, header included.
         warnings: one line for each skipped part; grows while the file is read.
         decodes_traces: whether the caller makes samples of the hardware traces (perfpy.auxtrace.decoded).
-        has_branch_flags: whether weights of samples are flags of branches and depths of calls (perfpy.auxtrace.itrace.WITH_FLAGS).
-        has_ipc: whether transactions and stream ids of samples are instructions and cycles (perfpy.auxtrace.itrace.WITH_IPC).
+        has_branch_flags: whether weights of samples are flags of branches and depths of calls (TraceDetails).
+        has_ipc: whether transactions and stream ids of samples are instructions and cycles (same).
         keeps_exited: whether threads keep their names and mappings when they exit, as in perf's recordings of hardware traces.
         kernel_copy: the files of the kernel's symbols and code (record --kcore), "" without.
 

@@ -10,6 +10,7 @@ from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from perfpy.abi.perf_records import TraceDetails
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
@@ -26,6 +27,7 @@ def open_recording(
     as_stored: bool = False,
     keeps_memory: bool = False,
     itrace: str | None = None,
+    trace_details: TraceDetails | None = None,
     code: SymbolOptions | None = None,
 ) -> OpenRecording:
     """Open the recording at a path; "" is the default input.
@@ -39,17 +41,26 @@ def open_recording(
         as_stored: keep the records in file order instead of sorting them by time.
         keeps_memory: keep freed memory in this process, which is faster for many columns that are used briefly.
         itrace: decode a hardware trace into these kinds of samples, "" for perf's default; None to read what was recorded.
+        trace_details: what the command needs of that trace besides.
         code: where to look for the code that the trace ran through.
     """
     return OpenRecording(
-        path, force=force, quiet=quiet, verbose=verbose, as_stored=as_stored, keeps_memory=keeps_memory, itrace=itrace, code=code
+        path,
+        force=force,
+        quiet=quiet,
+        verbose=verbose,
+        as_stored=as_stored,
+        keeps_memory=keeps_memory,
+        itrace=itrace,
+        trace_details=trace_details,
+        code=code,
     )
 
 
 class OpenRecording:
     """A context manager for a recording. (contextlib's is too slow to import, see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_code", "_force", "_itrace", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
+    __slots__ = ("_as_stored", "_code", "_details", "_force", "_itrace", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
 
     def __init__(
         self,
@@ -61,6 +72,7 @@ class OpenRecording:
         as_stored: bool,
         keeps_memory: bool,
         itrace: str | None,
+        trace_details: TraceDetails | None,
         code: SymbolOptions | None,
     ) -> None:
         self._path = path
@@ -69,7 +81,7 @@ class OpenRecording:
         self._verbose = verbose
         self._as_stored = as_stored
         self._keeps_memory = keeps_memory
-        self._itrace, self._code = itrace, code
+        self._itrace, self._details, self._code = itrace, trace_details, code
 
     def __enter__(self) -> Recording:
         # --help does not read recordings.
@@ -81,7 +93,14 @@ class OpenRecording:
 
             keep_freed_memory()
         path = self._path or default_input()
-        self._recording = Recording(path, check_owner=not self._force, as_stored=self._as_stored, itrace=self._itrace, symbols=self._code)
+        self._recording = Recording(
+            path,
+            check_owner=not self._force,
+            as_stored=self._as_stored,
+            itrace=self._itrace,
+            trace_details=self._details,
+            symbols=self._code,
+        )
         self._recording.data.watch_cuts()
         if self._verbose and not self._quiet:
             _print_build_ids(self._recording)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.files.elf import SHT_DYNSYM, SHT_SYMTAB
 from perfpy.symbols.symbol_table import STT_OBJECT
@@ -86,4 +87,4 @@ class _Variables:
         if not value <= file_address < value + max(size, 1):
             return ""
         begin = int(self._table["name"][row])
-        return bytes(self._strings[begin : begin + _LONGEST_NAME]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+        return demangle(bytes(self._strings[begin : begin + _LONGEST_NAME]).split(b"\0", 1)[0])

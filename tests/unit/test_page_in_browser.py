@@ -205,6 +205,18 @@ def test_the_processes_of_a_service_are_a_table(browser: Browser, service: Path)
     assert browser.text("#details-name") == "hot"
 
 
+def test_of_many_processes_those_with_time_are_shown_first(browser: Browser, tmp_path: Path) -> None:
+    """A page of a whole machine began with 26 rows, most of them 0.0 %."""
+    file, shares = tmp_path / "machine.html", [0.5, 0.3, 0.1, *[0.0001] * 20]
+    rows = [ProcessRow(100 + i, f"worker {i}", share, 7, "", 0.0) for i, share in enumerate(shares)]
+    file.write_text(render([timed_stacks(RAN)], PageText("machine", headline=HEADLINE, processes=rows)), encoding="utf-8")
+    browser.open(file)
+    assert browser.texts("#processes th") == ["worker 0", "worker 1", "worker 2"]
+    assert browser.text("#processes .evidence") == "20 more processes, 0.2 % in all"
+    browser.click("#processes .evidence")
+    assert len(browser.texts("#processes th")) == len(shares)
+
+
 def test_a_page_without_a_service_has_no_table_of_processes(page: Browser) -> None:
     assert page.run("document.getElementById('processes').hidden") is True
 

@@ -12,11 +12,11 @@ from perfpy.symbols.variables import name_locks
 
 LOADED = 0x5500_0000_0000
 CODE, DATA = (0x1000, 0x1000, 0x1000, 0x1000), (0x4000, 0x200, 0x100, 0x3000)  # vaddr, memsz, filesz, offset
-STRINGS = b"\0queue_lock\0main\0"
+STRINGS = b"\0queue_lock\0main\0_ZN4book4lockE\0"
 
 
 class Elf:
-    """A file with a variable of 40 bytes at 0x4010, and a function."""
+    """A file with variables of 40 bytes at 0x4010 and 0x4100, and a function."""
 
     segments = np.array([CODE, DATA], [(name, "u8") for name in ("vaddr", "memsz", "filesz", "offset")])
 
@@ -24,7 +24,7 @@ class Elf:
         return name if name == ".symtab" else None
 
     def symbols(self, section):
-        rows = [(1, 1, 0x4010, 40), (12, 2, 0x1000, 0x800)]
+        rows = [(1, 1, 0x4010, 40), (12, 2, 0x1000, 0x800), (17, 1, 0x4100, 40)]
         return np.array(rows, [("name", "u4"), ("info", "u1"), ("value", "u8"), ("size", "u8")])
 
     def strings(self, section):
@@ -44,7 +44,7 @@ def symbolizer(files=LOCK_NAME_FILES):
 
 @pytest.mark.parametrize(
     ("offset", "name"),
-    [(0x4010, "queue_lock"), (0x4010 + 39, "queue_lock"), (0x4010 + 40, ""), (0x400F, ""), (0x1000, ""), (-0x100000, "")],
+    [(0x4010, "queue_lock"), (0x4010 + 39, "queue_lock"), (0x4010 + 40, ""), (0x400F, ""), (0x1000, ""), (-0x100000, ""), (0x4100, "book::lock")],
 )
 def test_the_variable_at_the_address_is_found(offset, name):
     lock = LOADED + offset

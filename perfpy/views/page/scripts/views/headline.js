@@ -34,14 +34,24 @@ function sentence({ text, names, column }, choose) {
 const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
   help: "help", dialog: "dialog" };
 
-/* The processes of a service: share, name, and the hottest own function as a button. choose: as in sentence(). */
+/* the processes that are shown at once: few, and of more those with a share of the time */
+const FEW_PROCESSES = 6, MATTERS = 0.01;
+
+/* The processes of a service: share, name, and the hottest own function as a button; the rest by another. choose: as in sentence(). */
 function showProcesses(processes, choose) {
   const box = document.getElementById("processes");
   if (!box) return;
   box.hidden = !processes.length;
-  box.querySelector("tbody").replaceChildren(...processes.map(([name, share, inFunction, shown, full]) => el("tr", {},
+  const row = ([name, share, inFunction, shown, full]) => el("tr", {},
     el("td.number", { textContent: `${(100 * share).toFixed(1)} %` }), el("th", { textContent: name, scope: "row" }),
-    full ? el("td", {}, `${(100 * inFunction).toFixed(0)} % in `, button(shown, () => choose(full, "charged"), { className: "evidence", title: `Show ${full}` })) : el("td"))));
+    full ? el("td", {}, `${(100 * inFunction).toFixed(0)} % in `, button(shown, () => choose(full, "charged"), { className: "evidence", title: `Show ${full}` })) : el("td"));
+  const show = count => {
+    const rest = processes.slice(count), share = rest.reduce((sum, one) => sum + one[1], 0);
+    const more = button(`${counted(rest.length, "more process")}, ${(100 * share).toFixed(1)} % in all`, () => show(processes.length), { className: "evidence" });
+    box.querySelector("tbody").replaceChildren(...processes.slice(0, count).map(row), ...(rest.length ? [el("tr", {}, el("td"), el("td", { colSpan: 2 }, more))] : []));
+  };
+  const matter = processes.filter(([, share]) => share >= MATTERS).length;
+  show(processes.length <= FEW_PROCESSES ? processes.length : Math.min(FEW_PROCESSES - 1, Math.max(1, matter)));
 }
 
 export function showTop(profile, choose) {

@@ -13,6 +13,8 @@ import { button, el, inks, marked, prepared, speak } from "./elements.js";
 const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 60;
 /* bins narrower than SMOOTH pixels show with their neighbours */
 const SMOOTH = 4;
+/* how high waits are where the axis counts CPUs: a sign, no number */
+const BAND = 4;
 /* the kind of marks of samples that were lost */
 const LOST = "lost";
 
@@ -277,8 +279,8 @@ export class Tracks {
       pen.fillStyle = token(category, dark);
       for (let i = 0; i < bins.length; i++) {
         if (!bins[i]) continue;
-        const part = isBand ? (floor[i] > unit / 20 ? 0 : 0.28 * Math.min(1, bins[i] / unit)) : Math.min(1, bins[i] / unit);
-        const h = Math.max(part ? 1 : 0, part * height), base = isBand ? 0 : Math.min(height, floor[i] / unit * height);
+        const part = isBand ? Number(floor[i] <= unit / 20) : Math.min(1, bins[i] / unit);
+        const h = isBand ? part * BAND : Math.max(part ? 1 : 0, part * height), base = isBand ? 0 : Math.min(height, floor[i] / unit * height);
         pen.fillRect(i * step, top + height - base - h, step + 0.3, h);
         if (!isBand) floor[i] += bins[i];
       }

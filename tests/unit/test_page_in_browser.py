@@ -1269,11 +1269,15 @@ def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Brows
     turns = (thread, (begin + 10) * MS, (end + 10) * MS, state, text, waker, stack, waker_stack)
     waits = WaitChains(0, [(7, "app"), (8, "worker")], 1, texts, stacks, *turns)
     file = tmp_path / "why.html"
-    file.write_text(
-        render([timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])], PageText("why"), waits=waits), encoding="utf-8"
-    )
+    part = timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])
+    switches = dataclasses.replace(part, event="sched:sched_switch", in_seconds=False)
+    file.write_text(render([switches, part], PageText("why"), waits=waits), encoding="utf-8")
     browser.open(file)
+    assert browser.run("document.getElementById('event').selectedOptions[0].text") == part.event, "CPU time, although it comes second"
+    browser.click("#tab-flame")
+    assert "tab=flame" in browser.run("location.hash")
     browser.click("#tab-waits")
+    assert "tab=" not in browser.run("location.hash"), "a page of waits begins with them"
     assert browser.texts("#wait-path caption")[0].startswith("Critical path of app (7)")
     browser.run("[...document.querySelectorAll('#wait-path button')].find(one => one.textContent.includes('worker')).click()")
     chain = browser.texts("#wait-chain p")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
@@ -312,8 +312,9 @@ class Evidence:
 
     @cached_property
     def process_rows(self) -> list[ProcessRow]:
-        """What the processes of a service with several workers did; empty for other programs."""
-        return process_rows(self.functions, self.process_names) if self.functions is not None else []
+        """What the processes of a service with several workers did; empty for other programs, and for tracepoints, which are not CPU time."""
+        is_counted = self.functions is not None and self.event.attr.type != PerfType.TRACEPOINT
+        return process_rows(self.functions, self.process_names) if is_counted and self.functions is not None else []
 
     def _kept(self, name: str) -> bytes:
         """Return a file in the recording, b"" if it is missing."""

@@ -44,7 +44,10 @@ def symbolizer(files=LOCK_NAME_FILES):
 
 @pytest.mark.parametrize(
     ("offset", "name"),
-    [(0x4010, "queue_lock"), (0x4010 + 39, "queue_lock"), (0x4010 + 40, ""), (0x400F, ""), (0x1000, ""), (-0x100000, ""), (0x4100, "book::lock")],
+    [
+        *[(0x4010, "queue_lock"), (0x4010 + 39, "queue_lock"), (0x4010 + 40, "")],
+        *[(0x400F, ""), (0x1000, ""), (-0x100000, ""), (0x4100, "book::lock")],
+    ],
 )
 def test_the_variable_at_the_address_is_found(offset, name):
     lock = LOADED + offset

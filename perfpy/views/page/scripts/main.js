@@ -6,7 +6,7 @@ import { merged } from "./model/forms.js";
 import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
-import { stateOf } from "./model/permalink.js";
+import { beginWith, stateOf } from "./model/permalink.js";
 import { collect, collectBoth, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
@@ -38,6 +38,7 @@ const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, ra
 class Page {
   constructor(profile) {
     this.profile = profile;
+    beginWith(profile.waits ? "waits" : "flame");
     this.state = stateOf("");
     this.hits = this.pattern = this.hitNodes = null;
     this.forms = new Map(Object.entries(profile.forms));

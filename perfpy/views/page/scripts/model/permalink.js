@@ -12,6 +12,9 @@ export const FIELDS = {
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 
+/* The view of a page whose address has none. */
+export function beginWith(tab) { FIELDS.tab[0] = tab; }
+
 function readValue(text, kind, fallback) {
   if (Array.isArray(kind)) return kind.includes(text) ? text : fallback;
   if (kind === "text") return text.slice(0, LONGEST);

@@ -51,9 +51,12 @@ export class Toolbar {
     options(this.thread, of.map(([i, thread]) => [i, taskName(thread)]), "all");
   }
 
-  /* Event of a state: a number or JOINED; the first if the state has another one. */
+  /* Event of a state: a number or JOINED. If the state has another one the first, or beside chains of waits, which come from tracepoints,
+     the first that measures CPU time. */
   eventOf(state) {
-    const value = [...this.event.options].some(option => option.value === state.event) ? state.event : (this.event.options[0] || { value: "0" }).value;
+    const offered = [...this.event.options].map(option => option.value), { events, waits } = this.profile;
+    const ofTime = waits ? events.findIndex(event => event.seconds && !event.off) : -1;
+    const value = offered.includes(state.event) ? state.event : ofTime >= 0 ? String(ofTime) : offered[0] ?? "0";
     return value === JOINED ? JOINED : Number(value);
   }
 

@@ -9,7 +9,7 @@ import numpy as np
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.errors import UsageError
-from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, TracepointRows, read_tracepoints, tracepoint_windows, tracepoints_of
+from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, WINDOW, TracepointRows, read_tracepoints, tracepoint_windows, tracepoints_of
 from perfpy.scheduling.switch_times import (
     CAME,
     LEFT_BLOCKED,
@@ -66,21 +66,9 @@ class SchedEvents(NamedTuple):
     runtimes: TracepointRows
     migrations: TracepointRows
 
-    @property
-    def has_chains(self) -> bool:
-        """Whether the switches have callchains."""
-        return self.switches.chains is not None
-
 
 def read_events(
-    source: SampleSource,
-    *,
-    runtimes: bool = True,
-    wakeups: bool = True,
-    chains: bool = False,
-    comms: bool = False,
-    woken_comms: bool = False,
-    columns: Collection[str] = TASK_COLUMNS,
+    source: SampleSource, *, runtimes: bool = True, wakeups: bool = True, comms: bool = False, columns: Collection[str] = TASK_COLUMNS
 ) -> SchedEvents:
     """Read the scheduler's events. Raises UsageError if the recording has no switches.
 
@@ -88,31 +76,55 @@ def read_events(
         source: the samples.
         runtimes: whether to read sched_stat_runtime.
         wakeups: whether to read wakeups and migrations.
-        chains: whether to keep the callchains of switches.
-        comms: whether to read prev_comm and next_comm of switches.
-        woken_comms: whether to read comm of wakeups.
+        comms: whether to read the names of threads in switches and wakeups.
         columns: which of pid, tid and cpu of the samples to read.
     """
-    fields_of = _fields_of(source, runtimes=runtimes, wakeups=wakeups)
+    fields_of = _fields_of(source, runtimes=runtimes, wakeups=wakeups, migrations=wakeups)
     if comms:
-        fields_of[SWITCH] = (*_FIELDS[SWITCH], "prev_comm", "next_comm")
-    if woken_comms:
+        fields_of[SWITCH] += ("prev_comm", "next_comm")
         fields_of |= {name: (*_FIELDS[name], "comm") for name in (WAKING, WAKEUP, NEW) if name in fields_of}
-    return _events_of(read_tracepoints(source, fields_of, with_chains=(SWITCH,) if chains else (), columns=columns))
+    return _events_of(read_tracepoints(source, fields_of, columns=columns))
 
 
-def event_windows(source: SampleSource, *, columns: Collection[str] = TASK_COLUMNS) -> Iterator[SchedEvents]:
-    """Yield the scheduler's events window by window (see tracepoint_windows). Raises UsageError as read_events() does."""
-    return map(_events_of, tracepoint_windows(source, _fields_of(source), columns=columns))
+def event_windows(
+    source: SampleSource,
+    *,
+    runtimes: bool = True,
+    wakeups: bool = True,
+    migrations: bool = True,
+    chains: bool = False,
+    comms: bool = False,
+    unused: Collection[str] = (),
+    columns: Collection[str] = TASK_COLUMNS,
+    is_settled: bool = False,
+    least: Callable[[], int] = lambda: WINDOW,
+) -> Iterator[SchedEvents]:
+    """Yield the scheduler's events window by window (see tracepoint_windows). Raises UsageError as read_events() does.
+
+    Args:
+        source, runtimes, wakeups, columns: see read_events.
+        migrations: whether to read migrations.
+        chains: whether to keep the callchains of switches.
+        comms: whether to read the names of threads in switches.
+        unused: fields that are zeros instead of being read.
+        is_settled, least: see tracepoint_windows.
+    """
+    fields_of = _fields_of(source, runtimes=runtimes, wakeups=wakeups, migrations=migrations)
+    if comms:
+        fields_of[SWITCH] += ("prev_comm", "next_comm")
+    fields_of = {name: tuple(field for field in fields if field not in unused) for name, fields in fields_of.items()}
+    with_chains = (SWITCH,) if chains else ()
+    windows = tracepoint_windows(source, fields_of, with_chains=with_chains, columns=columns, is_settled=is_settled, least=least)
+    return map(_events_of, windows)
 
 
-def _fields_of(source: SampleSource, *, runtimes: bool = True, wakeups: bool = True) -> dict[str, tuple[str, ...]]:
+def _fields_of(source: SampleSource, *, runtimes: bool, wakeups: bool, migrations: bool) -> dict[str, tuple[str, ...]]:
     """Return the fields of each tracepoint to read."""
     present = tracepoints_of(source)
     if SWITCH not in present:
         raise UsageError(_NO_SWITCHES.format(path=source.path))
     waking = WAKING if WAKING in present else WAKEUP
-    names = (SWITCH, *((waking, NEW, MIGRATE) if wakeups else ()), *((RUNTIME,) if runtimes else ()))
+    names = (SWITCH, *((waking, NEW) if wakeups else ()), *((MIGRATE,) if migrations else ()), *((RUNTIME,) if runtimes else ()))
     return {name: _FIELDS[name] for name in names}
 
 

@@ -38,7 +38,7 @@ TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
 _LONGEST_TEXT: Final = 64
 _INT32_END: Final = 1 << 31
-_WINDOW: Final = 1 << 17  # samples
+WINDOW: Final = 1 << 17  #: samples
 
 
 class TracepointRows(NamedTuple):
@@ -76,7 +76,7 @@ class TracepointRows(NamedTuple):
         for name in names:
             column = fields.get(name)
             if not (isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu"):
-                fields[name] = np.zeros(len(self.order), np.int32)
+                fields[name] = _zeros(len(self.order))
         return self._replace(fields=fields)
 
 
@@ -118,25 +118,41 @@ def read_tracepoints(
 
 
 def tracepoint_windows(
-    source: SampleSource, fields_of: Mapping[str, Sequence[str]], *, columns: Collection[str] = TASK_COLUMNS, least: int = _WINDOW
+    source: SampleSource,
+    fields_of: Mapping[str, Sequence[str]],
+    *,
+    with_chains: Collection[str] = (),
+    columns: Collection[str] = TASK_COLUMNS,
+    is_settled: bool = False,
+    least: Callable[[], int] = lambda: WINDOW,
 ) -> Iterator[dict[str, TracepointRows]]:
     """Yield tracepoints as columns like read_tracepoints(), window by window in order of delivery.
 
     Memory does not grow with the recording, and the columns of a window fit into the processor's cache. `order` counts the samples of the
-    window, and keys are not settled. A recording without rounds is one window.
+    window. A recording without rounds is one window.
 
     Args:
-        source, fields_of, columns: see read_tracepoints.
-        least: the number of samples that is read before a window is taken.
+        source, fields_of, with_chains, columns: see read_tracepoints.
+        is_settled: whether keys are settled, which needs a first pass over the recording.
+        least: returns the number of samples that are read before the next window is taken.
     """
     if source.tracing is None:
         return
-    collected = _CollectedRows(source, fields_of, (), columns)
+    collected = _CollectedRows(source, fields_of, with_chains, columns)
+    if is_settled or collected.has_chains:
+        _ = source.sample_counts  # the first pass
     for samples in source.sample_chunks():
-        collected.add(samples)
-        if samples.floor and collected.count >= least:
+        collected.add(_settled(source, samples) if is_settled else samples)
+        if samples.floor and collected.count >= least():
             yield collected.take_up_to(samples.floor)
     yield collected.take()[1]
+
+
+def _settled(source: SampleSource, samples: KeyedSamples) -> KeyedSamples:
+    """Return the samples with settled keys."""
+    chunk = samples.chunk
+    batch = StoredBatch(Columns(len(samples.keys)), samples.events, samples.keys, samples.times, chunk.starts + chunk.shift)
+    return samples._replace(keys=source.settled_keys(batch))
 
 
 class _CollectedRows:
@@ -199,7 +215,7 @@ class _CollectedRows:
             first = int(table.order.searchsorted(count))
             later = table.take(slice(first, None))
             if len(later.order):
-                self._parts[name].append(_EventPart(later.order - count, later.pid, later.tid, later.cpu, later.fields, None))
+                self._parts[name].append(_EventPart(later.order - count, later.pid, later.tid, later.cpu, later.fields, later.chains))
             rows[name] = table.take(slice(0, first))
         return rows
 

@@ -24,14 +24,18 @@ class Events(NamedTuple):
     """Events of threads.
 
     Attributes:
-        thread: int64[n], small numbers of threads.
+        thread: int32[n] or int64[n], small numbers of threads.
         time: int64[n], nanoseconds.
         order: int64[n], ascending; orders all events of a recording.
     """
 
-    thread: NDArray[np.int64]
+    thread: NDArray[np.integer[Any]]
     time: NDArray[np.int64]
     order: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Events:
+        """Select rows."""
+        return Events(self.thread.take(rows), self.time.take(rows), self.order.take(rows))
 
 
 class SwitchTimes(NamedTuple):
@@ -64,8 +68,8 @@ def previous_of(group: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     return previous
 
 
-def switch_times(switches: Events, cpu: NDArray[np.int64], is_ready: NDArray[np.bool_], wakeups: Events, migrations: Events) -> SwitchTimes:
-    """Return the times around switches.
+class SwitchRuns:
+    """The times around switches.
 
     Args:
         switches: departures of threads, by ascending order.
@@ -74,22 +78,59 @@ def switch_times(switches: Events, cpu: NDArray[np.int64], is_ready: NDArray[np.
         wakeups: of threads.
         migrations: of threads to another CPU.
     """
-    rows = _ThreadOrder(switches, wakeups)
-    last_on_cpu, last_of_thread = previous_of(cpu), rows.last_departures()
-    since = np.where(last_on_cpu >= 0, switches.time[last_on_cpu], 0)
-    left = np.where(last_of_thread >= 0, switches.time[last_of_thread], 0)
-    after = np.where(last_of_thread >= 0, switches.order[last_of_thread], -1)
-    ready = rows.first_wakeups(wakeups.time)
-    ready = np.where((last_of_thread >= 0) & is_ready[last_of_thread], left, ready)
-    on_cpu_since = np.where(last_on_cpu >= 0, switches.order[last_on_cpu], -1)
-    moved = _last_between(migrations, switches, on_cpu_since, after)
-    is_known = since > 0
-    was_ready = is_known & (ready > 0) & (ready <= since)
-    delay = np.where(was_ready, since - ready, 0)
-    before_migration = np.where(was_ready & (moved > ready) & (moved < since), moved - ready, 0)
-    waited = np.where(is_known & (left > 0) & (left <= since), since - left, 0)
-    ran = np.where(is_known, np.maximum(switches.time - since, 0), 0)
-    return SwitchTimes(ran, delay, waited, before_migration, last_on_cpu, last_of_thread)
+
+    def __init__(self, switches: Events, cpu: NDArray[np.int64], is_ready: NDArray[np.bool_], wakeups: Events, migrations: Events) -> None:
+        self._switches, self._is_ready = switches, is_ready
+        self._wakeups, self._migrations = wakeups, migrations
+        self._rows = _ThreadOrder(switches, wakeups)
+        self._last_on_cpu = previous_of(cpu)
+
+    def times(self) -> SwitchTimes:
+        """Return the times around each switch."""
+        switches, rows = self._switches, self._rows
+        last_on_cpu, last_of_thread = self._last_on_cpu, rows.last_departures()
+        has_left = last_of_thread >= 0
+        since = _taken_or(switches.time, last_on_cpu, 0)
+        left = _taken_or(switches.time, last_of_thread, 0)
+        ready = rows.first_wakeups(self._wakeups.time)
+        ready = np.where(has_left & self._is_ready.take(last_of_thread, mode="clip"), left, ready) if len(ready) else ready
+        is_known = since > 0
+        was_ready = is_known & (ready > 0) & (ready <= since)
+        delay = np.where(was_ready, since - ready, 0)
+        before_migration = np.broadcast_to(np.int64(0), len(since))
+        if len(self._migrations.thread):
+            on_cpu_since, after = (_taken_or(switches.order, last, _NONE) for last in (last_on_cpu, last_of_thread))
+            moved = _last_between(self._migrations, switches, on_cpu_since, after)
+            before_migration = np.where(was_ready & (moved > ready) & (moved < since), moved - ready, 0)
+        waited = np.where(is_known & (left > 0) & (left <= since), since - left, 0)
+        ran = np.where(is_known, np.maximum(switches.time - since, 0), 0)
+        return SwitchTimes(ran, delay, waited, before_migration, last_on_cpu, last_of_thread)
+
+    def rows_to_keep(self) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+        """Return the ascending rows of switches, wakeups and migrations that decide the times of later switches."""
+        left, woken = self._rows.last_rows()
+        is_last = np.ones(len(self._last_on_cpu), bool)
+        is_last[self._last_on_cpu[self._last_on_cpu >= 0]] = False
+        last_of_cpus = rows_where(is_last)
+        return distinct(np.concatenate([left, last_of_cpus])), distinct(woken), self._migrations_to_keep(last_of_cpus)
+
+    def _migrations_to_keep(self, last_of_cpus: NDArray[np.intp]) -> NDArray[np.integer[Any]]:
+        """Return each thread's last migration before each of some switches, and its last one: a CPU may run it since any of them."""
+        thread, _, order = self._migrations
+        if not len(thread):
+            return np.zeros(0, np.int64)
+        span = np.searchsorted(np.sort(self._switches.order[last_of_cpus]), order)
+        rows = np.lexsort((order, span, thread))
+        is_last = np.ones(len(rows), bool)
+        is_last[:-1] = (thread[rows[1:]] != thread[rows[:-1]]) | (span[rows[1:]] != span[rows[:-1]])
+        return distinct(rows[is_last])
+
+
+def _taken_or(values: NDArray[np.int64], rows: NDArray[np.int64], default: int) -> NDArray[np.int64]:
+    """Return values at some rows, or a default for row -1."""
+    if not len(values):
+        return np.full(len(rows), default, np.int64)
+    return np.where(rows >= 0, values.take(rows, mode="clip"), default)
 
 
 class _ThreadOrder:
@@ -109,12 +150,13 @@ class _ThreadOrder:
         sorted_thread = thread[self._rows]
         begins = np.ones(len(position), bool)
         begins[1:] = sorted_thread[1:] != sorted_thread[:-1]
+        self._begins = rows_where(begins)
         is_switch = self._rows < self._count
-        rows = np.flatnonzero(is_switch)
+        self._departures = rows = rows_where(is_switch)
         switch = self._rows[rows]
         self.departure = np.empty(self._count, np.int32)
         self.departure[switch] = rows
-        self.first = np.maximum.accumulate(np.where(begins, position, 0))[self.departure]
+        self.first = np.maximum.accumulate(np.where(begins, position, np.int32(0))).take(self.departure)
         before = np.full(self._count, _NONE, np.int32)
         before[switch[1:]] = rows[:-1]
         self.last_departure = np.where(before >= self.first, before, np.int32(_NONE))
@@ -132,19 +174,36 @@ class _ThreadOrder:
         """
         if not len(time):
             return np.zeros(self._count, np.int64)
-        row = self._next_wakeup[np.maximum(self.last_departure, self.first)]  # no wakeup is at the row of a departure
+        row = self._next_wakeup.take(np.maximum(self.last_departure, self.first))  # no wakeup is at the row of a departure
         is_inside = row < self.departure
         return np.where(is_inside, time.take(self._rows.take(row, mode="clip") - self._count, mode="clip"), 0)
+
+    def last_rows(self) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+        """Return the last switch of each thread, and its first wakeup after that, as indexes into switches and wakeups."""
+        if not len(self._rows):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        ends = np.append(self._begins[1:], len(self._rows))
+        departures = np.append(self._departures, len(self._rows))
+        index = np.searchsorted(self._departures, ends) - 1
+        left = departures[index]  # -1, the last one, is no departure
+        has_left = (index >= 0) & (left >= self._begins)
+        woken = self._next_wakeup[np.where(has_left, left, self._begins)]
+        return self._rows[left[has_left]], self._rows[woken[woken < ends]] - self._count
 
 
 def _last_between(events: Events, switches: Events, before: NDArray[np.int64], after: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the time of the last event of each switch's thread between two orders; 0: none."""
     times = np.zeros(len(switches.thread), np.int64)
-    if not len(events.thread) or not len(times):
+    if not len(times):
         return times
     by_thread = thread_order(events.thread, events.order)
     top = max(int(events.order.max()), int(switches.order.max())) + 2
-    index = np.searchsorted(events.thread[by_thread] * top + events.order[by_thread], switches.thread * top + before + 1) - 1
+    index = (
+        np.searchsorted(
+            events.thread[by_thread].astype(np.int64) * top + events.order[by_thread], switches.thread.astype(np.int64) * top + before + 1
+        )
+        - 1
+    )
     row = by_thread[np.maximum(index, 0)]
     inside = (index >= 0) & (events.thread[row] == switches.thread) & (events.order[row] > after)
     times[inside] = events.time[row[inside]]

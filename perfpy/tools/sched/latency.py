@@ -35,7 +35,7 @@ def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> Non
 
     options.dump(recording)
     delays = DelaySums(one_cpu=options.cpu >= 0)
-    for events in event_windows(recording.data, columns=("cpu",)):
+    for events in event_windows(recording.data, unused=_UNUSED, columns=("cpu",)):
         delays.add(events)
     rows = delays.tasks(last_comms(recording))
     if not options.pids:
@@ -56,6 +56,7 @@ def written_by_seven(recording: Recording) -> bool:
     return version.isdecimal() and int(version) >= 7
 
 
+_UNUSED: Final = ("prev_prio", "next_prio", "target_cpu", "orig_cpu", "dest_cpu")
 _IDLE: Final = "swapper"
 _NANOSECONDS: Final = 1_000_000_000
 _UNITS: Final = ((1_000_000_000, "s "), (1_000_000, "ms"), (1_000, "us"))

@@ -36,7 +36,7 @@ def run(options: ReplayOptions) -> int:
 
     with open_sched(options) as recording:
         options.dump(recording)
-        events = read_events(recording.data, runtimes=False, comms=True, woken_comms=True)
+        events = read_events(recording.data, runtimes=False, comms=True)
         plan = make_replay_plan(events, recording.data)
         del events
         print_lines(calibration_lines(calibrate()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import RecordType
-from perfpy.scheduling.switch_times import Events, SwitchTimes, switch_times, thread_order
+from perfpy.perfdata.tracepoint_rows import WINDOW
+from perfpy.scheduling.switch_times import Events, SwitchRuns, SwitchTimes, thread_order
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.abi.columns import Ragged
     from perfpy.analysis.scheduler import SchedEvents
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.perfdata.tracepoint_rows import TracepointRows
@@ -50,14 +51,16 @@ class TaskColumn(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """The switches of a recording, in order of delivery.
+    """Switches in order of delivery.
 
     Attributes:
         task: the threads that left.
         next_tid: int64[n], of the threads that came.
         next_comm: their names as recorded: bytes; None if they were not read.
         cpu, time, order: int64[n].
-        state, priority, changed_priority: of the threads that left: int64[n]; the priority when it came, and when it left.
+        state: of the threads that left: int64[n].
+        came_with_priority, left_with_priority: of the threads that left: int64[n], when they came and when they left.
+        next_priority: of the threads that came: int64[n].
         times: durations.
         chains: callchains of the threads that left; None without.
     """
@@ -71,6 +74,7 @@ class Switches(NamedTuple):
     state: NDArray[np.int64]
     came_with_priority: NDArray[np.int64]
     left_with_priority: NDArray[np.int64]
+    next_priority: NDArray[np.int64]
     times: SwitchTimes
     chains: Ragged | None
     key: NDArray[np.uint64]
@@ -97,9 +101,15 @@ class TaskEvents(NamedTuple):
 
 
 class History(NamedTuple):
-    """The switches, wakeups and migrations of a recording."""
+    """The switches, wakeups and migrations of a window of a recording.
+
+    Attributes:
+        switches: those of earlier windows that decide the times of later ones, then the window's.
+        kept: the number of switches of earlier windows.
+    """
 
     switches: Switches
+    kept: int
     wakeups: TaskEvents
     migrations: TaskEvents
 
@@ -110,28 +120,31 @@ class TaskColumnMaker:
     def __init__(self, source: SampleSource, timeline: TaskTimeline) -> None:
         self._ids = ThreadIds(source)
         self._timeline = timeline
-        self._pids: dict[int, int] = {}
-
-    def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32]) -> None:
-        """Take over the processes of threads from samples, for threads that only fields of tracepoints mention."""
-        both = tid.astype(np.int64) << np.int64(32) | (pid.astype(np.int64) & np.int64(0xFFFFFFFF))
-        for one in number_values(both)[0].tolist():
-            number = one & 0xFFFFFFFF
-            self._pids.setdefault(one >> 32, number - (1 << 32) if number >= 1 << 31 else number)
-
-    def learn_from_records(self, source: SampleSource) -> None:
-        """Take over the processes of threads from the records about tasks."""
+        self._recorded_names: dict[int, int] = {}  # indexes into the timeline's comms, by thread id
         tasks = source.side_band().tasks().tasks
-        for tid, pid in zip(tasks.tid.astype(np.int32).tolist(), tasks.pid.astype(np.int32).tolist(), strict=True):
-            self._pids.setdefault(tid, pid)
+        self._pids = dict(zip(tasks.tid.astype(np.int32).tolist()[::-1], tasks.pid.astype(np.int32).tolist()[::-1], strict=True))
+        self._learnt: dict[int, tuple[int, int]] = {}  # the process of a thread, and since which order, in this window
+
+    def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32], order: NDArray[np.int64]) -> None:
+        """Take over the processes of threads from a window's samples, for threads that only fields of tracepoints mention."""
+        self._pids.update((thread, process) for thread, (process, _) in self._learnt.items())
+        first = first_rows(tid)
+        rows = zip(*(column[first].tolist() for column in (tid, pid, order)), strict=True)
+        self._learnt = {thread: (process, since) for thread, process, since in rows if thread not in self._pids}
 
     def column(
-        self, tid: NDArray[np.integer[Any]], pid: NDArray[np.integer[Any]] | None, key: NDArray[np.uint64], *, are_named: bool = True
+        self,
+        tid: NDArray[np.integer[Any]],
+        pid: NDArray[np.integer[Any]] | None,
+        key: NDArray[np.uint64],
+        order: NDArray[np.int64],
+        *,
+        are_named: bool = True,
     ) -> TaskColumn:
         """Return a column of threads; pid None: look them up; are_named: else all have the first name."""
         threads: NDArray[np.int64] = tid.astype(np.int64)
         if pid is None:
-            pid = self._looked_up(threads)
+            pid = self._looked_up(threads, order)
         comm = self._timeline.comm_ids(threads, key).astype(np.int64) if are_named else np.broadcast_to(np.int64(0), len(tid))
         return TaskColumn(self._ids.of(threads, key), threads, pid.astype(np.int64), comm)
 
@@ -139,86 +152,137 @@ class TaskColumnMaker:
         """Return the tasks; those without a name get the first recorded one of their thread."""
         if recorded is None:
             return tasks
-        names = self._timeline.comms
+        numbers, which = number_values(tasks.comm)
+        names = [self._timeline.comms[number] for number in numbers.tolist()]
         unnamed = np.array([name.startswith(":") and name[1:].lstrip("-").isdecimal() for name in names], bool)
-        rows = np.flatnonzero(unnamed[tasks.comm])
-        first: dict[int, int] = {}
-        for row in rows.tolist():
+        rows = np.flatnonzero(unnamed[which])
+        for row in rows[first_rows(tasks.thread[rows])].tolist():
             thread = int(tasks.thread[row])
-            if thread not in first:
-                first[thread] = self._timeline.comm_number(bytes(recorded[row]).decode("utf-8", "surrogateescape"))
+            if thread not in self._recorded_names:
+                name = bytes(recorded[row]).decode("utf-8", "surrogateescape")
+                self._recorded_names[thread] = self._timeline.comm_number(name)
         comm = tasks.comm.copy()
-        comm[rows] = [first[thread] for thread in tasks.thread[rows].tolist()]
+        comm[rows] = [self._recorded_names[thread] for thread in tasks.thread[rows].tolist()]
         return tasks._replace(comm=comm)
 
-    def _looked_up(self, tid: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _looked_up(self, tid: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the process of each thread as far as it is known at an order; -1: unknown."""
         tids, numbers = number_values(tid)
-        pids = np.array([self._pids.get(one, -1) for one in tids.tolist()], np.int64)
-        return pids[numbers]
+        known = [(self._pids[one], -1) if one in self._pids else self._learnt.get(one, (-1, -1)) for one in tids.tolist()]
+        pids, since = np.array(known, np.int64).reshape(len(known), 2).T
+        return np.where(order > since[numbers], pids[numbers], -1)
 
 
-def make_history(
-    events: SchedEvents, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False, shows_wakers: bool = True
-) -> History:
-    """Return the switches of a recording with their times.
+_NO_TIMES: Final = SwitchTimes(*[np.zeros(0, np.int64)] * len(SwitchTimes._fields))
+
+
+class HistoryMaker:
+    """Makes the history of each window, with the times of its switches.
 
     Args:
-        events: the scheduler's events.
-        source: of the events.
+        source: of the windows.
         timeline: of the source.
         takes_names: whether threads without a known name get the one in the switch, as in perf 7.
         shows_wakers: whether `by` and the names of wakeups and migrations are needed; without, they are zeros.
     """
-    names = TaskColumnMaker(source, timeline)
-    names.learn_from_records(source)
-    names.learn(events.switches.tid, events.switches.pid)
-    wakeups = _task_events(events.wakeups, names, shows_wakers=shows_wakers)
-    migrations = _task_events(events.migrations, names, shows_wakers=shows_wakers)
-    switches = _switches(events, names, wakeups, migrations, takes_names=takes_names)
-    if takes_names and shows_wakers:
-        wakeups, migrations = (_named_as(one, switches) for one in (wakeups, migrations))
-    return History(switches, wakeups, migrations)
+
+    def __init__(self, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False, shows_wakers: bool = True) -> None:
+        self._names = TaskColumnMaker(source, timeline)
+        self._takes_names, self._shows_wakers = takes_names, shows_wakers
+        self._numbers = IdTable()  # of threads
+        self._kept: Switches | None = None
+        none = np.zeros(0, np.int64)
+        self._wakeups = self._migrations = Events(none, none, none)  # those of earlier windows that decide the times of later switches
+
+    def least(self) -> int:
+        """Return the least number of samples of the next window: more than the rows that are kept, so that these are read seldom."""
+        return max(WINDOW, 2 * (len(self._kept.time) if self._kept else 0))
+
+    def add(self, events: SchedEvents) -> History:
+        """Return the history of the next window."""
+        names = self._names
+        names.learn(events.switches.tid, events.switches.pid, events.switches.order)
+        wakeups, migrations = (self._task_events(rows) for rows in (events.wakeups, events.migrations))
+        new = self._new_switches(events.switches)
+        kept, shift = 0, 0
+        if self._kept is not None:
+            # The rows of earlier windows get the lowest orders.
+            orders = distinct(np.concatenate([self._kept.order, self._wakeups.order, self._migrations.order]))
+            kept, shift = len(self._kept.time), len(orders)
+            earlier = self._kept._replace(order=orders.searchsorted(self._kept.order))
+            new = _joined(earlier, new._replace(order=new.order + shift))
+            self._wakeups, self._migrations = (
+                one._replace(order=orders.searchsorted(one.order)) for one in (self._wakeups, self._migrations)
+            )
+            wakeups, migrations = (one._replace(order=one.order + shift) for one in (wakeups, migrations))
+        switches = self._with_times(new, wakeups, migrations)
+        if self._takes_names and self._shows_wakers:
+            wakeups, migrations = (_named_as(one, switches) for one in (wakeups, migrations))
+        return History(switches, kept, wakeups, migrations)
+
+    def _task_events(self, rows: TracepointRows) -> TaskEvents:
+        names, shows_wakers = self._names, self._shows_wakers
+        if shows_wakers:
+            by = names.column(rows.tid, rows.pid, rows.key, rows.order)
+        else:
+            by = TaskColumn(*[np.broadcast_to(np.int64(0), len(rows.key))] * len(TaskColumn._fields))
+        task = names.column(rows.fields["pid"], None, rows.key, rows.order, are_named=shows_wakers)
+        cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
+        return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
+
+    def _new_switches(self, rows: TracepointRows) -> Switches:
+        cpu = rows.cpu.astype(np.int64)
+        is_idle = rows.fields["prev_pid"] == IDLE
+        task = self._names.column(np.where(is_idle, 0, rows.tid), np.where(is_idle, 0, rows.pid), rows.key, rows.order)
+        task = task._replace(thread=np.where(is_idle, _IDLE_BASE + cpu, task.thread))
+        task = self._names.with_recorded_names(task, rows.fields.get("prev_comm") if self._takes_names else None)
+        return Switches(
+            task=task,
+            next_tid=rows.fields["next_pid"],
+            next_comm=rows.fields.get("next_comm"),
+            cpu=cpu,
+            time=rows.time,
+            order=rows.order,
+            state=rows.fields["prev_state"],
+            came_with_priority=rows.fields["prev_prio"],
+            left_with_priority=rows.fields["prev_prio"],
+            next_priority=rows.fields["next_prio"],
+            times=_NO_TIMES,
+            chains=rows.chains,
+            key=rows.key,
+        )
+
+    def _with_times(self, switches: Switches, wakeups: TaskEvents, migrations: TaskEvents) -> Switches:
+        """Return the switches with their times, and keep the rows that decide the times of later ones."""
+        number = self._numbers.ids(switches.task.thread.view(np.uint64))
+        switches = switches._replace(task=switches.task._replace(pid=_first_pids(number, switches.task.pid)))
+        is_ready = (switches.state & _STATE_BITS) == 0
+        woken, moved = self._events_after(self._wakeups, wakeups), self._events_after(self._migrations, migrations)
+        runs = SwitchRuns(Events(number, switches.time, switches.order), switches.cpu, is_ready, woken, moved)
+        times = runs.times()
+        before = times.last_on_cpu
+        came = np.where(before >= 0, switches.next_priority[before], switches.left_with_priority)
+        switches = switches._replace(times=times, came_with_priority=came)
+        rows, woken_rows, moved_rows = runs.rows_to_keep()
+        self._kept = rows_of(switches, rows)
+        self._wakeups, self._migrations = woken.take(woken_rows), moved.take(moved_rows)
+        return switches
+
+    def _events_after(self, kept: Events, new: TaskEvents) -> Events:
+        """Return the kept events, then the new ones."""
+        thread = self._numbers.ids(new.task.thread.view(np.uint64))
+        columns = (kept.thread, thread), (kept.time, new.time), (kept.order, new.order)
+        return Events(*(np.concatenate(pair) for pair in columns))
 
 
-def _task_events(rows: TracepointRows, names: TaskColumnMaker, *, shows_wakers: bool) -> TaskEvents:
-    if shows_wakers:
-        by = names.column(rows.tid, rows.pid, rows.key)
-    else:
-        by = TaskColumn(*[np.broadcast_to(np.int64(0), len(rows.key))] * len(TaskColumn._fields))
-    task = names.column(rows.fields["pid"], None, rows.key, are_named=shows_wakers)
-    cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
-    return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
-
-
-def _switches(events: SchedEvents, names: TaskColumnMaker, wakeups: TaskEvents, migrations: TaskEvents, *, takes_names: bool) -> Switches:
-    rows = events.switches
-    cpu = rows.cpu.astype(np.int64)
-    is_idle = rows.fields["prev_pid"] == IDLE
-    task = names.column(np.where(is_idle, 0, rows.tid), np.where(is_idle, 0, rows.pid), rows.key)
-    task = task._replace(thread=np.where(is_idle, _IDLE_BASE + cpu, task.thread))
-    task = names.with_recorded_names(_with_first_pids(task), rows.fields.get("prev_comm") if takes_names else None)
-    is_ready = (rows.fields["prev_state"] & _STATE_BITS) == 0
-    numbers = IdTable()
-    times = switch_times(
-        _events(task, rows.time, rows.order, numbers), cpu, is_ready,
-        _events(wakeups.task, wakeups.time, wakeups.order, numbers), _events(migrations.task, migrations.time, migrations.order, numbers),
-    )  # fmt: skip
-    before = times.last_on_cpu
-    came = np.where(before >= 0, rows.fields["next_prio"][before], rows.fields["prev_prio"])
-    return Switches(
-        task=task,
-        next_tid=rows.fields["next_pid"],
-        next_comm=rows.fields.get("next_comm"),
-        cpu=cpu,
-        time=rows.time,
-        order=rows.order,
-        state=rows.fields["prev_state"],
-        came_with_priority=came,
-        left_with_priority=rows.fields["prev_prio"],
-        times=times,
-        chains=rows.chains,
-        key=rows.key,
-    )
+def _joined(earlier: Switches, later: Switches) -> Switches:
+    """Return switches of two windows, without times."""
+    chains = None if earlier.chains is None or later.chains is None else Ragged.concat([earlier.chains, later.chains])
+    next_comm = None if earlier.next_comm is None or later.next_comm is None else np.concatenate([earlier.next_comm, later.next_comm])
+    task = TaskColumn(*(np.concatenate(pair) for pair in zip(earlier.task, later.task, strict=True)))
+    names = [name for name in Switches._fields if name not in ("task", "next_comm", "times", "chains")]
+    columns = {name: np.concatenate([getattr(earlier, name), getattr(later, name)]) for name in names}
+    return Switches(task=task, next_comm=next_comm, times=_NO_TIMES, chains=chains, **columns)
 
 
 def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
@@ -236,16 +300,11 @@ def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
     return events._replace(by=events.by._replace(comm=comm))
 
 
-def _with_first_pids(tasks: TaskColumn) -> TaskColumn:
-    """Return the tasks, each with the process of the first sample of its thread."""
-    number = IdTable().ids(tasks.thread.view(np.uint64))
-    pid = np.empty(int(number.max(initial=-1)) + 1, np.int64)
-    pid[number[::-1]] = tasks.pid[::-1]  # the last write counts: the first sample
-    return tasks._replace(pid=pid[number])
-
-
-def _events(task: TaskColumn, time: NDArray[np.int64], order: NDArray[np.int64], numbers: IdTable) -> Events:
-    return Events(numbers.ids(task.thread.view(np.uint64)).astype(np.int64), time, order)
+def _first_pids(number: NDArray[np.int32], pid: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the process of each thread's first row."""
+    first = np.empty(int(number.max(initial=-1)) + 1, np.int64)
+    first[number[::-1]] = pid[::-1]  # the last write counts
+    return first.take(number)
 
 
 def is_idle(task: TaskColumn) -> NDArray[np.bool_]:
@@ -296,7 +355,7 @@ class Narrowing(NamedTuple):
     idle_only: bool
 
     def apply(self, history: History) -> tuple[NDArray[np.bool_], History]:
-        """Return a mask of the switches that are shown, and the history with its times cut at the span."""
+        """Return a mask of the window's switches that are shown, and the history with its times cut at the span."""
         switches = history.switches
         included = self.tasks.mask(switches.task) & (
             np.ones(len(switches.cpu), bool) if self.cpus is None else np.isin(switches.cpu, list(self.cpus))
@@ -305,8 +364,10 @@ class Narrowing(NamedTuple):
             included &= np.isin(switches.came_with_priority, list(self.tasks.priorities))
         if self.idle_only:
             included &= switches.task.tid == IDLE
+        included[: history.kept] = False
         switches, in_span = self._cut(switches)
-        return included & in_span, History(switches, self._events(history.wakeups), self._events(history.migrations))
+        wakeups, migrations = self._events(history.wakeups), self._events(history.migrations)
+        return included & in_span, history._replace(switches=switches, wakeups=wakeups, migrations=migrations)
 
     def _events(self, events: TaskEvents) -> TaskEvents:
         begin, end = self.span
@@ -337,14 +398,14 @@ class Narrowing(NamedTuple):
         return switches._replace(times=cut, time=time), in_span
 
 
-def taken(switches: Switches, chosen: NDArray[np.bool_]) -> Switches:
-    """Return some switches."""
-    if chosen.all():
-        return switches
-    return rows_of(switches, np.flatnonzero(chosen))
+def taken(history: History, chosen: NDArray[np.bool_]) -> Switches:
+    """Return some switches of a window."""
+    if chosen[history.kept :].all():
+        return rows_of(history.switches, slice(history.kept, None))
+    return rows_of(history.switches, np.flatnonzero(chosen))
 
 
-def rows_of(switches: Switches, rows: NDArray[np.intp] | slice) -> Switches:
+def rows_of(switches: Switches, rows: NDArray[np.integer[Any]] | slice) -> Switches:
     """Return the switches of some rows."""
     return Switches(
         task=switches.task.take(rows),
@@ -356,6 +417,7 @@ def rows_of(switches: Switches, rows: NDArray[np.intp] | slice) -> Switches:
         state=switches.state[rows],
         came_with_priority=switches.came_with_priority[rows],
         left_with_priority=switches.left_with_priority[rows],
+        next_priority=switches.next_priority[rows],
         times=SwitchTimes._make([column[rows] for column in switches.times]),
         chains=None if switches.chains is None else switches.chains.take(rows),
         key=switches.key[rows],
@@ -609,117 +671,171 @@ class Summary(NamedTuple):
     idle_chains: Mapping[int, Sequence[IdleChain]] | None = None
 
 
-def run_times(group: NDArray[np.int64], values: NDArray[np.int64]) -> dict[int, ThreadRunTimes]:
-    """Return the statistics of each group's values."""
-    if not len(group):
-        return {}
-    groups, numbers = number_values(group)
-    order = thread_order(numbers, np.arange(len(numbers)))
-    numbers, values = numbers[order], values[order]
-    first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
-    counts = np.diff(np.append(first, len(numbers)))
-    totals = np.add.reduceat(values, first)
-    means = totals / counts
-    squares = np.add.reduceat((values - np.repeat(means, counts)) ** 2, first)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.sqrt(np.where(counts > 1, squares / (counts - 1) / counts, 0.0))
-        deviations = np.where(means > 0, 100 * errors / means, 0.0)
-    columns = (counts, totals, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), deviations)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return {key: ThreadRunTimes(*row) for key, row in zip(groups.tolist(), rows, strict=True)}
+class _RunTimeSums(NamedTuple):
+    """Sums over the values of groups in one window: arrays of one length.
+
+    Attributes:
+        group: distinct.
+        runs, total, shortest, longest: of the values.
+        squares: the sum of the squared deviations from the mean.
+    """
+
+    group: NDArray[np.int64]
+    runs: NDArray[np.int64]
+    total: NDArray[np.int64]
+    shortest: NDArray[np.int64]
+    longest: NDArray[np.int64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, group: NDArray[np.int64], values: NDArray[np.int64]) -> _RunTimeSums:
+        """Return the sums of each group's values."""
+        groups, numbers = number_values(group)
+        order = thread_order(numbers, np.arange(len(numbers), dtype=np.int32))
+        numbers, values = numbers.take(order), values.take(order)
+        first = _begins(numbers)
+        if not len(first):
+            none = np.zeros(0, np.int64)
+            return cls(none, none, none, none, none, np.zeros(0))
+        runs = np.diff(first, append=len(numbers))
+        total = np.add.reduceat(values, first)
+        squares = np.add.reduceat((values - np.repeat(total / runs, runs)) ** 2, first)
+        return cls(groups, runs, total, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), squares)
+
+    @classmethod
+    def statistics(cls, parts: list[_RunTimeSums]) -> dict[int, ThreadRunTimes]:
+        """Return the statistics of each group over all windows."""
+        group, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(group, kind="stable")
+        group, (runs, total, shortest, longest, squares) = group[order], (column[order] for column in columns)
+        first = _begins(group)
+        if not len(first):
+            return {}
+        counts, totals = np.add.reduceat(runs, first), np.add.reduceat(total, first)
+        means = totals / counts
+        apart = total / runs - np.repeat(means, np.diff(first, append=len(group)))
+        squares = np.add.reduceat(squares + runs * apart**2, first)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = np.sqrt(np.where(counts > 1, squares / (counts - 1) / counts, 0.0))
+            deviations = np.where(means > 0, 100 * errors / means, 0.0)
+        statistics = (counts, totals, np.minimum.reduceat(shortest, first), np.maximum.reduceat(longest, first), deviations)
+        rows = zip(*(column.tolist() for column in statistics), strict=True)
+        return {key: ThreadRunTimes(*row) for key, row in zip(group[first].tolist(), rows, strict=True)}
 
 
-def thread_waits(switches: Switches, rows: NDArray[np.int64]) -> dict[int, ThreadWaits]:
-    """Return the sums of the waits before some runs, by thread. rows: the switches that end the runs."""
-    if not len(rows):
-        return {}
-    threads, numbers = number_values(switches.task.thread[rows])
-    before = switches.times.last_of_thread[rows]
-    state = np.where(before >= 0, switches.state[before], 0) & _STATE_BITS
-    is_ready, is_blocked = state == 0, (state & -state) == _UNINTERRUPTIBLE
-    totals = np.zeros((len(threads), len(ThreadWaits._fields)), np.int64)
-    waited = switches.times.waited[rows]
-    for column, chosen in enumerate((~is_ready & ~is_blocked, is_blocked, is_ready)):
-        np.add.at(totals[:, column], numbers[chosen], waited[chosen])
-    np.add.at(totals[:, -1], numbers, switches.times.delay[rows])
-    return {thread: ThreadWaits(*row) for thread, row in zip(threads.tolist(), totals.tolist(), strict=True)}
+def _begins(groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the first row of each group of equal values that follow each other."""
+    begins = np.ones(len(groups), bool)
+    begins[1:] = groups[1:] != groups[:-1]
+    return rows_where(begins)
 
 
-def make_summary(
-    history: History,
-    shown: NDArray[np.bool_],
-    source: SampleSource,
-    *,
-    cpus: int,
-    with_migrations: bool,
-    idle_only: bool = False,
-) -> Summary:
-    """Return the summary of switches.
+class SummarySums:
+    """The summary of a recording, added up window by window.
 
     Args:
-        history: of the recording.
-        shown: mask of the switches that count.
-        source: of the recording.
-        cpus: the number of CPUs.
         with_migrations: whether to count migrations.
         idle_only: count the idle time after each thread instead of its run time (-I).
     """
-    switches = history.switches
-    is_idle = switches.task.tid == IDLE
-    task = switches.task
-    before = switches.times.last_on_cpu
-    if idle_only:
-        after = np.flatnonzero(shown & is_idle & (before >= 0))
-        times, waits = run_times(task.thread[before[after]], switches.times.ran[after]), {}
-    else:
-        rows = np.flatnonzero(shown & ~is_idle)
-        times, waits = run_times(task.thread[rows], switches.times.ran[rows]), thread_waits(switches, rows)
-    idle = run_times(switches.cpu[shown & is_idle], switches.times.ran[shown & is_idle])
-    moved, numbers = number_values(history.migrations.task.thread)
-    moves = dict(zip(moved.tolist(), np.bincount(numbers, minlength=len(moved)).tolist(), strict=True)) if with_migrations else {}
-    comm_of = _last_comms(task)
-    threads = []
-    for one in known_threads(source, _mentions(history)):
-        if one.thread in times:
-            waited = waits.get(one.thread, ThreadWaits())
-            moved_times = moves.get(one.thread, 0)
-            threads.append(ThreadSummary(one.tid, one.pid, one.parent, comm_of[one.thread], times[one.thread], moved_times, waited))
-    span = int(switches.time[-1] - switches.time[0]) if len(switches.time) else 0
-    return Summary(threads, idle, span, cpus)
+
+    def __init__(self, *, with_migrations: bool, idle_only: bool = False) -> None:
+        self._with_migrations, self._idle_only = with_migrations, idle_only
+        none = np.zeros(0, np.int64)
+        self._times, self._idle = [_RunTimeSums.of(none, none)], [_RunTimeSums.of(none, none)]
+        self._waits: dict[int, list[int]] = {}  # by thread: the fields of ThreadWaits
+        self._moves: Counter[int] = Counter()
+        self._comms: dict[int, int] = {}  # the last name of each thread
+        self._mentions: list[Mention] = []
+        self._first_time: int | None = None
+        self._last_time = 0
+        self._chains: dict[int, dict[bytes, IdleChain]] = {}
+
+    def add(self, history: History, shown: NDArray[np.bool_]) -> None:
+        """Add a window. shown: mask of the switches that count."""
+        switches = history.switches
+        if history.kept == len(switches.time) and not len(history.wakeups.time):
+            return
+        is_idle = switches.task.tid == IDLE
+        task, before, ran = switches.task, switches.times.last_on_cpu, switches.times.ran
+        ends = rows_where(shown & is_idle)
+        if self._idle_only:
+            after = ends[before[ends] >= 0]
+            self._times.append(_RunTimeSums.of(task.thread[before[after]], ran[after]))
+        else:
+            rows = rows_where(shown & ~is_idle)
+            self._times.append(_RunTimeSums.of(task.thread[rows], ran[rows]))
+            self._add_waits(switches, rows)
+        self._idle.append(_RunTimeSums.of(switches.cpu[ends], ran[ends]))
+        if self._with_migrations:
+            self._moves.update(_counts(history.migrations.task.thread))
+        threads, numbers = number_values(task.thread[history.kept :])
+        comms = np.zeros(len(threads), np.int64)
+        comms[numbers] = task.comm[history.kept :]  # the last write counts
+        self._comms.update(zip(threads.tolist(), comms.tolist(), strict=True))
+        self._mentions.append(_mentions(history))
+        if history.kept < len(switches.time):
+            self._first_time = int(switches.time[history.kept]) if self._first_time is None else self._first_time
+            self._last_time = int(switches.time[-1])
+
+    def add_idle_chains(self, switches: Switches, shown: NDArray[np.bool_], texts_of: Callable[[Switches], list[bytes]]) -> None:
+        """Add the callchains after which each CPU was idle.
+
+        Args:
+            switches: of a window.
+            shown: mask of the switches that count.
+            texts_of: returns the callchains of switches as text; empty ones are left out.
+        """
+        ends = rows_where(shown & (switches.task.tid == IDLE) & (switches.times.last_on_cpu >= 0))
+        before = rows_of(switches, switches.times.last_on_cpu[ends])
+        for cpu, time, text in zip(switches.cpu[ends].tolist(), switches.times.ran[ends].tolist(), texts_of(before), strict=True):
+            if text := text.strip():
+                chains = self._chains.setdefault(cpu, {})
+                known = chains.get(text, IdleChain(text, 0, 0))
+                chains[text] = IdleChain(text, known.time + time, known.times + 1)
+
+    def idle_chains(self) -> dict[int, list[IdleChain]]:
+        """Return the callchains after which each CPU was idle, longest time first."""
+        # Of equal times perf prints the chain first that came last.
+        latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in self._chains.items()}
+        return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
+
+    def summary(self, source: SampleSource, *, cpus: int) -> Summary:
+        """Return the summary. source: of the recording; cpus: the number of CPUs."""
+        times, idle = _RunTimeSums.statistics(self._times), _RunTimeSums.statistics(self._idle)
+        threads = []
+        for one in known_threads(source, _first_mentions(self._mentions)):
+            if one.thread in times:
+                waits = ThreadWaits(*self._waits.get(one.thread, ()))
+                row = (one.tid, one.pid, one.parent, self._comms[one.thread], times[one.thread], self._moves[one.thread], waits)
+                threads.append(ThreadSummary(*row))
+        return Summary(threads, idle, self._last_time - (self._first_time or 0), cpus)
+
+    def _add_waits(self, switches: Switches, rows: NDArray[np.intp]) -> None:
+        """Add the waits before some runs. rows: the switches that end the runs."""
+        threads, numbers = number_values(switches.task.thread[rows])
+        before = switches.times.last_of_thread[rows]
+        state = np.where(before >= 0, switches.state[before], 0) & _STATE_BITS
+        is_ready, is_blocked = state == 0, (state & -state) == _UNINTERRUPTIBLE
+        totals = np.zeros((len(threads), len(ThreadWaits._fields)), np.int64)
+        waited = switches.times.waited[rows]
+        for column, chosen in enumerate((~is_ready & ~is_blocked, is_blocked, is_ready)):
+            np.add.at(totals[:, column], numbers[chosen], waited[chosen])
+        np.add.at(totals[:, -1], numbers, switches.times.delay[rows])
+        for thread, row in zip(threads.tolist(), totals.tolist(), strict=True):
+            known = self._waits.get(thread)
+            self._waits[thread] = row if known is None else [a + b for a, b in zip(known, row, strict=True)]
 
 
-def idle_chains(switches: Switches, shown: NDArray[np.bool_], texts_of: Callable[[Switches], list[bytes]]) -> dict[int, list[IdleChain]]:
-    """Return the callchains after which each CPU was idle, longest time first.
-
-    Args:
-        switches: of the recording.
-        shown: mask of the switches that count.
-        texts_of: returns the callchains of switches as text; empty ones are left out.
-    """
-    ends = np.flatnonzero(shown & (switches.task.tid == IDLE) & (switches.times.last_on_cpu >= 0))
-    before = rows_of(switches, switches.times.last_on_cpu[ends])
-    chains_of: dict[int, dict[bytes, IdleChain]] = {}
-    for cpu, time, text in zip(switches.cpu[ends].tolist(), switches.times.ran[ends].tolist(), texts_of(before), strict=True):
-        if text := text.strip():
-            chains = chains_of.setdefault(cpu, {})
-            known = chains.get(text, IdleChain(text, 0, 0))
-            chains[text] = IdleChain(text, known.time + time, known.times + 1)
-    # Of equal times perf prints the chain first that came last.
-    latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in chains_of.items()}
-    return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
-
-
-def _last_comms(task: TaskColumn) -> dict[int, int]:
-    """Return the last name of each thread, as an index."""
-    threads, numbers = number_values(task.thread)
-    comms = np.zeros(len(threads), np.int64)
-    comms[numbers] = task.comm  # the last write counts
-    return dict(zip(threads.tolist(), comms.tolist(), strict=True))
+def _counts(values: NDArray[np.int64]) -> dict[int, int]:
+    """Return how often each value occurs."""
+    distinct_values, numbers = number_values(values)
+    counts = np.bincount(numbers, minlength=len(distinct_values))
+    return dict(zip(distinct_values.tolist(), counts.tolist(), strict=True))
 
 
 def _mentions(history: History) -> Mention:
-    """Return the first mention of each thread."""
-    switches, wakeups = history.switches, history.wakeups
+    """Return the first mention of each thread in a window."""
+    switches, wakeups = rows_of(history.switches, slice(history.kept, None)), history.wakeups
     in_switches = first_rows(switches.task.thread)
     in_switches = in_switches[switches.task.tid[in_switches] != IDLE]
     in_wakeups = first_rows(wakeups.task.thread)
@@ -730,3 +846,13 @@ def _mentions(history: History) -> Mention:
     by_order = np.argsort(order, kind="stable")
     first = by_order[first_rows(thread[by_order])]
     return Mention(thread[first], tid[first], pid[first], key[first], order[first])
+
+
+def _first_mentions(windows: list[Mention]) -> Mention:
+    """Return the first mention of each thread."""
+    if not windows:
+        none = np.zeros(0, np.int64)
+        return Mention(none, none, none, none.view(np.uint64), none)
+    thread, tid, pid, key, _ = (np.concatenate(column) for column in zip(*windows, strict=True))
+    first = first_rows(thread)
+    return Mention(thread[first], tid[first], pid[first], key[first], np.arange(len(first)))

@@ -18,7 +18,7 @@ from perfpy.errors import PerfError
 from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
-from perfpy.tools.sched.switches import Narrowing, TaskFilter, make_history, rows_of, rows_of_events, taken
+from perfpy.tools.sched.switches import HistoryMaker, Narrowing, SummarySums, TaskFilter, rows_of, rows_of_events, taken
 from perfpy.untrusted.text import indented, one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner, text_of
 
@@ -53,27 +53,45 @@ class _Timehist:
 
     @cached_property
     def _timeline(self) -> TaskTimeline:
-        """The names of threads. Made after the samples are read: so the recording is read only once."""
+        """The names of threads."""
         return self._recording.make_timeline(keep_exited=False, has_spaces=False)
 
     def show(self) -> None:
-        """Print lines and summary."""
-        from perfpy.analysis.scheduler import read_events
+        """Print lines and summary, window by window."""
+        from perfpy.analysis.scheduler import event_windows
 
         recording, options = self._recording, self._options
         options.dump(recording)
         has_chains = options.call_graph and self._has_chains()
         takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
         shows_chains = has_chains and (options.idle_hist or not options.summary)
-        events = read_events(recording.data, runtimes=False, chains=shows_chains, comms=options.next or takes_names)
+        shows_migrations = options.migrations or options.pre_migrations
         # The filters look at the threads that woke others, too.
         shows_wakers = bool(options.wakeups or options.migrations or options.pid or options.tid or options.comm or options.prio)
-        history = make_history(events, recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers)
-        shown, history = self._narrowed(history)
+        unused = ("target_cpu", *(() if options.prio or options.show_prio else ("prev_prio", "next_prio")))
+        maker = HistoryMaker(recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers)
+        windows = event_windows(
+            recording.data, runtimes=False, migrations=shows_migrations, chains=shows_chains, comms=options.next or takes_names,
+            unused=unused, is_settled=True, least=maker.least,
+        )  # fmt: skip
+        narrowing, style = self._narrowing(), self._style(with_chains=has_chains)
+        lines = TimehistLines(style, self._timeline.comms)
+        totals = SummarySums(with_migrations=shows_migrations, idle_only=options.idle_hist)
+        is_complete = True
         if not options.summary:
-            self._print_events(history, shown, with_chains=has_chains)
+            print_lines(header_lines(style))
+            sys.stdout.flush()
+        for events in windows:
+            shown, history = narrowing.apply(maker.add(events))
+            is_complete = is_complete and bool(shown[history.kept :].all())
+            if not options.summary:
+                self._print_events(history, shown, lines, with_chains=has_chains)
+            if options.summary or options.with_summary:
+                totals.add(history, shown)
+                if has_chains and options.idle_hist:
+                    totals.add_idle_chains(history.switches, shown, self._chain_texts)
         if options.summary or options.with_summary:
-            self._print_summary(history, shown, with_chains=has_chains)
+            self._print_summary(totals, is_complete=is_complete, with_chains=has_chains)
 
     def _has_chains(self) -> bool:
         """Whether switches have callchains; print perf's line if they do not."""
@@ -84,8 +102,8 @@ class _Timehist:
         print("Samples of sched_switch event do not have callchains.", file=sys.stderr)
         return False
 
-    def _narrowed(self, history: History) -> tuple[NDArray[np.bool_], History]:
-        """Apply the filters; return a mask of the shown switches."""
+    def _narrowing(self) -> Narrowing:
+        """Return the filters."""
         options, recording = self._options, self._recording
         span = (0, 0)
         if options.time:
@@ -95,25 +113,26 @@ class _Timehist:
         comms = self._timeline.comms
         names = frozenset(options.comm.split(",")) if options.comm else None
         tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _numbers("--prio", options.prio), comms)
-        narrowing = Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
-        return narrowing.apply(history)
+        return Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
 
-    def _print_events(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
+    def _print_events(self, history: History, shown: NDArray[np.bool_], lines: TimehistLines, *, with_chains: bool) -> None:
+        """Print the lines of a window."""
         options = self._options
-        style = TimehistStyle(
+        switches = taken(history, shown)
+        chains = self._chain_texts(switches) if with_chains else None
+        blocks = lines.blocks(
+            switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
+        )
+        for block in blocks:
+            sys.stdout.buffer.write(block)
+
+    def _style(self, *, with_chains: bool) -> TimehistStyle:
+        options = self._options
+        return TimehistStyle(
             wakeups=options.wakeups, migrations=options.migrations, next=options.next, state=options.state, priority=options.show_prio,
             before_migration=options.pre_migrations, cpus=self._cpu_count() + 1 if options.cpu_visual else 0, chains=with_chains,
             idle_chains=options.idle_hist,
         )  # fmt: skip
-        switches = taken(history.switches, shown)
-        print_lines(header_lines(style))
-        chains = self._chain_texts(switches) if with_chains else None
-        blocks = TimehistLines(style, self._timeline.comms).blocks(
-            switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
-        )
-        sys.stdout.flush()
-        for block in blocks:
-            sys.stdout.buffer.write(block)
 
     def _chain_texts(self, switches: Switches) -> list[bytes]:
         from perfpy.views.readable import chain_texts
@@ -126,17 +145,12 @@ class _Timehist:
             return texts
         return [b"" if tid == 0 else text for tid, text in zip(switches.task.tid.tolist(), texts, strict=True)]
 
-    def _print_summary(self, history: History, shown: NDArray[np.bool_], *, with_chains: bool) -> None:
-        from perfpy.tools.sched.switches import idle_chains, make_summary
-
+    def _print_summary(self, totals: SummarySums, *, is_complete: bool, with_chains: bool) -> None:
         options = self._options
-        summary = make_summary(
-            history, shown, self._recording.data, cpus=self._cpu_count(), with_migrations=options.migrations or options.pre_migrations,
-            idle_only=options.idle_hist,
-        )  # fmt: skip
+        summary = totals.summary(self._recording.data, cpus=self._cpu_count())
         if with_chains and options.idle_hist:
-            summary = summary._replace(idle_chains=idle_chains(history.switches, shown, self._chain_texts))
-        is_complete = bool(shown.all()) or not (options.pid or options.tid or options.comm or options.prio)
+            summary = summary._replace(idle_chains=totals.idle_chains())
+        is_complete = is_complete or not (options.pid or options.tid or options.comm or options.prio)
         comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
         print_lines(
             summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus, shows_waits=options.state)
@@ -212,19 +226,19 @@ class TimehistLines:
     def __init__(self, style: TimehistStyle, comms: Sequence[str]) -> None:
         self._style = style
         self._texts = TaskColumnTexts(comms)
+        self._width = NAME_WIDTH  # of the names: grows with the longest one so far
 
     def blocks(
         self, switches: Switches, chains: list[bytes] | None, wakeups: TaskEvents | None, migrations: TaskEvents | None
     ) -> Iterator[bytes]:
-        """Yield all lines in order, some thousands at a time.
+        """Yield the lines of a window in order, some thousands at a time.
 
         Args:
             switches, wakeups, migrations: by ascending order; None: not shown.
             chains: the text of each switch's callchain.
         """
         names = _idle_named(self._texts.coded(switches.task), switches.task.tid)
-        width = max(NAME_WIDTH, longest(names))
-        names = padded(names, width)
+        names = self._padded(names)
         others = [(events, lines) for events, lines in ((wakeups, self._wakeups), (migrations, self._migrations)) if events is not None]
         begins = [0] * len(others)
         for begin in range(0, max(len(switches.time), 1), _AT_ONCE):
@@ -245,6 +259,16 @@ class TimehistLines:
             order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable").tolist()
             texts = [line for part in parts for line in part[1]]
             yield b"".join(map(texts.__getitem__, order))
+
+    def _padded(self, names: Coded) -> Coded:
+        """Return names padded to the width of the longest one so far."""
+        if longest(names) <= self._width:
+            return padded(names, self._width)
+        lengths = np.array([len(text) for text in names.texts], np.int64)
+        widths = np.maximum(np.maximum.accumulate(lengths[names.codes]), self._width)
+        self._width = int(widths[-1])
+        both, codes = number_values(names.codes.astype(np.int64) << np.int64(32) | widths)
+        return Coded(codes, [names.texts[one >> 32].ljust(one & _LOW_HALF) for one in both.tolist()])
 
     def _switches(self, switches: Switches, names: Coded, chains: list[bytes] | None) -> list[Piece]:
         """Return the pieces of the lines of switches; names: padded."""

@@ -372,7 +372,7 @@ def call_windows(source: SampleSource, forms: Mapping[int, CallFields], columns:
     """
     form_of = {name: forms[event.index] for name, event in tracepoints_of(source).items() if event.index in forms}
     fields_of = {name: form.names for name, form in form_of.items()}
-    for rows in tracepoint_windows(source, fields_of, columns=columns, least=_WINDOW):
+    for rows in tracepoint_windows(source, fields_of, columns=columns, least=lambda: _WINDOW):
         count = sum(len(table.order) for table in rows.values())
         same = np.broadcast_to(np.int32(0), count)
         tid, pid, cpu = (np.empty(count, np.int32) if name in columns else same for name in ("tid", "pid", "cpu"))

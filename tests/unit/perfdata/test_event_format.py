@@ -401,7 +401,7 @@ def test_windows_together_are_the_rows_of_the_whole(monkeypatch, tmp_path, has_i
     with perfpy.open(path) as recording:
         if has_index:
             assert recording.data.sample_counts
-        windows = list(tracepoint_windows(recording.data, fields, least=1))
+        windows = list(tracepoint_windows(recording.data, fields, least=lambda: 1))
         assert sum(recording.data.sample_counts.values()) == 8000
     assert len(windows) > 3
     for name, expected in whole.items():

@@ -25,10 +25,10 @@ from perfpy.scheduling.switch_times import (
     Events,
     QueueStates,
     QueueTransitions,
+    SwitchRuns,
     SwitchTimes,
     previous_of,
     sorted_by_thread,
-    switch_times,
     thread_order,
 )
 from perfpy.scheduling.switch_times import WOKEN as WOKEN_THREAD
@@ -317,7 +317,9 @@ def switch_events(*rows: tuple[int, int, int]) -> Events:
 
 def times(switches, cpus, *, ready=(), wakeups=(), migrations=()) -> SwitchTimes:
     is_ready = np.array([index in ready for index in range(len(cpus))], bool)
-    return switch_times(switch_events(*switches), np.array(cpus, np.int64), is_ready, switch_events(*wakeups), switch_events(*migrations))
+    return SwitchRuns(
+        switch_events(*switches), np.array(cpus, np.int64), is_ready, switch_events(*wakeups), switch_events(*migrations)
+    ).times()
 
 
 def test_previous_of_a_group():
@@ -350,6 +352,32 @@ def test_a_wakeup_after_the_thread_came_gives_no_delay():
 def test_clocks_that_go_back_give_no_negative_times():
     switch_times = times([(1, 500, 0), (2, 140, 1), (1, 100, 2)], [0, 0, 0], ready=[0])
     assert min(switch_times.ran.min(), switch_times.delay.min(), switch_times.waited.min()) >= 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_windows_with_the_rows_that_are_kept_have_the_times_of_the_whole(seed: int) -> None:
+    """Random events of five threads on three CPUs, so also impossible ones, cut at random places."""
+    random = np.random.default_rng(seed)
+    kind, thread, cpu = random.integers(0, 3, 300), random.integers(0, 5, 300), random.integers(0, 3, 300)
+    is_ready, time = random.random(300) < 0.3, 1000 + np.cumsum(random.integers(0, 9, 300))
+
+    def runs_of(rows: list[int]) -> tuple[SwitchRuns, list[Any]]:
+        order = np.array(rows)
+        parts = [order[kind[order] == number] for number in range(3)]
+        events = [Events(thread[part], time[part], np.searchsorted(order, part)) for part in parts]
+        runs = SwitchRuns(events[0], cpu[parts[0]], is_ready[parts[0]], *events[1:])
+        return runs, [part[kept] for part, kept in zip(parts, runs.rows_to_keep(), strict=True)]
+
+    whole = runs_of(list(range(300)))[0].times()
+    cuts = sorted(random.choice(299, 6, replace=False) + 1)
+    kept: list[int] = []
+    times = []
+    for begin, end in zip([0, *cuts], [*cuts, 300], strict=True):
+        runs, rows = runs_of([*kept, *range(begin, end)])
+        times.append([column[sum(kind[kept] == 0) :] for column in runs.times()[:4]])
+        kept = sorted(np.concatenate(rows).tolist())
+    for column, parts in zip(whole[:4], zip(*times, strict=True), strict=True):
+        assert np.concatenate(parts).tolist() == column.tolist()
 
 
 # Delays between readiness and a CPU, by the rules of perf sched latency.

@@ -15,8 +15,10 @@ from perfpy.errors import PerfError
 from perfpy.tools.sched.latency import latency_lines, problem_lines
 from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_plan, plan_lines
 from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
+from perfpy.tools.sched.switches import History, HistoryMaker
 from perfpy.tools.sched.timehist import duration_piece, milliseconds
 from perfpy.views.script.pieces import Coded, Joiner, Piece, text_of
+from tests.builders.many_threads import recording_of_switches
 from tests.builders.schedstats import DOMAIN_COUNTS, schedstat_text
 from tests.builders.terminals import on_terminal
 from tests.builders.traced import traced_recording
@@ -25,6 +27,8 @@ from tests.builders.tracepoint_events import EventRecording
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from perfpy.analysis.scheduler import SchedEvents
 
 
 # The table of sched latency: one blank at least before the first bar.
@@ -119,6 +123,43 @@ def test_only_the_chosen_cpus_have_idle_times(tmp_path: Path, capfdbinary: pytes
     text = _summary(tmp_path, capfdbinary, "-C", "0")
     assert "CPU  0 idle for     27.000" in text
     assert "CPU  1" not in text
+
+
+# Windows: a recording that is read in many parts has the text of one that is read at once.
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("timehist", "-s"),
+        ("timehist", "-w", "-n"),
+        ("timehist", "-S", "--state"),
+        ("timehist", "-I", "-s"),
+        ("timehist", "-V", "--show-prio"),
+    ],
+)
+def test_timehist_does_not_depend_on_windows(
+    args: tuple[str, ...], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2))
+    assert run(["sched", *args, "-i", str(path)]) == 0
+    whole = capfdbinary.readouterr().out
+    assert whole.count(b"\n") > 7
+    histories: list[History] = []
+    add = HistoryMaker.add
+
+    def add_and_note(maker: HistoryMaker, events: SchedEvents) -> History:
+        histories.append(add(maker, events))
+        return histories[-1]
+
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
+    monkeypatch.setattr(HistoryMaker, "least", lambda _: 1)
+    monkeypatch.setattr(HistoryMaker, "add", add_and_note)
+    assert run(["sched", *args, "-i", str(path)]) == 0
+    assert len(histories) > 5
+    assert histories[-1].kept <= 7 + 2
+    assert capfdbinary.readouterr().out == whole
 
 
 # Columns of fixed width, and lines joined from them.
@@ -234,7 +275,7 @@ def plan() -> Iterator[ReplayPlan]:
         file.write(replay_recording())
         file.seek(0)
         with perfpy.open(file) as opened:
-            yield make_replay_plan(read_events(opened.data, comms=True, woken_comms=True), opened.data)
+            yield make_replay_plan(read_events(opened.data, comms=True), opened.data)
 
 
 def test_the_numbers_are_perfs(plan: ReplayPlan) -> None:

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import is_terminal
+from perfpy.perfdata.tracepoint_rows import WINDOW
 from perfpy.scheduling.switch_times import previous_of
 from perfpy.symbols.address_spaces import DeliveredValues
-from perfpy.symbols.interning import first_rows, number_values
+from perfpy.symbols.interning import IdTable, first_rows, number_values
 from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
 from perfpy.untrusted.text import one_line_bytes, visible
 from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any
 
     from numpy.typing import NDArray
@@ -43,27 +45,31 @@ def run(options: MapOptions) -> int:
 
 
 def _show(recording: Recording, options: MapOptions) -> None:
-    from perfpy.analysis.scheduler import read_events
+    from perfpy.analysis.scheduler import event_windows
 
     options.dump(recording)
-    events = read_events(recording.data, runtimes=False, wakeups=False, columns=("cpu",))
-    timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
     names = TaskNameFilter(frozenset(options.task_name.split(",")), options.fuzzy_name) if options.task_name else None
     cpus = _numbers("--cpus", options.cpus) if options.cpus else None
-    rows = make_map(events, recording.data, timeline, names, cpus)
+    unused = ("prev_prio", "next_prio", "prev_state", *(() if names else ("prev_pid",)))
+    windows = event_windows(
+        recording.data, runtimes=False, wakeups=False, migrations=False, unused=unused, columns=("cpu",), is_settled=True,
+        least=lambda: max(WINDOW, 2 * maker.thread_count),
+    )  # fmt: skip
+    timeline = recording.make_timeline(keep_exited=True, has_spaces=False)
+    maker = MapMaker(recording.data, timeline, names, cpus)
     count = recording.header.get("nrcpus")
-    highest = int(rows.cpu.max(initial=-1)) + 1
     on_terminal = is_terminal()
     style = MapStyle(
-        max(int(count.online) if count else 0, min(highest, _MOST_CPUS)),
+        int(count.online) if count else 0,
         compact=options.compact,
         blue_tids=_numbers("--color-pids", options.color_pids) if on_terminal else (),
         red_cpus=_numbers("--color-cpus", options.color_cpus) if on_terminal else (),
     )
-    comms = [visible(comm) for comm in timeline.comms] if on_terminal else timeline.comms
+    lines = MapLines(style, lambda comm: visible(timeline.comms[comm]) if on_terminal else timeline.comms[comm])
     sys.stdout.flush()
-    for text in map_lines(rows, comms, style):
-        sys.stdout.buffer.write(text)
+    for events in windows:
+        for text in lines.blocks(maker.add(events)):
+            sys.stdout.buffer.write(text)
 
 
 _MOST_CPUS = 4096
@@ -98,15 +104,15 @@ class TaskNameFilter(NamedTuple):
 
 
 class SwitchMap(NamedTuple):
-    """The switches as rows, and the lines to show.
+    """The switches of a window as rows, and the lines to show.
 
     Attributes:
         time, cpu: int64[n], of each switch.
-        thread: int64[n], the thread that came, as an index into `tids`.
+        thread: int64[n], the number of the thread that came.
         is_new: bool[n], whether the thread came for the first time, or has got a name since its last line.
         comm: int64[n], index of the thread's name.
-        tids: the threads by first arrival on a CPU.
-        is_hidden: of each thread: whether the filter of names excluded it when it came first.
+        tids: the threads that came for the first time in this window, in order of their numbers.
+        is_hidden: of each of `tids`: whether the filter of names excluded it when it came first.
         line: the switch of each line.
         is_departure: of each line: whether it shows that a thread left, instead of the arrival.
     """
@@ -122,77 +128,85 @@ class SwitchMap(NamedTuple):
     is_departure: NDArray[np.bool_]
 
 
-def make_map(
-    events: SchedEvents,
-    source: SampleSource,
-    timeline: TaskTimeline,
-    names: TaskNameFilter | None,
-    cpus: Collection[int] | None = None,
-) -> SwitchMap:
-    """Return the map of a recording.
+class MapMaker:
+    """Makes the map of a recording window by window.
 
     Args:
-        events, source, timeline: of the recording.
+        source, timeline: of the recording.
         names: of the tasks to show; None: all.
         cpus: whose switches have lines; None: all.
     """
-    rows = events.switches
-    count = len(rows.order)
-    cpu, tid = rows.cpu.astype(np.int64), rows.fields["next_pid"]
-    comm = timeline.comm_ids(tid, rows.key).astype(np.int64)
-    tids, numbers = number_values(tid)  # in order of their first rows
-    thread = numbers.astype(np.int64)
-    version = _comm_versions(source, tid, rows.key)
-    before = previous_of(thread)
-    is_first = before < 0
-    has_line = np.ones(count, bool) if cpus is None else np.isin(cpu, list(cpus))
-    if names is None:
-        comes, leaves = has_line, np.zeros(count, bool)
-        is_hidden = np.zeros(len(tids), bool)
-    else:
-        left = timeline.comm_ids(rows.fields["prev_pid"], rows.key)
-        allowed = names.mask(timeline.comms)
-        is_hidden = ~allowed[comm][is_first]
-        comes = allowed[comm] & has_line
-        leaves = allowed[left] & has_line & _has_come(rows.fields["prev_pid"], tids, np.flatnonzero(is_first))
-    is_new = is_first | _changed_since_line(thread, version, comes)
-    line = np.concatenate([np.flatnonzero(comes), np.flatnonzero(leaves)])
-    is_departure = np.arange(len(line)) >= int(comes.sum())
-    order = np.lexsort((is_departure, line))
-    return SwitchMap(rows.time, cpu, thread, is_new, comm, tids, is_hidden, line[order], is_departure[order])
 
+    def __init__(
+        self, source: SampleSource, timeline: TaskTimeline, names: TaskNameFilter | None, cpus: Collection[int] | None = None
+    ) -> None:
+        self._timeline, self._names, self._cpus = timeline, names, cpus
+        self._threads = IdTable()  # of tids, in order of their first arrival on a CPU
+        self._versions = Growing(np.int64)  # of each thread's name at its last line; 0: none
+        # Numbers that change when a thread gets a name; 0 before. Names that threads had when the recording began have no time. As in
+        # perf, they count for the idle thread.
+        records = source.side_band({RecordType.COMM}).task_numbers()
+        named = np.where(records.time, records.tid, 0).astype(np.int64)
+        self._named = DeliveredValues(named, records.key, np.arange(1, len(named) + 1))
 
-def _has_come(left: NDArray[Any], tids: NDArray[np.int64], first: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return whether the thread that leaves at each row came at an earlier one. As in perf, others have no line when they leave.
+    @property
+    def thread_count(self) -> int:
+        """The number of threads so far."""
+        return len(self._threads)
 
-    Args:
-        left: the threads that leave.
-        tids, first: the threads that come, and the first row of each.
-    """
-    order = np.argsort(tids)
-    thread = order.take(np.searchsorted(tids[order], left), mode="clip")
-    has_come: NDArray[np.bool_] = (tids[thread] == left) & (first[thread] < np.arange(len(left)))
-    return has_come
+    def add(self, events: SchedEvents) -> SwitchMap:
+        """Return the map of the next window."""
+        rows = events.switches
+        count, earlier = len(rows.order), len(self._threads)
+        cpu, tid = rows.cpu.astype(np.int64), rows.fields["next_pid"].astype(np.int64)
+        comm = self._timeline.comm_ids(tid, rows.key).astype(np.int64)
+        numbers, first = self._threads.ids_and_new(tid.view(np.uint64))
+        thread = numbers.astype(np.int64)
+        is_first = np.zeros(count, bool)
+        is_first[first] = True
+        self._versions.append(np.zeros(len(first), np.int64))
+        has_line = np.ones(count, bool) if self._cpus is None else np.isin(cpu, list(self._cpus))
+        if self._names is None:
+            comes, leaves = has_line, np.zeros(count, bool)
+            is_hidden = np.zeros(len(first), bool)
+        else:
+            left = self._timeline.comm_ids(rows.fields["prev_pid"], rows.key)
+            allowed = self._names.mask(self._timeline.comms)
+            is_hidden = ~allowed[comm][first]
+            comes = allowed[comm] & has_line
+            leaves = allowed[left] & has_line & self._has_come(rows.fields["prev_pid"], first, earlier)
+        is_new = is_first | self._changed_since_line(thread, self._named.find(tid, rows.key, 0).astype(np.int64), comes)
+        line = np.concatenate([np.flatnonzero(comes), np.flatnonzero(leaves)])
+        is_departure = np.arange(len(line)) >= int(comes.sum())
+        if is_departure.any():
+            order = np.lexsort((is_departure, line))
+            line, is_departure = line[order], is_departure[order]
+        return SwitchMap(rows.time, cpu, thread, is_new, comm, tid[first], is_hidden, line, is_departure)
 
+    def _has_come(self, left: NDArray[Any], first: NDArray[np.int64], earlier: int) -> NDArray[np.bool_]:
+        """Return whether the thread that leaves at each row came at an earlier one. As in perf, others have no line when they leave.
 
-def _changed_since_line(thread: NDArray[np.int64], version: NDArray[np.int64], has_line: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where a thread got a name since its last line, or before its first one, as in perf."""
-    changed = np.zeros(len(thread), bool)
-    rows = np.flatnonzero(has_line)
-    before = previous_of(thread[rows])
-    changed[rows] = version[rows] != np.where(before >= 0, version[rows][before], 0)
-    return changed
+        Args:
+            left: the threads that leave.
+            first: the rows at which threads come for the first time.
+            earlier: the number of threads that came in earlier windows.
+        """
+        tids = self._threads.keys.view(np.int64)
+        since = np.concatenate([np.full(earlier, -1), first])
+        order = np.argsort(tids)
+        thread = order.take(np.searchsorted(tids[order], left), mode="clip")
+        has_come: NDArray[np.bool_] = (tids[thread] == left) & (since[thread] < np.arange(len(left)))
+        return has_come
 
-
-def _comm_versions(source: SampleSource, tid: NDArray[np.int64], key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return numbers that change when a thread gets a name; 0 before.
-
-    Names that threads had when the recording began have no time. As in perf, they count for the idle thread.
-    """
-    records = source.side_band({RecordType.COMM}).task_numbers()
-    named = np.where(records.time, records.tid, 0).astype(np.int64)
-    history = DeliveredValues(named, records.key, np.arange(1, len(named) + 1))
-    return history.find(tid, key, 0).astype(np.int64)
+    def _changed_since_line(self, thread: NDArray[np.int64], version: NDArray[np.int64], has_line: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return where a thread got a name since its last line, or before its first one, as in perf."""
+        changed = np.zeros(len(thread), bool)
+        rows = rows_where(has_line)
+        numbers, version = thread[rows], version[rows]
+        before = previous_of(numbers)
+        changed[rows] = version != np.where(before >= 0, version[before], self._versions.values[numbers])
+        self._versions.values[numbers] = version  # the last write counts
+        return changed
 
 
 def shortname(number: int) -> str:
@@ -216,7 +230,7 @@ class MapStyle(NamedTuple):
     """Options for the map.
 
     Attributes:
-        cpu_count: the number of columns.
+        cpu_count: the number of columns at first; there are more as soon as a CPU with a higher number switches.
         compact: only columns of CPUs with switches, in order of their first one.
         blue_tids: highlighted threads.
         red_cpus: highlighted CPUs.
@@ -228,99 +242,99 @@ class MapStyle(NamedTuple):
     red_cpus: Collection[int] = ()
 
 
-def map_lines(rows: SwitchMap, comms: Sequence[str], style: MapStyle) -> Iterator[bytes]:
-    """Yield pieces of text with some thousands of lines each.
+class MapLines:
+    """Formats the lines of a map, window by window.
 
     The text is perf 6.12's, byte for byte.
 
     Args:
-        rows: of a recording.
-        comms: the names of threads, by index.
         style: the layout.
+        comm_of: returns a name by its index.
     """
-    map_text = _MapText(rows, comms, style)
-    for begin in range(0, len(map_text.lines), _AT_ONCE):
-        yield map_text.text(map_text.lines[begin : begin + _AT_ONCE])
 
+    def __init__(self, style: MapStyle, comm_of: Callable[[int], str]) -> None:
+        self._style, self._comm_of = style, comm_of
+        self._cells: list[bytes] = []  # the text of a CPU's cell by thread
+        self._tids: list[int] = []
+        self._names = 0  # the number of short names so far
+        self._columns = [] if style.compact else list(range(style.cpu_count))  # the CPU of each column
+        self._running: dict[int, int] = {}  # the thread that came to each CPU last
 
-class _MapText:
-    """The state of all CPUs at each line."""
+    def blocks(self, rows: SwitchMap) -> Iterator[bytes]:
+        """Yield the text of a window, some thousands of lines at a time."""
+        self._add_cells(rows)
+        first = first_rows(rows.cpu)
+        columns = dict.fromkeys(self._columns, -1) | self._new_columns(rows.cpu, first)
+        self._columns = list(columns)
+        is_first = np.zeros(len(rows.cpu), bool)
+        is_first[first] = [cpu not in self._running for cpu in rows.cpu[first].tolist()]
+        switches_of = {cpu: rows_where(rows.cpu == cpu) for cpu in columns}
+        for begin in range(0, len(rows.line), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            switch, departure = rows.line[part], rows.is_departure[part]
+            pieces: list[Piece] = [b"  "]
+            for cpu, since in columns.items():
+                pieces.append(self._cells_of(rows, cpu, switches_of[cpu], since, switch, departure))
+            micros = rows.time[switch] // 1000
+            seconds, which = number_values(micros // _MICROSECONDS)
+            pieces += [Coded(which, [b"  %5d." % second for second in seconds.tolist()])]
+            pieces += [*micros_pieces(micros % _MICROSECONDS), b" secs ", self._legends(rows, is_first, switch, departure), b"\n"]
+            yield b"".join(Joiner().join(pieces, len(switch)).parts)
+        last = len(rows.cpu) - 1 - first_rows(rows.cpu[::-1])
+        self._running.update(zip(rows.cpu[last].tolist(), rows.thread[last].tolist(), strict=True))
 
-    def __init__(self, rows: SwitchMap, comms: Sequence[str], style: MapStyle) -> None:
-        self._rows = rows
-        self._comms = comms
-        self._style = style
-        self._cells = self._cell_texts()
-        self.lines = np.arange(len(rows.line))
-        self._columns = self._column_cpus()
-        self._switches_of = {cpu: np.flatnonzero(rows.cpu == cpu) for cpu, _ in self._columns}
-        self._first_switches = frozenset(_first_rows(rows.cpu).values())
-
-    def _cell_texts(self) -> list[bytes]:
-        """Return the texts of a CPU's cell by thread; then those of a hidden thread and of none."""
-        rows, texts = self._rows, []
-        number = 0
+    def _add_cells(self, rows: SwitchMap) -> None:
         for tid, hidden in zip(rows.tids.tolist(), rows.is_hidden.tolist(), strict=True):
             if tid == 0:
-                texts.append(_IDLE)
+                self._cells.append(_IDLE)
             elif hidden:
-                texts.append(_HIDDEN)
+                self._cells.append(_HIDDEN)
             else:
-                text = f"{shortname(number):<3}".encode()
-                texts.append(_BLUE + text + _END if tid in self._style.blue_tids else text)
-                number += 1
-        return [*texts, _HIDDEN, _UNKNOWN]
+                text = f"{shortname(self._names):<3}".encode()
+                self._cells.append(_BLUE + text + _END if tid in self._style.blue_tids else text)
+                self._names += 1
+        self._tids += rows.tids.tolist()
 
-    def _column_cpus(self) -> list[tuple[int, int]]:
-        """Return the CPU of each column, and the switch from which on the column is there."""
-        rows, style = self._rows, self._style
-        if not style.compact:
-            return [(cpu, -1) for cpu in range(style.cpu_count)]
-        return list(_first_rows(rows.cpu).items())
+    def _new_columns(self, cpu: NDArray[np.int64], first: NDArray[np.int64]) -> dict[int, int]:
+        """Return the columns that a window adds: CPU -> the switch from which on the column is there."""
+        columns: dict[int, int] = {}
+        if self._style.compact:
+            known = frozenset(self._columns)
+            return {number: row for number, row in zip(cpu[first].tolist(), first.tolist(), strict=True) if number not in known}
+        count = len(self._columns)
+        for number, row in zip(cpu[first].tolist(), first.tolist(), strict=True):
+            added = range(count + len(columns), min(number + 1, _MOST_CPUS))
+            columns |= dict.fromkeys(added, row)
+        return columns
 
-    def text(self, lines: NDArray[np.int64]) -> bytes:
-        """Return the text of some lines."""
-        rows = self._rows
-        switch, departure = rows.line[lines], rows.is_departure[lines]
-        pieces: list[Piece] = [b"  "]
-        for cpu, since in self._columns:
-            pieces.append(self._cells_of(cpu, since, switch, departure))
-        micros = rows.time[switch] // 1000
-        seconds, which = number_values(micros // _MICROSECONDS)
-        pieces += [Coded(which, [b"  %5d." % second for second in seconds.tolist()])]
-        pieces += [*micros_pieces(micros % _MICROSECONDS), b" secs ", self._legends(switch, departure), b"\n"]
-        return b"".join(Joiner().join(pieces, len(lines)).parts)
-
-    def _cells_of(self, cpu: int, since: int, switch: NDArray[np.int64], departure: NDArray[np.bool_]) -> Piece:
-        rows, count = self._rows, len(self._cells)
-        own = self._switches_of[cpu]
-        last = np.searchsorted(own, switch, side="right") - 1
-        thread = np.where(last >= 0, rows.thread[own[np.maximum(last, 0)]] if len(own) else 0, count - 1)
+    def _cells_of(
+        self, rows: SwitchMap, cpu: int, own: NDArray[np.intp], since: int, switch: NDArray[np.int64], departure: NDArray[np.bool_]
+    ) -> Piece:
+        """Return the cells of one CPU. own: its switches; since: the switch from which on it has a column."""
+        hidden, unknown = len(self._cells), len(self._cells) + 1
+        before = np.append(self._running.get(cpu, unknown), rows.thread[own])
+        thread = before[np.searchsorted(own, switch, side="right")]
         is_here = rows.cpu[switch] == cpu
-        thread = np.where(is_here & departure, count - 2, thread)
-        codes = thread + count * is_here
-        texts = [b" " + text for text in self._cells] + [b"*" + text for text in self._cells]
+        if departure.any():
+            thread = np.where(is_here & departure, hidden, thread)
+        cells = [*self._cells, _HIDDEN, _UNKNOWN]
+        codes = thread + len(cells) * is_here
+        texts = [b" " + text for text in cells] + [b"*" + text for text in cells]
         if cpu in self._style.red_cpus:
             texts = [_RED_BACKGROUND + text + _END for text in texts]
         if since >= 0:
             codes, texts = np.where(switch < since, len(texts), codes), [*texts, b""]
         return Coded(codes, texts)
 
-    def _legends(self, switch: NDArray[np.int64], departure: NDArray[np.bool_]) -> Piece:
-        rows = self._rows
+    def _legends(self, rows: SwitchMap, is_first: NDArray[np.bool_], switch: NDArray[np.int64], departure: NDArray[np.bool_]) -> Piece:
+        """Return the texts behind the times. is_first: whether a switch is the first of its CPU."""
         texts = [b""] * len(switch)
         for line in np.flatnonzero(rows.is_new[switch] & ~departure).tolist():
             index = int(switch[line])
             thread = int(rows.thread[index])
-            name = one_line_bytes(self._comms[int(rows.comm[index])].encode("utf-8", "surrogateescape"))
-            texts[line] = b"%s => %s:%d" % (self._cells[thread][:2], name, int(rows.tids[thread]))
+            name = one_line_bytes(self._comm_of(int(rows.comm[index])).encode("utf-8", "surrogateescape"))
+            texts[line] = b"%s => %s:%d" % (self._cells[thread][:2], name, self._tids[thread])
         if self._style.compact:
-            for line in np.flatnonzero(np.isin(switch, list(self._first_switches)) & ~departure).tolist():
+            for line in np.flatnonzero(is_first[switch] & ~departure).tolist():
                 texts[line] += b" (CPU %d)" % int(rows.cpu[switch[line]])
         return texts
-
-
-def _first_rows(values: NDArray[np.int64]) -> dict[int, int]:
-    """Return the first row of each value, by ascending row."""
-    first = first_rows(values)
-    return dict(zip(values[first].tolist(), first.tolist(), strict=True))

@@ -13,6 +13,7 @@ from perfpy.analysis.scheduler import Problems, TaskDelays, read_events
 from perfpy.cli import run
 from perfpy.errors import PerfError
 from perfpy.tools.sched.latency import latency_lines, problem_lines
+from perfpy.tools.sched.map import MapMaker, SwitchMap
 from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_plan, plan_lines
 from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
 from perfpy.tools.sched.switches import History, HistoryMaker
@@ -159,6 +160,30 @@ def test_timehist_does_not_depend_on_windows(
     assert run(["sched", *args, "-i", str(path)]) == 0
     assert len(histories) > 5
     assert histories[-1].kept <= 7 + 2
+    assert capfdbinary.readouterr().out == whole
+
+
+@pytest.mark.parametrize("args", [(), ("--compact",), ("--cpus", "1"), ("--task-name", "task-101,task-103")])
+def test_the_map_does_not_depend_on_windows(
+    args: tuple[str, ...], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=3))
+    assert run(["sched", "map", *args, "-i", str(path)]) == 0
+    whole = capfdbinary.readouterr().out
+    assert whole.count(b"\n") > 100
+    windows: list[SwitchMap] = []
+    add = MapMaker.add
+
+    def add_and_note(maker: MapMaker, events: SchedEvents) -> SwitchMap:
+        windows.append(add(maker, events))
+        return windows[-1]
+
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
+    monkeypatch.setattr("perfpy.tools.sched.map.WINDOW", 1)
+    monkeypatch.setattr(MapMaker, "add", add_and_note)
+    assert run(["sched", "map", *args, "-i", str(path)]) == 0
+    assert len(windows) > 5
     assert capfdbinary.readouterr().out == whole
 
 

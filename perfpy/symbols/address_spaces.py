@@ -10,6 +10,7 @@ the old ones; the uncovered old ones are still valid, because callchains out of 
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -441,19 +442,29 @@ class ValueHistory:
         self._keys, self._values = keys[order], np.asarray(value, np.int32)[order]
         self._owners: NDArray[np.uint32] = (self._keys >> _WIDTH).astype(np.uint32)
 
+    @cached_property
+    def _ends(self) -> NDArray[np.int32]:
+        """The end of the keys of each owner, from -1 on to the highest one, and once more for all others."""
+        owners = np.arange(-1, int(self._owners[-1]) + 2)
+        return np.searchsorted(self._owners, owners, side="right").astype(np.int32)
+
+    @cached_property
+    def _most_keys(self) -> int:
+        """The largest number of keys of an owner."""
+        return int(np.diff(self._ends).max())
+
     def find(self, owner: NDArray[Any], rank: NDArray[Any], default: int) -> NDArray[np.int32]:
         """Return the value of each owner at each rank, `default` before its first."""
         if not len(self._keys):
             return np.full(len(owner), default, np.int32)
         if len(owner) >= _MANY and int(self._owners[-1]) < _SPARSE * len(owner):
             # Search among the keys of each owner only: all owners halve their range at the same time.
-            highest = int(self._owners[-1])
-            ends = np.searchsorted(self._owners, np.arange(-1, highest + 2), side="right").astype(np.int32)  # of each owner from -1 on
-            owners = np.minimum(owner.astype(np.uint32), np.uint32(highest + 1))
+            ends = self._ends
+            owners = np.minimum(owner.astype(np.uint32), np.uint32(len(ends) - 2))
             low, high = ends[owners], ends[1:][owners]  # the answer is before the first key of a higher rank
             begin = low.copy()
             ranks, searched = (self._keys & _RANK).astype(np.uint32), rank.astype(np.uint32)
-            for _ in range(int(np.diff(ends).max()).bit_length()):
+            for _ in range(self._most_keys.bit_length()):
                 middle = (low + high) >> 1
                 is_lower = (low < high) & (ranks.take(middle, mode="clip") <= searched)
                 low, high = np.where(is_lower, middle + 1, low), np.where(is_lower, high, middle)

@@ -19,7 +19,7 @@ from perfpy.symbols.interning import IdTable, first_rows, number_values
 from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
 from perfpy.untrusted.text import one_line_bytes, visible
-from perfpy.views.script.pieces import Coded, Joiner
+from perfpy.views.script.pieces import Coded, Joiner, text_of_equal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -278,8 +278,8 @@ class MapLines:
             micros = rows.time[switch] // 1000
             seconds, which = number_values(micros // _MICROSECONDS)
             pieces += [Coded(which, [b"  %5d." % second for second in seconds.tolist()])]
-            pieces += [*micros_pieces(micros % _MICROSECONDS), b" secs ", self._legends(rows, is_first, switch, departure), b"\n"]
-            yield b"".join(Joiner().join(pieces, len(switch)).parts)
+            pieces += [*micros_pieces(micros % _MICROSECONDS), b" secs "]
+            yield from _with_legends(pieces, self._legends(rows, is_first, switch, departure), len(switch))
         last = len(rows.cpu) - 1 - first_rows(rows.cpu[::-1])
         self._running.update(zip(rows.cpu[last].tolist(), rows.thread[last].tolist(), strict=True))
 
@@ -326,9 +326,11 @@ class MapLines:
             codes, texts = np.where(switch < since, len(texts), codes), [*texts, b""]
         return Coded(codes, texts)
 
-    def _legends(self, rows: SwitchMap, is_first: NDArray[np.bool_], switch: NDArray[np.int64], departure: NDArray[np.bool_]) -> Piece:
-        """Return the texts behind the times. is_first: whether a switch is the first of its CPU."""
-        texts = [b""] * len(switch)
+    def _legends(
+        self, rows: SwitchMap, is_first: NDArray[np.bool_], switch: NDArray[np.int64], departure: NDArray[np.bool_]
+    ) -> dict[int, bytes]:
+        """Return the texts behind the times, by line. is_first: whether a switch is the first of its CPU."""
+        texts: dict[int, bytes] = {}
         for line in np.flatnonzero(rows.is_new[switch] & ~departure).tolist():
             index = int(switch[line])
             thread = int(rows.thread[index])
@@ -336,5 +338,19 @@ class MapLines:
             texts[line] = b"%s => %s:%d" % (self._cells[thread][:2], name, self._tids[thread])
         if self._style.compact:
             for line in np.flatnonzero(is_first[switch] & ~departure).tolist():
-                texts[line] += b" (CPU %d)" % int(rows.cpu[switch[line]])
+                texts[line] = texts.get(line, b"") + b" (CPU %d)" % int(rows.cpu[switch[line]])
         return texts
+
+
+def _with_legends(pieces: list[Piece], legends: dict[int, bytes], count: int) -> Iterator[bytes]:
+    """Yield the text of lines. legends: the ends of some lines."""
+    equal = text_of_equal_lines([*pieces, b"\n"], count)
+    if equal is None:
+        yield b"".join(Joiner().join([*pieces, [legends.get(line, b"") for line in range(count)], b"\n"], count).parts)
+        return
+    text, width, begin = memoryview(equal), len(equal) // count, 0
+    for line in sorted(legends):
+        end = (line + 1) * width - 1
+        yield bytes(text[begin:end]) + legends[line]
+        begin = end
+    yield bytes(text[begin:])

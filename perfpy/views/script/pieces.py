@@ -148,10 +148,17 @@ def text_of(pieces: Sequence[Piece], count: int) -> bytes:
         pieces: of the lines.
         count: the number of lines.
     """
-    if pieces and all(_has_one_width(piece, count) for piece in pieces):
-        (rows,) = _pack(list(pieces), count)
-        return rows.tobytes() if isinstance(rows, np.ndarray) else b""
+    if (equal := text_of_equal_lines(pieces, count)) is not None:
+        return equal
     return b"".join(Joiner().join(pieces, count).parts)
+
+
+def text_of_equal_lines(pieces: Sequence[Piece], count: int) -> bytes | None:
+    """Return the text of lines of equal width, or None if their widths may differ."""
+    if not pieces or not all(_has_one_width(piece, count) for piece in pieces):
+        return None
+    (rows,) = _pack(list(pieces), count)
+    return rows.tobytes() if isinstance(rows, np.ndarray) else b""
 
 
 def _has_one_width(piece: Piece, count: int) -> bool:

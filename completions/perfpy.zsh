@@ -802,6 +802,10 @@ _perfpy() {
                 '*--demangle[demangle C++ and Rust names]' \
                 '*--demangle-kernel[demangle kernel names, too]' \
                 '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
+                '*--guestmount=[this folder has a folder PID/proc for each guest]:directory: _files -/' \
+                '*--guestkallsyms=[the guest'\''s /proc/kallsyms]:file:_files' \
+                '*--guestmodules=[the guest'\''s /proc/modules]:file:_files' \
+                '*--guestvmlinux=[the guest kernel'\''s file with symbols]:file:_files' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
                 '*-q[print no warnings or messages]' \
@@ -1139,13 +1143,13 @@ _perfpy() {
                 '*--force[skip the file ownership check]' \
                 '*-v[print more details]' \
                 '*--verbose[print more details]' \
-                '*--host[sample the host]' \
-                '*--guest[sample virtual machines]' \
-                '*--guest-code[ignored\: only perf kvm report reads it]' \
                 '*--guestmount=[this folder has a folder PID/proc for each guest]:directory: _files -/' \
                 '*--guestkallsyms=[the guest'\''s /proc/kallsyms]:file:_files' \
                 '*--guestmodules=[the guest'\''s /proc/modules]:file:_files' \
-                '*--guestvmlinux=[ignored\: only perf kvm report reads it]:file:_files' \
+                '*--guestvmlinux=[the guest kernel'\''s file with symbols]:file:_files' \
+                '*--host[include the host]' \
+                '*--guest[include virtual machines]' \
+                '*--guest-code[ignored by record]' \
                 '*-o+[write the recording to this file]:file:_files' \
                 '*--output=[write the recording to this file]:file:_files' \
                 '*-h[show this text]' \
@@ -1268,10 +1272,98 @@ _perfpy() {
                 '*-q[print no warnings or messages]' \
                 '*--quiet[print no warnings or messages]' \
                 '*--brief[print warnings only, no status lines]' \
+                '*--sort=[sort by these keys\: comm, dso, symbol, pid, cpu, host, tod]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--fields=[choose the columns]:value: _sequence compadd - overhead overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period weight1 weight2 weight3 latency latency_children seconds pid comm dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr local_retire_lat retire_lat simd symoff tgid comm_nodigit parallelism dso_from dso_to symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to symbol_daddr dso_daddr locked tlb mem snoop dcacheline symbol_iaddr phys_daddr data_page_size blocked state waker container gil host recording tod date build_id pyfunc pyline' \
+                '*--show-nr-samples[show a column with the number of samples]' \
+                '*--show-total-period[show a column with the sum of periods]' \
+                '*--show-cpu-utilization[show shares of kernel and user code]' \
+                '*--showcpuutilization[show shares of kernel and user code]' \
+                '*--children[add callers'\'' overhead]' \
+                '*--inverted[show call graphs from callers to callees]' \
+                '*-H[nest the rows, one level for each sort key]' \
+                '*--hierarchy[nest the rows, one level for each sort key]' \
+                '*--max-stack=[use at most n frames of a callchain]:value: ' \
+                '*--branch-history[begin callchains with the recorded branches]' \
+                '*--ignore-callees=[drop callees of these functions from callchains]:value: ' \
+                '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \
+                '*-x[only samples with a parent]' \
+                '*--exclude-other[only samples with a parent]' \
+                '*--comms=[only these commands]:value: ' \
+                '*--dsos=[only these shared objects]:value: ' \
+                '*--symbols=[only these functions]:value: ' \
+                '*--symbol-filter=[only functions with this part in their name]:value: ' \
+                '*--socket-filter=[only the CPUs of this socket]:value: ' \
+                '*--parallelism=[only samples at this parallelism]:value: ' \
+                '*--time=[only this time\: start,stop, 10%-20%, 10%/2]:value: ' \
+                '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
+                '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
+                '*--show-on-off-events[include the events of --switch-on and --switch-off]' \
+                '*--percent-limit=[hide rows below this share]:value: ' \
+                '*--percentage=[percentages of the filtered or of all samples]:value:(relative absolute)' \
+                '*-U[hide entries without a symbol]' \
+                '*--hide-unresolved[hide entries without a symbol]' \
+                '*--group-sort-idx=[sort groups by this event]:value: ' \
+                '*--field-separator=[separate columns with this string]:value: ' \
+                '*-w+[set the column widths]:value: ' \
+                '*--column-widths=[set the column widths]:value: ' \
+                '*--total-cycles[show blocks between branches, most cycles first]' \
+                '*--branch-stack[show one row for each branch]' \
+                '*--mem-mode[show one row for each kind of memory access]' \
+                '*--with-off-cpu[merge on-CPU and off-CPU time]' \
+                '*--ns[show times in nanoseconds]' \
+                '*--time-quantum=[quantum of --sort time and tod]:value: ' \
+                '*--raw-trace[show raw fields of tracepoints]' \
+                '*--full-source-path[show full paths of source files]' \
+                '*--skip-empty[hide events without samples]' \
                 '*--stdio[print perf'\''s plain text, also on a terminal]' \
+                '*--verdict[print only the sentences that screens begin with]' \
+                '*--tui[browse the report]' \
+                '*--stdio-color=[colour plain text\: always, never or auto]::value:(always never auto)' \
+                '*--full-names[show full function names on screens]' \
+                '*--json=[write the report as JSON]::file:_files' \
+                '*--flamegraph=[write one HTML page\: flame graph, time line, tables, code]::file:_files' \
+                '*--html=[write one HTML page\: flame graph, time line, tables, code]::file:_files' \
+                '*--source[include the code of hot functions in a page]' \
+                '*--folded=[write folded stacks, as for flamegraph.pl]::file:_files' \
+                '*--speedscope=[write stacks for speedscope]::file:_files' \
+                '*--firefox=[write samples for the Firefox Profiler]::file:_files' \
+                '*--pprof=[write stacks for pprof]::file:_files' \
+                '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
+                '*--header[show the file'\''s header, too]' \
+                '*--header-only[show only the file'\''s header]' \
+                '*--show-info[show the extended header]' \
+                '*--stats[show the number of records by type]' \
+                '*--tasks[show the recorded tasks]' \
+                '*--mmaps[show the recorded tasks with their mappings]' \
+                '*--dump-raw-trace[print every record as bytes and text]' \
+                '*--symfs=[look for symbol files below this directory]:directory: _files -/' \
+                '*--kallsyms=[read kernel symbols from this copy of /proc/kallsyms]:file:_files' \
+                '*--demangle[demangle C++ and Rust names]' \
+                '*--demangle-kernel[demangle kernel names, too]' \
+                '*--fold-interpreters[give an interpreter'\''s time to the functions it runs]' \
+                '*--modules[ignored\: symbols of modules are always loaded]' \
+                '*--ignore-vmlinux[do not look for a vmlinux]' \
+                '*--jobs=[read large files with at most n processes]:value: ' \
+                '*--weights=[weigh recordings by time]:value:(time samples equal)' \
+                '*--cluster=[read the recordings with this Dask cluster]:value: ' \
+                '*--inline[show inlined calls]' \
+                '*--compute=[compute delta, delta-abs]:value:(delta delta-abs ratio wdiff\:)' \
+                '*--baseline-only[only rows of the baseline that have a counterpart]' \
+                '*--formula[show the formula of each result]' \
+                '*--order=[sort by this file'\''s change]:value: ' \
+                '*--fail-above=[exit with 90 if a row rises by more than noise and this]:value: ' \
+                '*--noise[mark changes beyond sampling noise]' \
+                '*--all[on a terminal\: show rows within sampling noise, too]' \
+                '*--ignore-comm[ignore command names]' \
+                '*--before=[first group of recordings\: file, pattern, folder]:file:_files' \
+                '*--after=[second group of recordings]:file:_files' \
+                '*--unit=[groups\: observe hosts]:value:(host recording)' \
+                '*--with-hits[only files with samples]' \
+                '*--kernel[print the running kernel'\''s build-id]' \
+                '*--kernel-maps[print build-ids and addresses of the running kernel]' \
                 '*--vcpu=[only this virtual CPU]:value: ' \
                 '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
-                '1:action:(record stat)' \
+                '1:action:(record report diff buildid-list stat)' \
                 '*:file:_files'
             ;;
         ftrace)

@@ -293,14 +293,16 @@ class Recording:
         """Return a new timeline; keep_exited: threads keep their names when they exit; has_spaces: False for names only, made sooner."""
         from perfpy.abi.task_columns import NAMING_TYPES, TASK_TYPES
         from perfpy.symbols.address_spaces import TaskTimeline, kernel_name
-        from perfpy.symbols.dso import DsoTable
+        from perfpy.symbols.dso import DsoTable, is_guest_map
 
         keep_exited = keep_exited or self.data.keeps_exited
         listed = self.data.features.get("build_id", ())
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
         types = (TASK_TYPES if has_spaces else NAMING_TYPES) - ({RecordType.EXIT} if keep_exited else set())
         dso_table = DsoTable({entry.filename: entry.build_id.hex() for entry in listed}, by_identity=self.data.ended_here > 0)
-        return TaskTimeline(self.data.side_band(types).tasks(), dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited)
+        guests = {entry.pid for entry in listed if entry.pid > 0 and is_guest_map(entry.misc)}
+        records = self.data.side_band(types).tasks()
+        return TaskTimeline(records, dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited, guests=guests)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """Return a new Symbolizer for the recording's addresses; options: where to look for symbols."""

@@ -39,8 +39,6 @@ PHYSICAL_BITS: Final = 60
 
 # columns that are dimensions
 _FIELDS = (
-    "tid",
-    "pid",
     "cpu",
     "time",
     "weight",
@@ -99,11 +97,14 @@ def _branch_end(name: str) -> Dimension:
 
 DIMENSIONS: dict[str, Dimension] = {
     "comm": Dimension(
-        ("pid", "tid"), ("comm",), lambda samples: samples.timeline.comm_ids(samples.column("tid"), samples.key), dense=True, table="comm"
+        *(("pid", "tid", "cpumode"), ("comm",)),
+        lambda samples: samples.timeline.comm_ids(samples.task_numbers[1], samples.key),
+        dense=True,
+        table="comm",
     ),
     "process_comm": Dimension(
-        *(("pid", "tid"), ("process_comm",)),
-        lambda samples: samples.timeline.process_comm_ids(samples.column("pid"), samples.column("tid"), samples.key),
+        *(("pid", "tid", "cpumode"), ("process_comm",)),
+        lambda samples: samples.timeline.process_comm_ids(*samples.task_numbers, samples.key),
         dense=True,
         table="comm",
     ),
@@ -130,6 +131,9 @@ DIMENSIONS: dict[str, Dimension] = {
     "branch_flags": Dimension(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),
 }
 DIMENSIONS |= {name: _field(name) for name in _FIELDS}
+# tasks of virtual machines are other ones than those of the host with their numbers
+DIMENSIONS["pid"] = Dimension(("pid", "tid", "cpumode"), ("pid",), lambda samples: samples.task_numbers[0])
+DIMENSIONS["tid"] = Dimension(("pid", "tid", "cpumode"), ("tid",), lambda samples: samples.task_numbers[1])
 
 
 class PayloadTable:
@@ -177,6 +181,8 @@ def _payload_fingerprints(samples: SampleView) -> NDArray[np.uint64]:
 
 _OF_TASK: Final = frozenset(("comm", "mode_space", "space"))
 _FINGERPRINTS: Final[dict[str, Callable[[SampleView], NDArray[np.generic]]]] = {
+    "pid": lambda samples: samples.task_numbers[0],
+    "tid": lambda samples: samples.task_numbers[1],
     "comm": lambda samples: samples.tasks.comm(),
     "process_comm": lambda samples: samples.tasks.process_comm(),
     "mode_space": lambda samples: samples.tasks.mode_space(samples.columns["cpumode"]),

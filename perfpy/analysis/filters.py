@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import PerfError, UsageError
 
@@ -66,6 +67,18 @@ class Frames(Protocol):
         """All symbols."""
 
 
+class Machines(NamedTuple):
+    """The machines whose samples a report shows."""
+
+    host: bool = True
+    guests: bool = False
+
+    @property
+    def hidden_modes(self) -> tuple[int, ...]:
+        """The modes of the CPU in which the other machines run."""
+        return (() if self.host else (MISC_KERNEL, MISC_USER)) + (() if self.guests else (MISC_GUEST_KERNEL, MISC_GUEST_USER))
+
+
 class SampleFilter(NamedTuple):
     """The conditions on samples; None for no condition.
 
@@ -79,6 +92,7 @@ class SampleFilter(NamedTuple):
         unknown_cpu: include samples without CPU (perf script does, perf report does not).
         events: indexes to include.
         within: another filter, whose excluded samples count as not recorded.
+        machines: whose samples to include, the host's, virtual machines', or both.
     """
 
     comms: Collection[str] | None = None
@@ -95,6 +109,7 @@ class SampleFilter(NamedTuple):
     unknown_cpu: bool = False
     events: Collection[int] | None = None
     within: SampleFilter | None = None
+    machines: Machines | None = None
 
     @property
     def is_open(self) -> bool:
@@ -106,7 +121,11 @@ class SampleFilter(NamedTuple):
     @property
     def marks(self) -> bool:
         """Whether conditions exist that perf applies to rows."""
-        return self.by_task or self.by_location or self.parallelism is not None or self.symbol_part is not None
+        return self._marks_samples or self.by_location or self.symbol_part is not None
+
+    @property
+    def _marks_samples(self) -> bool:
+        return self.by_task or self.parallelism is not None or self.machines is not None
 
     @property
     def by_location(self) -> bool:
@@ -121,13 +140,14 @@ class SampleFilter(NamedTuple):
     @property
     def mark_fingerprints(self) -> list[str]:
         """The fingerprints that mark() depends on (perfpy.analysis.dimensions)."""
-        conditions = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism}
+        conditions = {"comm": self.comms, "pid": self.pids, "tid": self.tids, "parallelism": self.parallelism, "cpumode": self.machines}
         return [name for name, values in conditions.items() if values is not None]
 
     @property
     def mark_fields(self) -> set[str]:
         """The sample columns that mark() needs."""
-        return ({"pid", "tid"} if self.by_task else set()) | ({"parallelism"} if self.parallelism is not None else set())
+        needed = {"pid", "tid", "cpumode"} if self.by_task else {"cpumode"} if self.machines is not None else set()
+        return needed | ({"parallelism"} if self.parallelism is not None else set())
 
     def fields(self) -> set[str]:
         """Return the sample columns that mark() and passing_rows() need."""
@@ -190,13 +210,15 @@ class SampleFilter(NamedTuple):
         return _among(samples.column("cpu"), [*self.cpus, _NO_CPU] if self.unknown_cpu else self.cpus)
 
     def mark(self, samples: SampleView) -> NDArray[np.bool_] | None:
-        """Return a mask of the samples that conditions on tasks or parallelism exclude; None for none."""
-        if not self.by_task and self.parallelism is None:
+        """Return a mask of the samples that conditions on machines, tasks or parallelism exclude; None for none."""
+        if not self._marks_samples:
             return None
         marked = np.zeros(len(samples), np.bool_)
+        if self.machines is not None:
+            marked |= _among(samples.columns["cpumode"], self.machines.hidden_modes)
         if self.comms is not None:
             comms_to_match = frozenset(self.comms)
-            comms = samples.timeline.comm_ids(samples.column("tid"), samples.key)
+            comms = samples.timeline.comm_ids(samples.task_numbers[1], samples.key)
             marked |= ~_among(comms, [number for number, comm in enumerate(samples.timeline.comms) if comm in comms_to_match])
         for name, values in (("pid", self.pids), ("tid", self.tids), ("parallelism", self.parallelism)):
             if values is not None:

@@ -6,6 +6,7 @@ See perfpy.analysis.sort_key; the numbers are locations (perfpy.analysis.locatio
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from perfpy.abi.columns import distinct, first_of_each
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sort_key import KeyColumn, by_number, by_text
+from perfpy.symbols.dso import DsoKind
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
@@ -74,6 +76,12 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     location_table = texts.locations
     frames, addresses = locations >> ROLE_BITS, location_table.printed_address(locations)
 
+    @cache
+    def module_width(number: int) -> int:
+        """Return the width of what perf takes for a part of the name: the rest of a line of kallsyms, which names the module."""
+        dso = location_table.dsos[number]
+        return 1 + byte_width(dso.short_name) if dso.kind is DsoKind.MODULE and location_table.origin(number) in "kG" else 0
+
     def text(i: int) -> str:
         if texts.style.unnamed_as_one and location_table.symbol[frames[i]] < 0:
             file = location_table.dso_name(int(frames[i]))
@@ -90,7 +98,8 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
     def wide(i: int) -> int:
         if location_table.symbol[frames[i]] < 0:
             return UNNAMED_WIDTH
-        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + (_VERBOSE_WIDTH if texts.style.verbose else 0)
+        width = byte_width(location_table.name(int(frames[i]))) + module_width(int(location_table.dso[frames[i]])) + _LEVEL_WIDTH
+        return width + (_VERBOSE_WIDTH if texts.style.verbose else 0)
 
     def widest(numbers: Int64) -> int:
         kinds = first_of_each(location_table.symbol[frames[numbers]])

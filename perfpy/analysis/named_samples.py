@@ -179,7 +179,7 @@ class _Comms:
         self._ids: list[NDArray[np.int32]] = [np.zeros(0, np.int32)]
 
     def see(self, view: SampleView) -> None:
-        self._ids.append(self._timeline.comm_ids(view.column("tid"), view.key))
+        self._ids.append(self._timeline.comm_ids(view.task_numbers[1], view.key))
 
     def columns(self) -> dict[str, Any]:
         return {"comm": _objects(self._timeline.comms)[np.concatenate(self._ids)]}

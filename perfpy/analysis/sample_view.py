@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
-from perfpy.abi.flags import MISC_KERNEL, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.abi.records import Read
 from perfpy.errors import PerfError
+from perfpy.symbols.address_spaces import guest_tasks
 from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
@@ -92,7 +93,15 @@ class SampleView:
     @cached_property
     def tasks(self) -> TaskStates:
         """The samples' tasks at their moments."""
-        return TaskStates(self.timeline, self.column("pid"), self.column("tid"), self.key)
+        return TaskStates(self.timeline, *self.task_numbers, self.key)
+
+    @cached_property
+    def task_numbers(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The pid and tid of each sample, for the timeline; those of virtual machines are marked (guest_tasks)."""
+        pid, tid, mode = self.column("pid"), self.column("tid"), self.columns.get("cpumode")
+        if mode is None or not len(mode) or int(mode.max()) < MISC_GUEST_KERNEL:
+            return pid, tid
+        return guest_tasks(pid, mode), guest_tasks(tid, mode)
 
     def take(self, rows: NDArray[Any] | slice) -> SampleView:
         """Select samples by indexes, a mask or a slice."""

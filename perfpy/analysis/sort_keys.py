@@ -28,6 +28,7 @@ from perfpy.analysis.sort_key import (
     number,
     summed_number,
 )
+from perfpy.symbols.address_spaces import number_of, without_mark
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def comm_without_digits(texts: KeyTexts, values: Int64) -> KeyColumn:
 def thread(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of threads with their last comms."""
     tasks = values.tolist()
-    return by_number(values, lambda i: f"{_tid(tasks[i]):7d}:{texts.tasks.last_comm(tasks[i])}")
+    return by_number(without_mark(values), lambda i: f"{_tid(tasks[i]):7d}:{texts.tasks.last_comm(tasks[i])}")
 
 
 def _tid(task: int) -> int:
-    """Return a thread's id, without the ordinal that separates recordings."""
-    return (task + (1 << 31)) % (1 << 32) - (1 << 31)
+    """Return a thread's id, without the mark of virtual machines and the ordinal that separates recordings."""
+    return number_of((task + (1 << 31)) % (1 << 32) - (1 << 31))
 
 
 def cpu(_texts: KeyTexts, values: Int64) -> KeyColumn:

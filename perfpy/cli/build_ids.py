@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
     from perfpy.symbols.files.build_ids import BuildIdCache
+    from perfpy.symbols.files.debug_files import GuestFiles
 
 _KERNEL = "[kernel.kallsyms]"
 
@@ -31,10 +32,16 @@ class BuildIdListCommandOptions(InputOptions):
     kernel_maps: bool = option("-m,--kernel-maps", Flag(), "print build-ids and addresses of the running kernel")
     verbose: int = option("-v,--verbose", Counted(), "print more details")
 
+    @property
+    def machines(self) -> tuple[bool, bool]:
+        """Whether to show the files of the host, and those of virtual machines."""
+        return True, False
+
 
 def list_build_ids(options: BuildIdListCommandOptions) -> None:
     """List build-ids."""
     from perfpy.symbols.files import build_ids
+    from perfpy.symbols.files.debug_files import GuestFiles
 
     if options.kernel:
         print(_running_kernel())
@@ -48,7 +55,8 @@ def list_build_ids(options: BuildIdListCommandOptions) -> None:
         print(elf_build_id.hex())
         return
     with open_recording(options.input, force=options.force) as recording:
-        for build_id, name in _recorded_build_ids(recording, with_hits=options.with_hits):
+        shown = GuestFiles(shows_host=options.machines[0], shows_guests=options.machines[1])
+        for build_id, name in _recorded_build_ids(recording, shown, with_hits=options.with_hits):
             print(one_line(f"{build_id:40} {name}"))
 
 
@@ -82,18 +90,23 @@ def _kernel_maps() -> Iterator[str]:
         yield f"{build_ids.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
 
 
-def _recorded_build_ids(recording: Recording, *, with_hits: bool) -> list[tuple[str, str]]:
-    """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files."""
+def _recorded_build_ids(recording: Recording, machines: GuestFiles, *, with_hits: bool) -> list[tuple[str, str]]:
+    """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files.
+
+    Those of virtual machines are last.
+    """
+    from perfpy.symbols.dso import HOST, DsoKind, is_guest_map
+
     entries = recording.data.features.get("build_id", ())
     if entries and not with_hits:
-        pairs = {(entry.filename, entry.build_id.hex()) for entry in entries}
+        found = {(is_guest_map(entry.misc), entry.filename, entry.build_id.hex()) for entry in entries}
     else:
         from perfpy.analysis.locations import hit_dsos
-        from perfpy.symbols.dso import DsoKind
+        from perfpy.symbols.files.debug_files import SymbolOptions
 
-        hits = hit_dsos(recording.data, recording.symbolizer())
-        pairs = {(dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # BPF programs have no file
-    return [(build_id, name) for name, build_id in sorted(pairs)]
+        hits = hit_dsos(recording.data, recording.symbolizer(SymbolOptions(guests=machines)))
+        found = {(dso.machine != HOST, dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # those have no file
+    return [(build_id, name) for _, name, build_id in sorted(found)]
 
 
 list_command = PerfCommand(BuildIdListCommandOptions, list_build_ids)

@@ -39,6 +39,7 @@ from perfpy.cli.line.shared_options import (
     parse_numbers,
     parse_ranges,
     report_exceeded,
+    shown_machines,
     symbol_options_of,
 )
 from perfpy.cli.output.terminal import TaskProgress, console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
@@ -149,6 +150,11 @@ class DiffCommandOptions(
 
     files: tuple[str, ...] = words("[<baseline> <file>...]")
 
+    @property
+    def default_files(self) -> tuple[str, str]:
+        """The recordings that are compared if none is named."""
+        return "perf.data.old", "perf.data"
+
 
 def compute_of(options: DiffCommandOptions, config: Config) -> Compute:
     """Return the computation of -c, or else of diff.compute in ~/.perfconfig. Raises UsageError for an unknown one."""
@@ -167,16 +173,13 @@ def compute_of(options: DiffCommandOptions, config: Config) -> Compute:
     raise UsageError(f"-c {kind}: expected delta, delta-abs, ratio or wdiff:w1,w2")
 
 
-_DEFAULT_FILES: Final = ("perf.data.old", "perf.data")
-
-
 def run(options: DiffCommandOptions) -> int:
     """Compare recordings (default: perf.data.old and perf.data)."""
     if options.field_separator == ".":
         fail("-t .: numbers contain dots; choose another separator")
     if groups := _groups(options):
         return GroupDiffRun(groups, options).show()
-    paths = _paths(options.files)
+    paths = _paths(options.files, options.default_files)
     with ExitStack() as stack:
         recordings = [
             stack.enter_context(open_recording(path, force=options.force, quiet=options.quiet, verbose=options.verbose)) for path in paths
@@ -187,14 +190,14 @@ def run(options: DiffCommandOptions) -> int:
         return DiffRun(recordings, paths, options).show()
 
 
-def _paths(recordings: tuple[str, ...]) -> list[str]:
-    """Return the recordings to compare: a single one is compared with perf.data.old.
+def _paths(recordings: tuple[str, ...], defaults: tuple[str, str]) -> list[str]:
+    """Return the recordings to compare: a single one is compared with the default baseline.
 
     Raises PerfError with advice if that is missing, because its name is not on the command line.
     """
     if len(recordings) > 1:
         return list(recordings)
-    old, other = _DEFAULT_FILES[0], recordings[0] if recordings else _DEFAULT_FILES[1]
+    old, other = defaults[0], recordings[0] if recordings else defaults[1]
     if not os.path.exists(old):
         advice = f"name two recordings: perfpy diff BASELINE {other}"
         raise PerfError(f"{old}: cannot open: {os.strerror(errno.ENOENT)}; it is the default baseline for {other}; {advice}")
@@ -267,15 +270,15 @@ def report_options(
             unnamed_dso_width=ReportOptions().names.unnamed_dso_width if unnamed else 0,
         ),
         columns=ColumnOptions(sort=sort_keys(options)),
-        sample_filter=sample_filter(options, times),
+        sample_filter=sample_filter(options, recording, times),
     )
 
 
-def sample_filter(options: DiffCommandOptions, times: TimeRanges | None) -> SampleFilter:
+def sample_filter(options: DiffCommandOptions, recording: Recording, times: TimeRanges | None) -> SampleFilter:
     """Return the sample filter of one recording."""
     from perfpy.analysis.filters import SampleFilter
 
-    return options.fill(SampleFilter, times=times)
+    return options.fill(SampleFilter, times=times, machines=shown_machines(options, recording))
 
 
 def symbol_options(options: DiffCommandOptions, config: Config, recording: Recording, *, folds: bool = False) -> SymbolOptions:
@@ -439,7 +442,7 @@ class DiffRun:
         return report_options(self._options, self._config, recording, self._times(index), for_people=self._for_people)
 
     def _sample_filter(self, index: int) -> SampleFilter:
-        return sample_filter(self._options, self._times(index))
+        return sample_filter(self._options, self._recordings[index], self._times(index))
 
     def _times(self, index: int) -> TimeRanges | None:
         """Return the part of --time for one recording; percentages apply to all."""
@@ -530,8 +533,8 @@ class GroupRecordingOptions:
         """Return the options for whole stacks."""
         from perfpy.analysis.stacks import StackOptions
 
-        config = self._settings.apply()
-        return StackOptions(sample_filter(self._options, self._times(recording))), symbol_options(self._options, config, recording)
+        symbols = symbol_options(self._options, self._settings.apply(), recording)
+        return StackOptions(sample_filter(self._options, recording, self._times(recording))), symbols
 
     def _times(self, recording: Recording) -> TimeRanges | None:
         from perfpy.analysis.filters import ranges_of

@@ -21,6 +21,7 @@ from perfpy.cli.line.option_parsing import (
     split_names,
 )
 from perfpy.cli.line.shared_options import (
+    GuestFileOptions,
     HardwareTraceOptions,
     HeaderOptions,
     InputOptions,
@@ -31,6 +32,7 @@ from perfpy.cli.line.shared_options import (
     VerboseOptions,
     inline_of,
     parse_names,
+    shown_machines,
     symbol_options_of,
 )
 from perfpy.errors import PerfError, UsageError
@@ -48,17 +50,12 @@ if TYPE_CHECKING:
 
 
 _HARDWARE_TRACE: Final = "it needs a decoder of instruction traces"
-_GUESTS: Final = "perfpy does not distinguish guests"
 _LACKING: Final = {
     **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C; use --py for one in Python"),
     "--xed": _HARDWARE_TRACE,
     "--graph-function": _HARDWARE_TRACE,
     "--stitch-lbr": "it needs call stacks from last branch records",
-    "--guestmount": _GUESTS,
-    "--guestvmlinux": _GUESTS,
-    "--guestkallsyms": _GUESTS,
-    "--guestmodules": _GUESTS,
-    "--guest-code": _GUESTS,
+    "--guest-code": "it looks up guests' addresses in their hypervisor",
 }
 
 
@@ -186,6 +183,7 @@ class ScriptCommandOptions(
     HeaderOptions,
     ScriptInfoOptions,
     SymbolFileOptions,
+    GuestFileOptions,
     VerboseOptions,
     QuietOptions,
     ScriptProgramOptions,
@@ -196,6 +194,11 @@ class ScriptCommandOptions(
     words: tuple[str, ...] = program_to_run("[[record | report] NAME] [ARGS]...")
     unwind_style: str = option("--unwind-style", Value(UNWIND_STYLES, default=""), "stacks are unwound without", hidden=True)
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
+
+    @property
+    def machines(self) -> tuple[bool, bool]:
+        """Whether to show the samples of the host, and those of virtual machines: with their files only, as in perf."""
+        return True, any(self.given("guestmount", "guestkallsyms", "guestmodules", "guestvmlinux"))
 
     @property
     def as_stored(self) -> bool:
@@ -418,6 +421,7 @@ class SampleListing:
             SampleFilter,
             addresses=_addresses(options.symbols, options.addr_range),
             unknown_cpu=True,  # as perf script; perf report drops these samples
+            machines=shown_machines(options, self._recording),
         )
 
 

@@ -17,14 +17,26 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
-from perfpy.abi.flags import MISC_KERNEL, RecordType
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, RecordType
 from perfpy.abi.records import Comm, Exit, Fork, copies_parent
-from perfpy.symbols.dso import KERNEL_NAME, DsoKind, DsoTable, is_kernel_map, is_kernel_name, is_memory, is_module, shown_name, user_kind
+from perfpy.symbols.dso import (
+    GUEST_KERNEL_NAME,
+    HOST,
+    KERNEL_NAME,
+    DsoKind,
+    DsoTable,
+    is_kernel_map,
+    is_kernel_name,
+    is_memory,
+    is_module,
+    shown_name,
+    user_kind,
+)
 from perfpy.symbols.interning import IdTable, number_values
 from perfpy.symbols.mappings import FOREVER, Mapping, MappingColumns, SpaceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -55,6 +67,7 @@ class TaskTimeline:
         kernel_name: the kernel's name in that table (see `kernel_name`).
         keep_exited: whether exited threads keep their names (perf report: yes, perf script: no).
         dso_table: the dsos of an earlier timeline, whose numbers stay valid; None for a new table.
+        guests: hypervisors whose virtual machine has a kernel of its own; the others' share one, as in perf.
     """
 
     def __init__(
@@ -65,17 +78,24 @@ class TaskTimeline:
         kernel_name: str = KERNEL_NAME,
         keep_exited: bool = False,
         dso_table: DsoTable | None = None,
+        guests: Collection[int] = (),
     ) -> None:
         self.dso_table = DsoTable(build_ids) if dso_table is None else dso_table
         self._keys = np.maximum.accumulate(records.keys)
-        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited)
+        self._guests = np.array(sorted(guests), np.int64)
+        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited, guests=guests)
         self.comms = replay.comms
         self.tasks = IdTable()  #: of samples: pid << 32 | tid
         self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
-        self.kernel_dso, self.kernel_reference = replay.kernel_dso, replay.kernel_reference
+        self.kernels = replay.kernels  #: the host's first
         self._last_comms = replay.last_comms
         self._comm_history, self._changes, self.spaces = replay.comm_history, replay.changes, replay.spaces
         self._make_views(np.array(replay.space_pid, np.int64), np.array(replay.space_since, np.int32))
+
+    @property
+    def kernel_dso(self) -> int:
+        """The host's kernel, -1 if it was not recorded."""
+        return self.kernels[0].dso
 
     def first_and_last_rank(self, key: NDArray[np.uint64]) -> tuple[int, int]:
         """Return the lowest and the highest rank of keys, at least one of which is required."""
@@ -131,6 +151,15 @@ class TaskTimeline:
         """Return the view of the kernel's address space at each rank."""
         return self._view_history.find(np.full(len(rank), KERNEL_PID), rank, NO_SPACE)
 
+    def guest_kernel_views(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
+        """Return the view of the kernel of each process's virtual machine at each rank."""
+        return self._view_history.find(self._guest_kernels(pid), rank, NO_SPACE)
+
+    def _guest_kernels(self, pid: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the owner of the kernel's address space in the virtual machine of each process."""
+        number = pid.astype(np.int64) & ~GUEST_TASK
+        return np.where(np.isin(number, self._guests), number, SHARED_GUEST) | _GUEST_KERNEL
+
     def comm_states(self, tid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
         """Return numbers that are equal only for threads with the same comm."""
         comms = self._comm_history.find(tid, rank, NOBODY).astype(np.int64)
@@ -141,9 +170,13 @@ class TaskTimeline:
         comms = self._comm_history.find(pid, rank, NOBODY).astype(np.int64)
         return np.where(comms >= 0, comms, self.comm_states(tid, rank))
 
-    def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int32]:
-        """Return numbers that are equal only for one process with the same mappings."""
-        return self._changes.find(pid, rank, 0)
+    def space_states(self, pid: NDArray[Any], rank: Ranks) -> NDArray[np.int64]:
+        """Return numbers that are equal only for one process with the same mappings; of guests, also in their kernel."""
+        states = self._changes.find(pid, rank, 0).astype(np.int64)
+        guests = rows_where((pid.astype(np.int64) & (GUEST_TASK | _NEGATIVE)) == GUEST_TASK)
+        if len(guests):
+            states[guests] = states[guests] << 32 | self._changes.find(self._guest_kernels(pid[guests]), rank[guests], 0)
+        return states
 
     def kernel_states(self, rank: Ranks) -> NDArray[np.int32]:
         """Return numbers that are equal only for the same mappings in the kernel's address space."""
@@ -213,23 +246,31 @@ class TaskReplay:
         space_pid: the process of each space.
         space_since: the rank from which that process has the space.
         spaces: the mappings.
-        kernel_dso: see TaskTimeline.
-        kernel_reference: see TaskTimeline.
+        kernels: see TaskTimeline.
     """
 
-    def __init__(self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool) -> None:
+    def __init__(
+        self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool, guests: Collection[int] = ()
+    ) -> None:
         self.comms: list[str] = [IDLE]
-        self.kernel_dso = -1
-        self.kernel_reference: tuple[str, int] | None = None
         self._dso_table = dso_table
         self._kernel_name = kernel_name
         self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
-        self._kernel_maps, self._kernel_maps_seen = records.maps.rows(records.maps.mode == MISC_KERNEL), 0
+        mode = records.maps.mode
+        self._kernel_maps = records.maps.rows((mode == MISC_KERNEL) | (mode == MISC_GUEST_KERNEL))
+        is_of_guest = self._kernel_maps.mode == MISC_GUEST_KERNEL
+        hypervisors = self._kernel_maps.pid.astype(np.int64)
+        machine = np.where(is_of_guest, np.where(np.isin(hypervisors, np.array(sorted(guests), np.int64)), hypervisors, SHARED_GUEST), HOST)
+        self.kernels = [RecordedKernel(HOST), *map(RecordedKernel, distinct(machine[is_of_guest]).tolist())]
+        space_of = {kernel.machine: space for space, kernel in enumerate(self.kernels)}
+        self._space_of_map = [space_of[number] for number in machine.tolist()]
         # user mode, or unknown in the oldest files
-        self._user = _UserMaps(records.maps.rows((records.maps.mode == 0) | (records.maps.mode == MISC_KERNEL + 1)), records.files)
+        in_user_mode = (mode == 0) | (mode == MISC_KERNEL + 1) | (mode == MISC_GUEST_USER)
+        self._user = _UserMaps(_apart(records.maps.rows(in_user_mode)), records.files)
         self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
         self._thread_comms = ThreadComms(0)  # by index of comms
-        self._processes = ProcessSpaces(with_exits=not keep_exited)
+        owners = [kernel.machine | _GUEST_KERNEL for kernel in self.kernels[1:]]
+        self._processes = ProcessSpaces(with_exits=not keep_exited, kernels=[KERNEL_PID, *owners])
         self._keep_exited = keep_exited
         self._early_comms: dict[int, int] = {}  #: tid -> the first name of threads that were there before the recording
         self._unnamed_forks: dict[int, int] = {}  #: tid -> index into the comms of tasks
@@ -237,9 +278,10 @@ class TaskReplay:
         self._comm_numbers = {IDLE: 0}
         self._number_of_comm = [-1] * len(self._comms)
         self._task_comms: list[int] = []  # the comm after each task record
-        self._kernel_changes: list[int] = []
+        self._kernel_changes: list[tuple[int, int]] = []  # rank, owner
         self._builder = SpaceBuilder()
-        self._builder.new_space(live=True)  # the kernel's
+        for _ in self.kernels:
+            self._builder.new_space(live=True)
         # Apply in order the records that must be applied one by one.
         apply = {
             int(RecordType.FORK): self._fork,
@@ -266,26 +308,28 @@ class TaskReplay:
         self.comm_history = ValueHistory(
             [0, *early_tids, *tasks.tid], [*[0] * (1 + len(early_tids)), *tasks.rank], [0, *early_comms, *self._task_comms]
         )
-        changed = np.concatenate([self.space_since[1:], user.rank, self._kernel_changes]).astype(np.int32)
-        owner = np.concatenate([self.space_pid[1:], user.pid, np.full(len(self._kernel_changes), KERNEL_PID)])
+        of_kernels = np.array(self._kernel_changes, np.int64).reshape(-1, 2)
+        changed = np.concatenate([self.space_since[len(self.kernels) :], user.rank, of_kernels[:, 0]]).astype(np.int32)
+        owner = np.concatenate([self.space_pid[len(self.kernels) :], user.pid, of_kernels[:, 1]])
         self.changes = ValueHistory(owner, changed, changed)
         self.last_comms = self._thread_comms.last()
         self.spaces = self._map_all()
 
     def _map_all(self) -> AddressSpaces:
         """Insert the mappings of all processes into their spaces."""
-        user, maps = self._user, self._user.maps
-        self._builder.new_spaces(self._processes.parent[1:], self.space_since[1:])
-        space = ValueHistory(self.space_pid[1:], self.space_since[1:], np.arange(1, len(self.space_pid))).find(maps.pid, maps.rank, -1)
+        user, maps, first = self._user, self._user.maps, len(self.kernels)
+        pids, since = self.space_pid[first:], self.space_since[first:]
+        self._builder.new_spaces(self._processes.parent[first:], since)
+        space = ValueHistory(pids, since, np.arange(first, len(self.space_pid))).find(maps.pid, maps.rank, -1)
         dso = np.array(user.dso_of_mapped, np.int32)[user.mapped]
         bias = np.where(user.is_memory[maps.file], np.uint64(0), maps.pgoff - maps.start)
         self._builder.insert_all(MappingColumns(maps.start, maps.start + maps.length, bias, dso), space, maps.rank)
         # Set the pids that mapped each Dso.
         pairs = distinct(dso.astype(np.uint64) << _PID_WIDTH | self._user.maps.pid)
-        dsos, pids = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
+        dsos, mapped_by = (pairs >> _PID_WIDTH).astype(np.int64), pairs.astype(np.uint32)
         first_rows = rows_where(np.diff(dsos, prepend=-1)).tolist()
-        for first, end in pairwise([*first_rows, len(pairs)]):
-            self._dso_table.dsos[int(dsos[first])].pids.update(pids[first:end].tolist())
+        for row, end in pairwise([*first_rows, len(pairs)]):
+            self._dso_table.dsos[int(dsos[row])].pids.update(mapped_by[row:end].tolist())
         return self._builder.build()
 
     def _comm_number(self, comm: str) -> int:
@@ -341,37 +385,77 @@ class TaskReplay:
         user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex(), file.identity))
 
     def _kernel_mmap(self, row: int, rank: int) -> None:
-        maps = self._kernel_maps
+        maps, space = self._kernel_maps, self._space_of_map[row]
+        kernel = self.kernels[space]
         file = self._files[maps.file[row]]
         name, start, pgoff = file.name, int(maps.start[row]), int(maps.pgoff[row])
         end = start + int(maps.length[row])
-        self._kernel_maps_seen += 1
-        if is_kernel_name(name):
-            if self.kernel_dso < 0:
-                self.kernel_dso = self._dso_table.id_of(self._kernel_name, DsoKind.KERNEL, file.build_id.hex())
-            dso, bias = self.kernel_dso, 0
+        kernel.maps_seen += 1
+        if is_kernel_name(name, of_guest=kernel.machine != HOST):
+            if kernel.dso < 0:
+                own = self._kernel_name if kernel.machine == HOST else kernel.name
+                kernel.dso = self._dso_table.id_of(own, DsoKind.KERNEL, file.build_id.hex(), machine=kernel.machine)
+            dso, bias = kernel.dso, 0
             if start == end == 0:
                 end = _ADDRESSES - 1
             if pgoff:
-                self.kernel_reference = (name[len(KERNEL_NAME) :], pgoff)
-        elif name.startswith(("/", "[")) and (start or (end == _ADDRESSES - 1 and _last_of_two_found(self._kernel_maps_seen))):
-            dso, bias = self._dso_table.id_of(name, DsoKind.MODULE, file.build_id.hex()), -start % _ADDRESSES
+                kernel.reference = (name[len(KERNEL_NAME if name.startswith(KERNEL_NAME[:-1]) else kernel.name) :], pgoff)
+        elif name.startswith(("/", "[")) and (start or (end == _ADDRESSES - 1 and _last_of_two_found(kernel.maps_seen))):
+            dso = self._dso_table.id_of(name, DsoKind.MODULE, file.build_id.hex(), machine=kernel.machine)
+            bias = -start % _ADDRESSES
         else:
             return
-        self._builder.insert(KERNEL_SPACE, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
-        self._kernel_changes.append(rank)
+        self._builder.insert(space, Mapping(start, min(end, _ADDRESSES - 1), bias, dso), rank)
+        self._kernel_changes.append((rank, self._processes.pid[space]))
 
     def _ksymbol(self, row: int, rank: int) -> None:
         record: Ksymbol = self._ksymbols[row][1]
-        self._kernel_changes.append(rank)
+        self._kernel_changes.append((rank, KERNEL_PID))
         if record.flags & _KSYMBOL_UNREGISTER:
             held = self._builder.holder(KERNEL_SPACE, record.addr)
-            if held and held.dso != self.kernel_dso:
+            if held and held.dso != self.kernels[0].dso:
                 self._builder.remove(KERNEL_SPACE, record.addr, rank)
         elif self._builder.holder(KERNEL_SPACE, record.addr) is None:
             dso = self._dso_table.id_of(record.name, DsoKind.BPF)
             mapping = Mapping(record.addr, record.addr + record.len, -record.addr % _ADDRESSES, dso)
             self._builder.insert(KERNEL_SPACE, mapping, rank)
+
+
+class RecordedKernel:
+    """The kernel of one machine.
+
+    Attributes:
+        machine: HOST, or the hypervisor of a virtual machine; SHARED_GUEST for the kernel that all others share.
+        dso: its number, -1 if it was not recorded.
+        reference: a symbol and its recorded address, which show by how much the kernel was relocated.
+        maps_seen: the number of its maps.
+    """
+
+    __slots__ = ("dso", "machine", "maps_seen", "reference")
+
+    def __init__(self, machine: int) -> None:
+        self.machine = machine
+        self.dso = -1
+        self.reference: tuple[str, int] | None = None
+        self.maps_seen = 0
+
+    @property
+    def name(self) -> str:
+        """The kernel's name in records."""
+        if self.machine == HOST:
+            return KERNEL_NAME
+        return f"{GUEST_KERNEL_NAME[:-1]}.{self.machine}]" if self.machine else GUEST_KERNEL_NAME
+
+
+def _apart(maps: MapColumns) -> MapColumns:
+    """Return mappings with the processes of virtual machines told apart from the hypervisors."""
+    return maps._replace(pid=guest_tasks(maps.pid, maps.mode))
+
+
+def guest_tasks(number: NDArray[Any], cpumode: NDArray[Any]) -> NDArray[Any]:
+    """Return pids or tids, with a mark in those of virtual machines: a task of a guest has the number of its host's, but not its name."""
+    is_of_guest = cpumode >= MISC_GUEST_KERNEL
+    return np.where(is_of_guest, number | number.dtype.type(GUEST_TASK), number) if is_of_guest.any() else number
 
 
 class _UserMaps:
@@ -510,6 +594,10 @@ def _keys(owner: NDArray[Any], rank: NDArray[Any]) -> NDArray[np.uint64]:
 
 KERNEL_PID: Final = -1  # the pid of the kernel's address space
 KERNEL_SPACE: Final = 0
+SHARED_GUEST: Final = 0  # the machine of guests without a kernel of their own
+GUEST_TASK: Final = 1 << 30  # no process has so large a number
+_GUEST_KERNEL: Final = 3 << 29  # the owner of the address space of a guest's kernel
+_NEGATIVE: Final = 1 << 31
 NO_PARENT: Final = -1  # of an address space that is not a copy
 _UNSIGNED: Final = (1 << 32) - 1
 IDLE: Final = "swapper"  # the comm of thread 0
@@ -519,7 +607,17 @@ CommT = TypeVar("CommT")
 
 def name_of_unnamed(tid: int) -> str:
     """Return the name of an unnamed thread."""
-    return f":{tid}"
+    return f":{number_of(tid)}"
+
+
+def number_of(task: int) -> int:
+    """Return a pid or tid without the mark of guest_tasks()."""
+    return task & ~GUEST_TASK if task > 0 else task
+
+
+def without_mark(tasks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return number_of() of many tasks."""
+    return np.where(tasks > 0, tasks & ~GUEST_TASK, tasks)
 
 
 class ThreadComms(Generic[CommT]):
@@ -585,10 +683,11 @@ class TaskNames:
 
 
 class ProcessSpaces:
-    """The address space of each process. Spaces are numbered in order of appearance; the first is the kernel's.
+    """The address space of each process. Spaces are numbered in order of appearance; the first are the kernels'.
 
     Args:
         with_exits: whether exits are reported, so that processes end with their last thread.
+        kernels: the owners of the kernels' spaces, the host's first.
 
     Attributes:
         pid: the process of each space.
@@ -598,10 +697,10 @@ class ProcessSpaces:
 
     __slots__ = ("_dropped", "_of", "_threads", "_with_exits", "parent", "pid", "since")
 
-    def __init__(self, *, with_exits: bool = False) -> None:
-        self.pid = [KERNEL_PID]
-        self.since = [0]
-        self.parent = [NO_PARENT]
+    def __init__(self, *, with_exits: bool = False, kernels: Sequence[int] = (KERNEL_PID,)) -> None:
+        self.pid = [*kernels]
+        self.since = [0] * len(self.pid)
+        self.parent = [NO_PARENT] * len(self.pid)
         self._of: dict[int, int] = {}  # by pid
         self._with_exits = with_exits
         self._threads: dict[int, set[int]] = {}  # running threads by pid

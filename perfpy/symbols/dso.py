@@ -13,7 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_KERNEL
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL
 from perfpy.untrusted import files
 from perfpy.untrusted.files import PYTHON_IMAGE, is_file, perf_map
 from perfpy.untrusted.process_files import find_mapping, is_younger, root_of, status_numbers, status_words
@@ -29,6 +29,9 @@ _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
 _PERF_MAP = re.compile(r"/tmp/perf-([0-9]{1,10})\.map\Z")  # no process has a longer number
 _JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # the name that `inject --jit` gives a function's image
 _MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
+
+
+HOST: Final = -1  # the machine that recorded
 
 
 class DsoKind(Enum):
@@ -54,12 +57,21 @@ class Dso:
         build_id: lower-case hex, "" if unknown.
         listed: whether the recording's build-id table has it.
         identity: device (major, minor), inode and generation of the mapped file; None if the build-id or the name alone decides.
+        machine: HOST, or the hypervisor of the virtual machine whose kernel has it; 0 for all guests that share one.
     """
 
     def __init__(
-        self, name: str, kind: DsoKind = DsoKind.FILE, build_id: str = "", *, listed: bool = False, identity: FileId | None = None
+        self,
+        name: str,
+        kind: DsoKind = DsoKind.FILE,
+        build_id: str = "",
+        *,
+        listed: bool = False,
+        identity: FileId | None = None,
+        machine: int = HOST,
     ) -> None:
         self.name = name
+        self.machine = machine
         self.kind = kind
         self.build_id = build_id
         self.long_name = name
@@ -142,16 +154,16 @@ class DsoTable:
 
     def __init__(self, build_ids: dict[str, str] | None = None, *, by_identity: bool = False) -> None:
         self.dsos: list[Dso] = []
-        self._ids: dict[tuple[str, str, tuple[int, ...]], dict[int, int]] = {}  # by generation
+        self._ids: dict[tuple[str, str, int, tuple[int, ...]], dict[int, int]] = {}  # by generation
         self._build_ids = build_ids or {}
         self._by_identity = by_identity
 
-    def id_of(self, name: str, kind: DsoKind, build_id: str = "", identity: FileId | None = None) -> int:
-        """Return the number of the Dso with a name and build-id. The recording's build-id table supplies a missing build-id."""
+    def id_of(self, name: str, kind: DsoKind, build_id: str = "", identity: FileId | None = None, *, machine: int = HOST) -> int:
+        """Return the number of a machine's Dso with a name and build-id. The recording's build-id table supplies a missing build-id."""
         build_id = build_id or self._build_ids.get(name, "")
         if build_id or not self._by_identity or kind is not DsoKind.FILE or not identity or not identity[2]:
             identity = None
-        numbers = self._ids.setdefault((name, build_id, identity[:3] if identity else ()), {})
+        numbers = self._ids.setdefault((name, build_id, machine, identity[:3] if identity else ()), {})
         generation = identity[3] if identity else 0
         number = numbers.get(generation)
         if number is None and numbers and not generation:  # synthesized records have no generation
@@ -161,7 +173,7 @@ class DsoTable:
             self.dsos[number].identity = identity
         elif number is None:
             number = numbers[generation] = len(self.dsos)
-            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity))
+            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity, machine=machine))
         return number
 
 
@@ -184,14 +196,19 @@ def is_kernel_map(misc: int) -> bool:
     return misc & MISC_CPUMODE_MASK == MISC_KERNEL
 
 
+def is_guest_map(misc: int) -> bool:
+    """Whether a record or a build-id is of a virtual machine."""
+    return misc & MISC_CPUMODE_MASK in (MISC_GUEST_KERNEL, MISC_GUEST_USER)
+
+
 def is_user_map(misc: int) -> bool:
     """Whether a record maps something into its process's address space."""
     return misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL)
 
 
-def is_kernel_name(name: str) -> bool:
+def is_kernel_name(name: str, *, of_guest: bool = False) -> bool:
     """Whether a kernel mapping is the kernel itself, not a module. The name may be followed by the symbol at the mapping's start."""
-    return name.startswith(_KERNEL_PREFIX)
+    return name.startswith(_KERNEL_PREFIX) or (of_guest and name.startswith(GUEST_KERNEL_NAME[:-1]))
 
 
 def is_anonymous(name: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind, perf_map_pid
+from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolCache
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, read_mini_debug_info, reason_of
@@ -78,7 +78,7 @@ class SymbolLoader:
         self._files: list[ElfFile] = []
         self._unreadable: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        self._kernel: KernelSymbols | None = None
+        self._kernels: dict[int, KernelSymbols] = {}  # by machine
         self._kernel_dsos = 0  # dsos that follow() has checked
         self._module_images: dict[int, tuple[ElfFile, int] | None] = {}
         self._module_code: dict[int, tuple[ElfFile, int] | None] = {}
@@ -91,10 +91,10 @@ class SymbolLoader:
         self._timeline = timeline
         for number in list(self._map_sizes):
             self.has_grown(number)
-        if self._kernel is not None and any(
+        if self._kernels and any(
             self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE) for number in range(self._kernel_dsos, len(self._dsos))
         ):
-            self._kernel = None
+            self._kernels.clear()
             self._tables = {number: table for number, table in self._tables.items() if not self._dsos[number].kernel}
         self._kernel_dsos = len(self._dsos)
 
@@ -107,12 +107,21 @@ class SymbolLoader:
 
     @property
     def kernel(self) -> KernelSymbols:
-        """The kernel's symbols, loaded on first use."""
-        if self._kernel is None:
-            stored = self._recorded_files.get(KERNEL_NAME) if self._recorded_files else None
-            self._kernel = KernelSymbols(self._timeline, self._options, self._cache, stored)
-            self._kernel.load()
-        return self._kernel
+        """The host kernel's symbols, loaded on first use."""
+        return self._kernel_of(HOST)
+
+    def extent_of(self, number: int) -> tuple[int, int] | None:
+        """Return the range of the symbols of a kernel, by its Dso; None without symbols."""
+        return self._kernel_of(self._dsos[number].machine).extent
+
+    def _kernel_of(self, machine: int) -> KernelSymbols:
+        symbols = self._kernels.get(machine)
+        if symbols is None:
+            stored = self._recorded_files.get(KERNEL_NAME) if self._recorded_files and machine == HOST else None
+            recorded = next(kernel for kernel in self._timeline.kernels if kernel.machine == machine)
+            symbols = self._kernels[machine] = KernelSymbols(self._timeline, self._options, self._cache, stored, recorded)
+            symbols.load()
+        return symbols
 
     def module_image(self, number: int) -> tuple[ElfFile, int] | None:
         """Return the file with a module's debug information and the offset of its frames, None if missing."""
@@ -210,13 +219,13 @@ class SymbolLoader:
     def searched_paths(self, number: int) -> list[str]:
         """Return the paths searched for the symbols of a Dso."""
         if self._dsos[number].kind in (DsoKind.KERNEL, DsoKind.MODULE):
-            return self.kernel.looked
+            return self._kernel_of(self._dsos[number].machine).looked
         return self._looked.get(number, [])
 
     def unusable(self) -> list[UnreadableFile | RefusedFile]:
         """Return the damaged files and those of other builds met so far."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
-        kernel = self._kernel.unreadable if self._kernel else {}
+        kernel = {path: reason for symbols in self._kernels.values() for path, reason in symbols.unreadable.items()}
         unreadable = (UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items())
         return [*unreadable, *(RefusedFile(path, reason) for path, reason in self._refused.items())]
 
@@ -224,13 +233,13 @@ class SymbolLoader:
         """Return perf's letter for the origin of a Dso's symbols, "!" without a file of this build."""
         dso = self._dsos[number]
         if dso.kind in (DsoKind.KERNEL, DsoKind.MODULE):
-            return self.kernel.origins.get(number, "!")
+            return self._kernel_of(dso.machine).origins.get(number, "!")
         return self._origins.get(number, "!")
 
     def _load(self, number: int, dso: Dso) -> SymbolTable:
         match dso.kind:
             case DsoKind.KERNEL | DsoKind.MODULE:
-                return self.kernel.tables.get(number, SymbolTable(EMPTY))
+                return self._kernel_of(dso.machine).tables.get(number, SymbolTable(EMPTY))
             case DsoKind.VSYSCALL:  # three system calls, without a file (arch/x86/entry/vsyscall)
                 start = np.arange(3, dtype=np.uint64) * np.uint64(0x400)
                 return SymbolTable(symbols_of_names(start, start + np.uint64(0x400), [b"vgettimeofday", b"vtime", b"vgetcpu"]))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
-from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.dso import HOST, Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions, same_build_id
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, NotElfError, read_module, reason_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.symbols.address_spaces import TaskTimeline
+    from perfpy.symbols.address_spaces import RecordedKernel, TaskTimeline
     from perfpy.symbols.files.debug_files import SymbolCache
 
 
@@ -47,8 +47,14 @@ class KernelSymbols:
     """The symbols of the kernel and its modules, loaded once, by Dso number in `tables`."""
 
     def __init__(
-        self, timeline: TaskTimeline, options: SymbolOptions, cache: SymbolCache | None = None, kallsyms: bytes | None = None
+        self,
+        timeline: TaskTimeline,
+        options: SymbolOptions,
+        cache: SymbolCache | None = None,
+        kallsyms: bytes | None = None,
+        kernel: RecordedKernel | None = None,
     ) -> None:
+        self._kernel = kernel or timeline.kernels[0]  # the host's
         self._kallsyms = kallsyms  # /proc/kallsyms as stored in the recording
         self._timeline = timeline
         self._options = options
@@ -66,7 +72,10 @@ class KernelSymbols:
 
     def load(self) -> None:
         """Try the sources until one has symbols."""
-        kernel = self._timeline.kernel_dso
+        kernel = self._kernel.dso
+        if self._kernel.machine != HOST:
+            self._load_guest()
+            return
         if kernel >= 0:
             if self._options.kallsyms:
                 self._from_kallsyms(self._options.kallsyms)
@@ -78,8 +87,19 @@ class KernelSymbols:
                 elif not self._options.root and (path := self._kallsyms_path(self._dsos[kernel])):
                     self._from_kallsyms(path)
         for number, dso in enumerate(self._dsos):
-            if dso.kind is DsoKind.MODULE and self._options.modules and number not in self.tables:
+            if dso.kind is DsoKind.MODULE and dso.machine == HOST and self._options.modules and number not in self.tables:
                 self._from_module_file(number, dso)
+
+    def _load_guest(self) -> None:
+        """Load the symbols of a virtual machine: from its folder, or the files that the options name."""
+        guests, machine = self._options.guests, self._kernel.machine
+        if machine:
+            with contextlib.suppress(files.UnsafeNameError):
+                self._from_kallsyms(files.below(guests.guestmount, f"{machine}/proc/kallsyms"))
+        elif guests.guestvmlinux:
+            self._from_image(guests.guestvmlinux, self._dsos[self._kernel.dso])
+        elif guests.guestkallsyms:
+            self._from_kallsyms(guests.guestkallsyms)
 
     def _kallsyms_path(self, kernel: Dso) -> str:
         if not kernel.build_id or same_build_id(build_ids.of_kernel().hex(), kernel.build_id):
@@ -101,22 +121,23 @@ class KernelSymbols:
     def _use_table(self, table: Kallsyms) -> int | None:
         """Use a table; return the distance of the recorded kernel from the table's, None if unknown."""
         self.restricted = table.is_restricted
-        reference = self._timeline.kernel_reference
+        reference = self._kernel.reference
         distance = 0 if reference and table.is_at(*reference) else self._relocation(table.address_of)
         if distance is not None and not table.is_restricted:
-            self._dsos[self._timeline.kernel_dso].long_name = KERNEL_NAME
+            self._dsos[self._kernel.dso].long_name = self._kernel.name
             # Assign kallsyms' symbols to the kernel and each module.
             kernel = _shift(table.of_module(-1), distance)
             if len(kernel):
                 self.extent = int(kernel.start[0]), int(kernel.end[-1])
-                self._keep(self._timeline.kernel_dso, kernel, "k")
+                self._keep(self._kernel.dso, kernel, "k" if self._kernel.machine == HOST else "g")
             numbers = {name: number for number, name in enumerate(table.module_names)}
             spaces = self._timeline.spaces
             for number, dso in enumerate(self._dsos):
-                if dso.kind is DsoKind.MODULE and self._options.modules and dso.short_name in numbers:
+                is_own = dso.kind is DsoKind.MODULE and dso.machine == self._kernel.machine
+                if is_own and self._options.modules and dso.short_name in numbers:
                     mine = table.of_module(numbers[dso.short_name])
                     bias = int(spaces.bias[np.flatnonzero(spaces.dso == number)[0]])
-                    self._keep(number, _shift(mine, bias), "k")
+                    self._keep(number, _shift(mine, bias), "k" if self._kernel.machine == HOST else "G")
             return distance
         return None
 
@@ -139,35 +160,38 @@ class KernelSymbols:
 
     def _relocation(self, address_of: elf_symbols.AddressOf) -> int | None:
         """Return the distance of the recorded kernel from the file's, None if the file lacks the reference symbol."""
-        if not self._timeline.kernel_reference:
+        if not self._kernel.reference:
             return 0
-        name, recorded = self._timeline.kernel_reference
+        name, recorded = self._kernel.reference
         address = address_of(name)
         return None if address is None else recorded - address
 
     def _from_vmlinux(self, kernel: Dso) -> bool:
-        for path in self._vmlinux_candidates(kernel):
-            self.looked.append(path)
-            try:
-                file = ElfFile(path)
-                if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
-                    continue
-                table = elf_symbols.by_address(file, self._demangle)
-            except (OSError, NotElfError):
-                continue
-            except DAMAGE as damage:
-                self.unreadable[path] = reason_of(damage)
-                continue
-            distance = self._relocation(table.address_of)
-            if len(table) and distance is not None:
-                kernel.long_name = path
-                self.image = file, distance
-                symbols, text = _shift(table.symbols, distance), file.section(".text")
-                if text:
-                    self.extent = text.addr + distance, int(symbols.end[-1])
-                self._keep(self._timeline.kernel_dso, symbols, "v")
-                return True
-        return False
+        return any(self._from_image(path, kernel) for path in self._vmlinux_candidates(kernel))
+
+    def _from_image(self, path: str, kernel: Dso) -> bool:
+        """Load the symbols of a vmlinux; return whether it is the recorded kernel's."""
+        self.looked.append(path)
+        try:
+            file = ElfFile(path)
+            if kernel.build_id and not same_build_id(file.build_id, kernel.build_id):
+                return False
+            table = elf_symbols.by_address(file, self._demangle)
+        except (OSError, NotElfError):
+            return False
+        except DAMAGE as damage:
+            self.unreadable[path] = reason_of(damage)
+            return False
+        distance = self._relocation(table.address_of)
+        if not len(table) or distance is None:
+            return False
+        kernel.long_name = path
+        self.image = file, distance
+        symbols, text = _shift(table.symbols, distance), file.section(".text")
+        if text:
+            self.extent = text.addr + distance, int(symbols.end[-1])
+        self._keep(self._kernel.dso, symbols, "v" if self._kernel.machine == HOST else "V")
+        return True
 
     def _vmlinux_candidates(self, kernel: Dso) -> Iterator[str]:
         options = self._options

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
-from perfpy.symbols.address_spaces import NO_SPACE, TaskTimeline
-from perfpy.symbols.dso import KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.address_spaces import GUEST_TASK, NO_SPACE, TaskTimeline
+from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
@@ -42,8 +42,11 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd, so that different scenes sta
 _UNMIX: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NEVER: Final = -1
-_NO_SCENE: Final = np.uint64(NO_SPACE << 3 | 2 << 1)  # neither the kernel's nor the process's addresses
-_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL = (np.uint8(ord(letter)) for letter in "k.H")
+_LEVELS: Final = np.frombuffer(b"k.Hgu", np.uint8)  # of the kernel, processes, others, the kernels and processes of guests
+_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL, _GUEST_LEVEL, _ = _LEVELS
+_OF_KERNEL, _OF_USER, _OF_OTHER, _OF_GUEST_KERNEL, _OF_GUEST_USER = range(len(_LEVELS))
+_VIEW: Final = np.uint64(4)  # bits of a scene below its view
+_NO_SCENE: Final = np.uint64(NO_SPACE << 4 | _OF_OTHER << 1)  # neither the kernel's nor the process's addresses
 
 
 class Inliner(Protocol):
@@ -160,7 +163,7 @@ class Symbolizer:
 
     def spaces_of(self, ids: Ids) -> NDArray[np.int64]:
         """Return the number of the address space of each frame."""
-        view = (self.origins(ids).scene >> np.uint64(3)).view(np.int64)
+        view = (self.origins(ids).scene >> _VIEW).view(np.int64)
         return self._timeline.view_space[view].astype(np.int64)
 
     def intern(self, origins: FrameOrigins) -> Ids:
@@ -178,7 +181,7 @@ class Symbolizer:
 
     def has_files(self, scenes: UserScenes) -> NDArray[np.bool_]:
         """Return for each sample whether any file that its process ever mapped is available."""
-        space = self._timeline.view_space[(scenes.scene >> np.uint64(3)).view(np.int64)]
+        space = self._timeline.view_space[(scenes.scene >> _VIEW).view(np.int64)]
         present = distinct(space)
         space_has_file = np.array([self._maps_a_file(one) for one in present.tolist()], bool)
         has_file: NDArray[np.bool_] = space_has_file[np.searchsorted(present, space)]
@@ -251,7 +254,7 @@ class Symbolizer:
     def resolve(self) -> FrameTable:
         """Find the symbols of the frames added since the last call."""
         frames, first_new = self.frames, len(self.frames.symbol)
-        self._bound_kernel(first_new)
+        self._bound_kernels(first_new)
         symbol = np.full(len(frames) - first_new, -1, np.int32)
         offset = np.zeros(len(symbol), np.uint64)
         for dso in distinct(frames.dso[first_new:]).tolist():
@@ -379,14 +382,20 @@ class Symbolizer:
         text = advice(dso, restricted=restricted, is_found=loader.origin(number) != "!")
         return MissingSymbols(dso, samples, tuple(loader.searched_paths(number)), text)
 
-    def _bound_kernel(self, first_new: int) -> None:
-        """Replace the bounds of the kernel's mapping, which are arbitrary, by those of its symbols."""
-        frames, kernel = self.frames, self._timeline.kernel_dso
+    def _bound_kernels(self, first_new: int) -> None:
+        """Replace the bounds of the kernels' mappings, which are arbitrary, by those of their symbols."""
+        for kernel in self._timeline.kernels:
+            level = _KERNEL_LEVEL if kernel.machine == HOST else _GUEST_LEVEL
+            self._bound_kernel(first_new, kernel.dso, level, has_unmapped=kernel.machine == HOST)
+
+    def _bound_kernel(self, first_new: int, kernel: int, level: np.uint8, *, has_unmapped: bool) -> None:
+        """Do so for one kernel; has_unmapped: whether addresses without a mapping may be its own."""
+        frames = self.frames
         dso = frames.dso[first_new:]  # a view of the column
-        candidate = (frames.level[first_new:] == _KERNEL_LEVEL) & ((dso == kernel) | (dso < 0))
-        if kernel < 0 or not candidate.any() or not self._loader.kernel.extent:
+        candidate = (frames.level[first_new:] == level) & ((dso == kernel) | ((dso < 0) & has_unmapped))
+        if kernel < 0 or not candidate.any() or not (extent := self._loader.extent_of(kernel)):
             return
-        start, end = self._loader.kernel.extent
+        start, end = extent
         inside = (frames.ip[first_new:] >= start) & (frames.ip[first_new:] < end)
         dso[candidate] = np.where(inside[candidate], kernel, -1)
         for column, bound in ((frames.map_start[first_new:], start), (frames.map_end[first_new:], end)):
@@ -395,16 +404,24 @@ class Symbolizer:
     def _scenes(
         self, pid: NDArray[Any], rank: NDArray[np.int32], cpumode: NDArray[np.uint8], *, are_data: bool = False
     ) -> NDArray[np.uint64]:
-        """Return the scene of each sample: view * 8 + level * 2 (+ 1: before its mapping came)."""
+        """Return the scene of each sample: view * 16 + level * 2 (+ 1: before its mapping came)."""
+        guests = self._options.guests
+        if not guests.shows_host:
+            cpumode = np.where(cpumode < MISC_GUEST_KERNEL, np.uint8(0), cpumode)
         user, kernel = cpumode == MISC_USER, cpumode == MISC_KERNEL
         view = np.full(len(rank), NO_SPACE, np.int32)
+        level = np.where(kernel, _OF_KERNEL, np.where(user, _OF_USER, _OF_OTHER))
         if user.any():
             view = np.where(user, self._timeline.views(pid, rank), view)
             view = view if are_data else self._timeline.shared_views(view, rank)
         if kernel.any():
             view = np.where(kernel, self._timeline.kernel_views(rank), view)
-        level = np.where(kernel, 0, np.where(user, 1, 2))
-        return (view.astype(np.uint64) << np.uint64(3)) | (level.astype(np.uint64) << np.uint64(1))
+        if guests.shows_guests and len(rank) and int(cpumode.max()) >= MISC_GUEST_KERNEL:
+            of_kernel, of_user = rows_where(cpumode == MISC_GUEST_KERNEL), rows_where(cpumode == MISC_GUEST_USER)
+            view[of_kernel] = self._timeline.guest_kernel_views(pid[of_kernel], rank[of_kernel])
+            view[of_user] = self._timeline.views(pid[of_user].astype(np.int64) | GUEST_TASK, rank[of_user])
+            level[of_kernel], level[of_user] = _OF_GUEST_KERNEL, _OF_GUEST_USER
+        return (view.astype(np.uint64) << _VIEW) | (level.astype(np.uint64) << np.uint64(1))
 
     def _intern(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> Ids:
         # A 64-bit address and a scene do not fit into a key. Two mixed keys collide once in 2^64 pairs.
@@ -415,7 +432,7 @@ class Symbolizer:
 
     def _add_frames(self, scene: NDArray[np.uint64], ip: NDArray[np.uint64]) -> None:
         timeline, spaces = self._timeline, self._timeline.spaces
-        view = (scene >> np.uint64(3)).astype(np.int64)
+        view = (scene >> _VIEW).astype(np.int64)
         early = (scene & np.uint64(1)).astype(bool)
         moment = np.where(early, timeline.view_first_rank[view], timeline.view_last_rank[view])
         mapping, valid_from = spaces.find(timeline.view_space[view], ip, moment.astype(np.int32))
@@ -428,7 +445,7 @@ class Symbolizer:
         valid_from[early] = _NEVER
         self._valid_from.append(valid_from)
         self.last_valid_from = max(self.last_valid_from, int(valid_from.max()))
-        level = np.array([_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL])[(scene >> np.uint64(1) & np.uint64(3)).astype(np.int64)]
+        level = _LEVELS[(scene >> np.uint64(1) & np.uint64(7)).astype(np.int64)]
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:

@@ -1,5 +1,7 @@
 """`perfpy kvm`: profiles of virtual machines, and why virtual CPUs exit to the host. Options are perf kvm's (perf-kvm(1)).
 
+Guests are told apart by the mode in which the CPU ran (misc of samples), their tasks by the thread of the hypervisor that ran them.
+
 An exit lasts from kvm:kvm_exit to kvm:kvm_entry of the same thread. A write to a port or to device memory lasts from its tracepoint to
 kvm_entry, a read of device memory from kvm_exit to its tracepoint. A thread's first kvm_entry names its virtual CPU; events before it
 are left out, as in perf.
@@ -11,13 +13,17 @@ import math
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.cli.build_ids import BuildIdListCommandOptions, list_build_ids
+from perfpy.cli.diff import DiffCommandOptions
+from perfpy.cli.diff import run as compare_recordings
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import CommandOptions, Flag, StdioOptions, Value, fail, option, parse_unsigned
-from perfpy.cli.line.shared_options import InputOptions, VerboseOptions
+from perfpy.cli.line.option_parsing import Flag, StdioOptions, Value, fail, option, parse_unsigned
+from perfpy.cli.line.shared_options import GuestFileOptions, InputOptions, VerboseOptions
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.cli.record import RecordCommandOptions
 from perfpy.cli.record import run as run_recorder
+from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
 from perfpy.untrusted.text import lines as one_line_each
 
@@ -32,16 +38,17 @@ DEFAULT_FILE: Final = "perf.data.guest"
 _FILES: Final = {(False, True): DEFAULT_FILE, (True, False): "perf.data.host", (True, True): "perf.data.kvm"}
 
 
-class MachineOptions(CommandOptions):
-    """Which machines to sample, and the files that have the addresses of their kernels."""
+class MachineOptions(GuestFileOptions):
+    """Which machines to sample or to show."""
 
-    host: bool = option("--host", Flag(), "sample the host")
-    guest: bool = option("--guest", Flag(default=True), "sample virtual machines (default)")
-    guest_code: bool = option("--guest-code", Flag(), "ignored: only perf kvm report reads it")
-    guestmount: str = option("--guestmount", Value(default=""), "this folder has a folder PID/proc for each guest", metavar="<directory>")
-    guestkallsyms: str = option("--guestkallsyms", Value(default=""), "the guest's /proc/kallsyms", metavar="<file>")
-    guestmodules: str = option("--guestmodules", Value(default=""), "the guest's /proc/modules", metavar="<file>")
-    guestvmlinux: str = option("--guestvmlinux", Value(default=""), "ignored: only perf kvm report reads it", metavar="<file>")
+    host: bool = option("--host", Flag(), "include the host")
+    guest: bool = option("--guest", Flag(default=True), "include virtual machines (default)")
+    guest_code: bool = option("--guest-code", Flag(), "ignored by record; reports refuse it")
+
+    @property
+    def machines(self) -> tuple[bool, bool]:
+        """Whether to include the host, and virtual machines."""
+        return self.host, self.guest or not self.host
 
 
 class KvmOptions(InputOptions, VerboseOptions, MachineOptions):
@@ -56,7 +63,31 @@ class KvmRecordOptions(MachineOptions, RecordCommandOptions):
     input: str = option("--input", Value(default=""), "ignored", hidden=True)
 
 
-class KvmReportOptions(KvmOptions, StdioOptions):
+class KvmReportOptions(MachineOptions, ReportCommandOptions):
+    """Options of `perfpy kvm report`: those of report."""
+
+    output: str = option("-o,--output", Value(default=""), "the recording, as -i", hidden=True)
+
+
+class KvmBuildIdOptions(MachineOptions, BuildIdListCommandOptions):
+    """Options of `perfpy kvm buildid-list`: those of buildid-list."""
+
+    output: str = option("-o,--output", Value(default=""), "the recording, as -i", hidden=True)
+
+
+class KvmDiffOptions(MachineOptions, DiffCommandOptions):
+    """Options of `perfpy kvm diff`: those of diff."""
+
+    input: str = option("-i,--input", Value(default=""), "ignored", hidden=True)
+    output: str = option("--output", Value(default=""), "ignored", hidden=True)
+
+    @property
+    def default_files(self) -> tuple[str, str]:
+        """The recordings that are compared if none is named."""
+        return (_FILES[True, False], DEFAULT_FILE) if self.machines[1] and not self.files else super().default_files
+
+
+class KvmStatReportOptions(KvmOptions, StdioOptions):
     """Options of `perfpy kvm stat report`."""
 
     event: str = option("--event", Value(default="vmexit"), "report these events: vmexit, mmio, ioport", metavar="<report event>")
@@ -67,22 +98,47 @@ class KvmReportOptions(KvmOptions, StdioOptions):
 
 def _record(options: KvmRecordOptions) -> int:
     """Record a profile of virtual machines, of the host, or of both."""
-    guest = options.guest or not options.host
-    return run_recorder(options.replace(guest=guest, output=options.output or _FILES[options.host, guest]))
+    return run_recorder(options.replace(guest=options.machines[1], output=options.output or _FILES[options.machines]))
+
+
+def _show(options: KvmReportOptions) -> int:
+    """Show where the time of virtual machines, of the host, or of both went."""
+    from perfpy.cli.report.command import run as run_report  # numpy is loaded when samples are read
+
+    _refuse_guest_code(options)
+    return run_report(options.replace(input=options.input or options.output or _FILES[options.machines]))
+
+
+def _compare(options: KvmDiffOptions) -> int:
+    """Compare recordings of virtual machines, or of the host with one of its guests."""
+    _refuse_guest_code(options)
+    return compare_recordings(options)
+
+
+def _list_build_ids(options: KvmBuildIdOptions) -> int:
+    """List the build-ids of a recording of virtual machines."""
+    _refuse_guest_code(options)
+    list_build_ids(options.replace(input=options.input or options.output or _FILES[options.machines]))
+    return 0
+
+
+def _refuse_guest_code(options: MachineOptions) -> None:
+    if options.guest_code:
+        fail("--guest-code: perfpy does not look up guests' addresses in their hypervisor; perfpy script prints them")
 
 
 def _record_exits(options: KvmOptions, arguments: list[str]) -> int:
     events = present_events(RECORDINGS["kvm"].events["exits"].split())
     if EXIT not in events:
         raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
-    guest = options.guest or not options.host
-    output = f"--output={options.output or _FILES[options.host, guest]}"
-    machines = "H" * options.host + "G" * guest
+    output = f"--output={options.output or _FILES[options.machines]}"
+    host, guest = options.machines
+    machines = "H" * host + "G" * guest
     chosen = [f"{event}/name='{event}'/{machines}" for event in events]  # the name remains that of the tracepoint
     return run_record("kvm", arguments, events=chosen, options=[output, *["-v"] * options.verbose])
 
 
-def report(options: KvmReportOptions) -> int:
+def report(options: KvmStatReportOptions) -> int:
     """Show how often virtual CPUs exited to the host, why, and for how long."""
     if options.event not in EVENTS:
         fail(f"--event {options.event}: unknown event; expected {', '.join(EVENTS)}")
@@ -105,12 +161,15 @@ def _live(_options: KvmOptions) -> int:
 command = CommandWithActions(
     KvmOptions,
     {
-        "record": Action(KvmRecordOptions, _record, "record a profile of guests, for perf kvm report; also takes the options of record"),
+        "record": Action(KvmRecordOptions, _record, "record a profile of guests; also takes the options of record"),
+        "report": Action(KvmReportOptions, _show, "show where the time of guests went; also takes the options of report"),
+        "diff": Action(KvmDiffOptions, _compare, "compare recordings of guests; also takes the options of diff"),
+        "buildid-list": Action(KvmBuildIdOptions, _list_build_ids, "list the build-ids of a recording of guests"),
         "stat": CommandWithActions(
             KvmOptions,
             {
                 "record": ForwardingAction(KvmOptions, _record_exits, "record", "record the exits; also takes the options of record"),
-                "report": Action(KvmReportOptions, report, "the exits by reason, with their durations"),
+                "report": Action(KvmStatReportOptions, report, "the exits by reason, with their durations"),
                 "live": Action(KvmOptions, _live, "not available"),
             },
             "Show how often virtual CPUs exited to the host, why, and for how long.",

@@ -1,4 +1,4 @@
-"""Recordings of virtual machines: exits to the host, entries, and accesses to ports and device memory, drawn by a seed.
+"""Recordings of virtual machines: exits to the host, entries, and accesses to ports and device memory, drawn by a seed; samples of guests.
 
 Input: a seed, a number of exits, and the cpuid of the host. Output: the bytes of a file as `perf kvm stat record` writes
 it. Layouts: the formats of the kernel's tracepoints kvm:*.
@@ -10,10 +10,10 @@ import random
 import struct
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.flags import SampleType
-from perfpy.abi.records import Comm, SampleId
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER, SampleType
+from perfpy.abi.records import Comm, Mmap, Mmap2, SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.header import EventDesc, Feature
+from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:
@@ -121,4 +121,51 @@ def random_exits(seed: int, count: int, cpuid: str = INTEL) -> bytes:
         if draw.random() < 0.95:
             time += draw.randrange(300, 90_000)
             built.event(ENTRY, time, vcpu, pid=pid, tid=tid)
+    return built.file()
+
+
+#: /proc/kallsyms and /proc/modules of the guests of guest_samples()
+KALLSYMS: Final = "".join(
+    f"{0xFFFFFFFF9D000000 + 0x1000 * number:x} T {name}\n"
+    for number, name in enumerate(("_text", "guest_idle", "guest_sched", "guest_irq", "guest_page", "guest_net", "_etext"))
+) + "".join(
+    f"{0xFFFFFFFFC0000000 + 0x1000 * number:x} t net_{name}\t[virtio_net]\n" for number, name in enumerate(("poll", "xmit", "free"))
+)
+MODULES: Final = "virtio_net 16384 0 - Live 0xffffffffc0000000\n"
+
+
+def guest_samples(seed: int, count: int, *, by_pid: bool = False) -> bytes:
+    """Return a recording of two hypervisors, whose samples are of the host and of its guests, in the kernel and in user space.
+
+    by_pid: whether the records of the guests' kernels name the hypervisor.
+    """
+    draw = random.Random(seed)
+    attr = usual_attr(USUAL | SampleType.CPU, exclude_kernel=0, exclude_hv=0)
+    built = PerfDataBuilder([attr])
+    built.feature(Feature.HOSTNAME, "host").feature(Feature.ARCH, "x86_64").feature(Feature.NRCPUS, CpuCount(4, 4))
+    built.feature(Feature.EVENT_DESC, [EventDesc(attr, "cycles", ())])
+    start = SampleId(pid=0, tid=0, time=10, cpu=0)
+    host_kernel, guest_kernel = 0xFFFFFFFF81000000, 0xFFFFFFFF9D000000
+    built.record(Mmap(MISC_KERNEL, 0xFFFFFFFF, 0, host_kernel, 0x1000000, host_kernel, "[kernel.kallsyms]_text", start))
+    for pid in (100, 200) if by_pid else (0,):
+        name = f"[guest.kernel.kallsyms{f'.{pid}' if pid else ''}]_text"
+        built.record(Mmap(MISC_GUEST_KERNEL, pid, 0, 0xFFFFFFFFC0000000, 0x4000, 0, "[virtio_net]", start))
+        built.record(Mmap(MISC_GUEST_KERNEL, pid, 0, guest_kernel, 0x1000000, guest_kernel, name, start))
+    for pid, comm in ((100, "qemu-system-x86"), (200, "qemu-kvm")):
+        ids = SampleId(pid=pid, tid=pid, time=20, cpu=0)
+        built.record(Comm(0, pid, pid, comm, ids))
+        built.record(Mmap2(MISC_USER, pid, pid, 0x400000, 0x100000, 0, 8, 1, 99, 0, 5, 2, "/opt/none/qemu", b"", ids))
+        for number in (1, 2):
+            built.record(Comm(0, pid, pid + number, f"CPU {number - 1}/KVM", ids))
+    time = 1000
+    for _ in range(count):
+        pid, time = draw.choice((100, 200)), time + draw.randrange(1, 50)
+        mode = draw.choice((MISC_GUEST_KERNEL,) * 3 + (MISC_GUEST_USER, MISC_KERNEL, MISC_USER))
+        in_kernel = guest_kernel + 0x1000 * draw.randrange(6) + draw.randrange(64)
+        address = {
+            MISC_GUEST_KERNEL: draw.choice((in_kernel, 0xFFFFFFFFC0000000 + draw.randrange(0x3000))),
+            MISC_KERNEL: host_kernel + 16 * draw.randrange(64),
+        }.get(mode, 0x401000 + draw.randrange(64))
+        values = {"pid": pid, "tid": pid + draw.randrange(3), "time": time, "cpu": draw.randrange(4), "period": draw.randrange(1000, 3000)}
+        built.sample(misc=mode, ip=address, **values)
     return built.file()

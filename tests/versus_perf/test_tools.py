@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.guest_exits import AMD, INTEL, random_exits
+from tests.builders.guest_exits import AMD, INTEL, KALLSYMS, MODULES, guest_samples, random_exits
 from tests.builders.memory_accesses import random_accesses
 from tests.builders.probed import compiled
 
@@ -40,6 +40,64 @@ def test_the_table_is_perfs(options, recording, perf):
         assert process.returncode == 0
         tables.append(process.stderr.splitlines())
     assert tables[1] == tables[0]
+
+
+# Tests that profiles of virtual machines are perf's, on built recordings.
+
+
+GUESTS = [
+    "kvm -i one report --stdio",
+    "kvm --host -i one report --stdio",
+    "kvm --host --no-guest -i one report --stdio --sort comm,dso",
+    "report -i one --stdio",
+    "kvm -i one --guestkallsyms kallsyms --guestmodules modules report --stdio -v",
+    "kvm -i one --guestkallsyms kallsyms report --stdio --sort pid,comm -n",
+    "kvm -i one --guestkallsyms kallsyms report --stdio --sort cpu,sym -t,",
+    "kvm --host -i one --guestkallsyms kallsyms report --stdio --sort pid --showcpuutilization",
+    "kvm -i one --guestkallsyms kallsyms report --stdio --comms :100 --percentage relative",
+    "kvm -i one --guestkallsyms kallsyms report --stdio --dsos [virtio_net]",
+    "kvm -i one --guestmount mount report --stdio --sort dso",
+    "kvm -i two --guestmount mount report --stdio",
+    "kvm -i one report --stdio -D",
+    "report -i one --stdio -D",
+    "kvm report --stdio",
+    "kvm --host report --stdio --sort sym",
+    "kvm -i one buildid-list",
+    "kvm --host -i one buildid-list -H",
+    "kvm diff one two",
+    "kvm --host --guestkallsyms kallsyms diff one two --sort comm,dso",
+    "script -i one",
+    "script -i one -D",
+    "script -i one --guestkallsyms kallsyms -F +misc",
+]
+
+
+@pytest.fixture(scope="module")
+def guests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("guests")
+    (folder / "one").write_bytes(guest_samples(1, 400))
+    (folder / "two").write_bytes(guest_samples(2, 300, by_pid=True))
+    (folder / "perf.data.guest").write_bytes(guest_samples(3, 50))
+    (folder / "perf.data.kvm").write_bytes(guest_samples(4, 50))
+    for proc in (folder, folder / "mount/100/proc", folder / "mount/200/proc"):
+        proc.mkdir(parents=True, exist_ok=True)
+        (proc / "kallsyms").write_text(KALLSYMS)
+        (proc / "modules").write_text(MODULES)
+    return folder
+
+
+@pytest.mark.versus_perf
+@pytest.mark.parametrize("line", GUESTS)
+def test_virtual_machines_are_shown_as_perf_shows_them(line, guests, perf):
+    outputs = []
+    for program in ([perf], [sys.executable, "-m", "perfpy"]):
+        process = subprocess.run(
+            [*program, *line.split()], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=guests
+        )
+        assert process.returncode == 0, process.stderr
+        outputs.append([text for text in process.stdout.splitlines() if not text.startswith("# (Tip:")])
+    assert outputs[1] == outputs[0]
+    assert len(outputs[0]) > (0 if "buildid" in line else 6)
 
 
 # Tests that mem and c2c print what perf prints, on built recordings of accesses of every kind.

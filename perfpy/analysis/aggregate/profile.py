@@ -432,7 +432,7 @@ class FirstDelivery:
 
     def add(self, ids: NDArray[np.int32], size: int, samples: SampleView) -> None:
         """Add a batch: the row of each sample, `size` rows so far. Its ordinals follow those of earlier batches."""
-        self.add_moments(ids, size, samples.delivery, samples.column("tid"))
+        self.add_moments(ids, size, samples.delivery, samples.task_numbers[1])
 
     def add_moments(self, ids: NDArray[np.int32], size: int, when: DeliveryOrder, tid: NDArray[Any]) -> None:
         """Add a batch by its delivery order and the thread of each sample."""

@@ -61,6 +61,11 @@ EXAMPLES: Final[dict[str, tuple[Example, ...]]] = {
     "kvm": (
         _example("record the exits of all virtual machines for a second", "perfpy kvm stat record -a -- sleep 1", "perfpy kvm stat report"),
         _example("show the slowest accesses to ports", "perfpy kvm stat report --event ioport -k time"),
+        _example(
+            "profile all guests for a minute, and show their kernel's functions",
+            "perfpy kvm --guestkallsyms g.kallsyms record -a -- sleep 60",
+            "perfpy kvm --guestkallsyms g.kallsyms report",
+        ),
     ),
     "mem": (
         _example(

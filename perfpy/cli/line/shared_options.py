@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final, TypeVar
 
+    from perfpy.analysis.filters import Machines
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -48,11 +49,25 @@ class SymbolFileOptions(CommandOptions):
         "--fold-interpreters", Flag(default=None), "give an interpreter's time to the functions it runs"
     )
 
+    @property
+    def machines(self) -> tuple[bool, bool]:
+        """Whether to show the samples of the host, and those of virtual machines."""
+        return True, False
+
     def code_files(self) -> SymbolOptions:
         """Return where to look for the code that a hardware trace ran through."""
         from perfpy.symbols.files.debug_files import SymbolOptions
 
         return SymbolOptions(symfs=self.symfs, kallsyms=self.kallsyms, vmlinux=self.vmlinux)
+
+
+class GuestFileOptions(CommandOptions):
+    """The files that have the symbols of virtual machines."""
+
+    guestmount: str = option("--guestmount", Value(default=""), "this folder has a folder PID/proc for each guest", metavar="<directory>")
+    guestkallsyms: str = option("--guestkallsyms", Value(default=""), "the guest's /proc/kallsyms", metavar="<file>")
+    guestmodules: str = option("--guestmodules", Value(default=""), "the guest's /proc/modules", metavar="<file>")
+    guestvmlinux: str = option("--guestvmlinux", Value(default=""), "the guest kernel's file with symbols", metavar="<file>")
 
 
 class HardwareTraceOptions(CommandOptions):
@@ -202,6 +217,13 @@ class SampleFilterOptions(CommandOptions):
     cpus: tuple[int, ...] | None = option("-C,--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
 
 
+def shown_machines(options: SymbolFileOptions, recording: Recording) -> Machines | None:
+    """Return the machines whose samples are shown; None if the recording has samples of the host only."""
+    from perfpy.analysis.filters import Machines
+
+    return None if all(event.attr.exclude_guest for event in recording.events) else Machines(*options.machines)
+
+
 def symbol_options_of(
     options: SymbolFileOptions,
     config: Config,
@@ -220,7 +242,7 @@ def symbol_options_of(
     Servers are queried if DEBUGINFOD_URLS is set, or perfconfig's buildid-cache.debuginfod or debuginfod.urls.
     Raises PerfError if a file given by an option is unreadable.
     """
-    from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+    from perfpy.symbols.files.debug_files import GuestFiles, Inline, SymbolOptions
 
     _require_readable("kallsyms", options.kallsyms)
     _require_readable("vmlinux", options.vmlinux)
@@ -240,6 +262,7 @@ def symbol_options_of(
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
         inline=inline or Inline.ALL,
+        guests=options.fill(GuestFiles, shows_host=options.machines[0], shows_guests=options.machines[1]),
     )
 
 

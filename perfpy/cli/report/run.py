@@ -27,7 +27,7 @@ from perfpy.analysis.sort_key import HOUR, Mode
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
-from perfpy.cli.line.shared_options import inline_of, symbol_options_of
+from perfpy.cli.line.shared_options import inline_of, shown_machines, symbol_options_of
 from perfpy.cli.output.terminal import (
     TaskProgress,
     colour_start,
@@ -112,7 +112,8 @@ class ReportRun:
         from perfpy.views.recording_summary import record_count_lines
 
         sys.stdout.flush()
-        entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n")
+        symbols = self._request.symbol_options(plain=True)
+        entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n", guests=symbols.guests)
         sys.stdout.buffer.flush()
         return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
 
@@ -618,7 +619,8 @@ class ReportRequest:
     def sample_filter(self) -> SampleFilter:
         """Return the filters."""
         options = self._options
-        chosen = options.fill(SampleFilter, symbol_part=options.symbol_part, times=self._times(), switch=self._switch())
+        machines = shown_machines(options, self._recording)
+        chosen = options.fill(SampleFilter, symbol_part=options.symbol_part, times=self._times(), switch=self._switch(), machines=machines)
         if options.event:
             chosen = chosen._replace(events=events_named(options.event, self._recording.events))
         if options.socket_filter < 0:
@@ -872,6 +874,8 @@ def requested_columns(options: ReportCommandOptions, chosen: SampleFilter, *, ch
 def _metrics(options: ReportCommandOptions) -> Iterator[str]:
     if options.show_cpu_utilization:
         yield from ("overhead_sys", "overhead_us")
+        if options.machines[1]:
+            yield from ("overhead_guest_sys", "overhead_guest_us")
     if options.show_nr_samples:
         yield "sample"
     if options.show_total_period:

@@ -60,6 +60,22 @@ class Inline(Enum):
     UNWOUND_AS_PERF = "unwound, as perf 6.12"  # callchains from copies of stacks; functions have the debug information's names
 
 
+class GuestFiles(NamedTuple):
+    """Where the symbols of virtual machines are found, by the names of perf kvm's options.
+
+    Attributes:
+        guestmount: a folder with a folder for each guest, which has the pid of its hypervisor and the guest's /proc
+        guestkallsyms, guestvmlinux: files of the kernel of guests that have no folder
+        shows_host, shows_guests: whose addresses have a meaning; those of other machines have none, as in perf
+    """
+
+    guestmount: str = ""
+    guestkallsyms: str = ""
+    guestvmlinux: str = ""
+    shows_host: bool = True
+    shows_guests: bool = True
+
+
 class SymbolOptions(NamedTuple):
     """Options for finding symbols, by the names of perf's options.
 
@@ -81,6 +97,7 @@ class SymbolOptions(NamedTuple):
         live: the recorded processes still run and append to their perf maps.
         kernel_copy: kallsyms and kcore of record --kcore.
         ended: when a recording of this machine ended, in seconds since 1970; 0 for another machine's, or if that is unknown.
+        guests: where the symbols of virtual machines are.
     """
 
     symfs: str = ""
@@ -100,6 +117,7 @@ class SymbolOptions(NamedTuple):
     live: bool = False
     kernel_copy: tuple[str, str] = ("", "")
     ended: float = 0.0
+    guests: GuestFiles = GuestFiles()
 
     @property
     def root(self) -> str:

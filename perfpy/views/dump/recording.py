@@ -18,7 +18,7 @@ from perfpy.auxtrace.itrace import aux_pieces
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
 from perfpy.untrusted.text import one_line
 from perfpy.views.dump.aux_data import aux_texts, info_text
-from perfpy.views.dump.samples import SampleTexts
+from perfpy.views.dump.samples import HOST_ONLY, SampleTexts
 from perfpy.views.record_text import alternate, as_perf_reads, record_name, record_text, swap_record
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from perfpy.auxtrace.itrace import AuxPieces
     from perfpy.perfdata.records.delivery import OrderedChunk
+    from perfpy.symbols.files.debug_files import GuestFiles
     from perfpy.views.recorded import Recorded
     from perfpy.views.script.lines import DumpLines
 
@@ -58,7 +59,13 @@ class _Record(NamedTuple):
 
 
 def write_dump(
-    recording: Recorded, out: BinaryIO, *, hint: str = "", lines: DumpLines | None = None, round_text: str = "\n"
+    recording: Recorded,
+    out: BinaryIO,
+    *,
+    hint: str = "",
+    lines: DumpLines | None = None,
+    round_text: str = "\n",
+    guests: GuestFiles = HOST_ONLY,
 ) -> Counter[int]:
     """Write all records of a recording.
 
@@ -66,10 +73,11 @@ def write_dump(
         hint: lines before the first record, after perf's warning
         lines: script's lines, printed after their records
         round_text: the text after the name of a FINISHED_ROUND
+        guests: which machines' tasks and files are named
 
     Returns the number of histogram entries by event, for the statistics that report prints at the end.
     """
-    writer = _DumpWriter(recording, hint, lines, round_text)
+    writer = _DumpWriter(recording, hint, lines, round_text, guests)
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -110,7 +118,7 @@ def hex_lines(data: bytes) -> str:
 class _DumpWriter:
     """The formatter of records."""
 
-    def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str) -> None:
+    def __init__(self, recording: Recorded, hint: str, lines: DumpLines | None, round_text: str, guests: GuestFiles) -> None:
         data = recording.data
         self._recording = recording
         self._hint = hint
@@ -122,7 +130,7 @@ class _DumpWriter:
         self._endian = data.endian
         self._is_foreign = data.endian != NATIVE_ENDIAN
         self._paths = [stream.source.path for stream in data.records.streams]
-        self._samples = SampleTexts(recording, lines)
+        self._samples = SampleTexts(recording, lines, guests)
         self._lines = lines
         self.entries = self._samples.entries
         self._combined = 0

@@ -12,6 +12,8 @@ import numpy as np
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_layout import register_name, words_before
+from perfpy.symbols.address_spaces import guest_tasks
+from perfpy.symbols.files.debug_files import GuestFiles, SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted.text import one_line
 from perfpy.views.record_text import alternate, signed_number
@@ -28,6 +30,7 @@ _NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
+HOST_ONLY: Final = GuestFiles(shows_guests=False)
 #: (cpu, time) -> the start of a line
 Stamp = Callable[[int, int], str]
 
@@ -35,14 +38,15 @@ Stamp = Callable[[int, int], str]
 class SampleTexts:
     """The texts of samples, in the order in which perfpy.views.dump.recording requests them."""
 
-    def __init__(self, recording: Recorded, lines: DumpLines | None = None) -> None:
-        """Set the recording; `lines`: script's line of each delivery."""
+    def __init__(self, recording: Recorded, lines: DumpLines | None = None, guests: GuestFiles = HOST_ONLY) -> None:
+        """Set the recording; `lines`: script's line of each delivery; `guests`: which machines' tasks and files are named."""
+        self._names_guests = guests.shows_guests
         self._lines = lines
         self._recording = recording
         self._arch = recording.header.get("arch") or os.uname().machine
         # exited threads keep their names in perf's report, but not in its script
         self._timeline = recording.timeline if lines is not None else recording.make_timeline(keep_exited=True)
-        self._symbolizer = Symbolizer(self._timeline)
+        self._symbolizer = Symbolizer(self._timeline, SymbolOptions(guests=guests))
         self._samples = self._rows()
         self._next = next(self._samples, None)
         self._last_read: dict[int, int] = {}
@@ -85,7 +89,8 @@ class SampleTexts:
         columns = batch.columns
         pid, tid = (columns.get(name, np.full(rows, -1, np.int32)) for name in ("pid", "tid"))
         timeline = self._timeline
-        comms = timeline.comm_ids(tid, batch.key).tolist()
+        tasks = guest_tasks(tid, columns["cpumode"]) if self._names_guests else tid
+        comms = timeline.comm_ids(tasks, batch.key).tolist()
         ids = self._symbolizer.frame_ids(pid, columns.get("ip", np.zeros(rows, np.uint64)), batch.key, columns["cpumode"])
         frames, dsos = self._symbolizer.frames, self._symbolizer.dsos
         positions = zip(comms, tid.tolist(), frames.dso[ids].tolist(), frames.level[ids].tolist(), strict=True)

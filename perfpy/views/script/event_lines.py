@@ -12,6 +12,7 @@ from perfpy.abi.columns import Columns, Ragged, distinct
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerprints
+from perfpy.symbols.address_spaces import guest_tasks
 from perfpy.symbols.interning import IdTable
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
@@ -167,7 +168,8 @@ class EventLines:
         """Return task, cpu, misc and time, with which side-band lines begin, too."""
         fields = self._fields
         pid, tid = self._column(batch, "pid"), self._column(batch, "tid")
-        comm = self._context.timeline.comm_ids(tid, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
+        task = guest_tasks(tid, batch.columns["cpumode"])
+        comm = self._context.timeline.comm_ids(task, batch.key) if "comm" in fields else np.zeros(len(batch), np.int32)
         pieces = [self._tasks.piece(comm, pid, tid), self._number("cpu", batch), self._number("misc", batch)]
         if "tod" in fields:
             pieces.append(list(map(self._context.clock, self._column(batch, "time").tolist())))

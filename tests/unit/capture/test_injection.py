@@ -206,7 +206,7 @@ def test_mappings_get_build_ids_and_unhit_files_can_be_dropped(tmp_path: Path, o
     mappings = dict(mapped(result))
     assert sorted(mappings) == (remaining or sorted([*names, "[kernel.kallsyms]_text"]))
     assert (mappings["/lib/hit"], mappings["/lib/nameless"], mappings["[kernel.kallsyms]_text"]) == (b"\x01" * 20, b"", b"\x02" * 20)
-    assert result.timeline.kernel_reference == ("_text", 1 << 63)
+    assert result.timeline.kernels[0].reference == ("_text", 1 << 63)
     assert len(result.samples["ip"]) == 1
 
 

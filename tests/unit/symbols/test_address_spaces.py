@@ -226,7 +226,8 @@ def test_the_kernel_has_the_name_of_the_build_id_table():
 
 def test_other_modes_have_no_mappings():
     source = timeline((0, mmap(1, 0x1000, 0x1000, "/p")))
-    assert frames(source, (1, 0x1000, 1), mode=MISC_GUEST_KERNEL) == [("-", 0, "-", 0x1000, "H")]
+    assert frames(source, (1, 0x1000, 1), mode=MISC_GUEST_KERNEL) == [("-", 0, "-", 0x1000, "g")]
+    assert frames(source, (1, 0x1000, 1), mode=3) == [("-", 0, "-", 0x1000, "H")]  # the hypervisor
 
 
 def test_programs_of_the_kernel_come_and_go():
@@ -237,8 +238,8 @@ def test_programs_of_the_kernel_come_and_go():
 
 
 def test_the_reference_symbol_of_the_kernel_is_in_its_mapping():
-    assert timeline((0, kernel_mmap(0x8000_0000, 0x1000, pgoff=0x8000_0000))).kernel_reference == ("_text", 0x8000_0000)
-    assert timeline((0, kernel_mmap(0x8000_0000, 0x1000))).kernel_reference is None  # kptr_restrict
+    assert timeline((0, kernel_mmap(0x8000_0000, 0x1000, pgoff=0x8000_0000))).kernels[0].reference == ("_text", 0x8000_0000)
+    assert timeline((0, kernel_mmap(0x8000_0000, 0x1000))).kernels[0].reference is None  # kptr_restrict
 
 
 def test_a_comm_holds_from_its_record_on():

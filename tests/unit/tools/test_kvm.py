@@ -155,7 +155,9 @@ def test_the_recorder_of_guests(line, host, guest, output, monkeypatch):
     assert made.target.inherit != ("record -i" in line)
 
 
-@pytest.mark.parametrize("line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "report", "live"])
+@pytest.mark.parametrize(
+    "line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "report --guest-code", "live"]
+)
 def test_wrong_lines_are_refused(line, capsys):
     assert run(["kvm", *line.split()]) == 129
     assert capsys.readouterr().err.count("\n") == 1

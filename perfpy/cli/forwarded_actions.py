@@ -133,7 +133,7 @@ RECORDINGS: Final[Mapping[str, ToolRecording]] = {
     ),
     "kvm": ToolRecording("-R -m 1024 -c 1", {"exits": "kvm:kvm_entry| kvm:kvm_exit| kvm:kvm_mmio| kvm:kvm_pio| kvm:kvm_msr|"}),
     "lock": ToolRecording(
-        "-R -m 1024 -c 1 --synth task --kernel-callchains",
+        "-R -m 1024 -c 1 --synth task",
         {"waits": "lock:contention_begin/call-graph=fp,max-stack=8/ lock:contention_end/call-graph=fp,max-stack=8/"},
     ),
     "sched": ToolRecording(

@@ -282,7 +282,21 @@ class TaskReplay:
         self._builder = SpaceBuilder()
         for _ in self.kernels:
             self._builder.new_space(live=True)
-        # Apply in order the records that must be applied one by one.
+        self._apply_in_order()
+        tasks, user = self._tasks, self._user.maps
+        early_tids, early_comms = self._early_comms.keys(), self._early_comms.values()
+        self.comm_history = ValueHistory(
+            [0, *early_tids, *tasks.tid], [*[0] * (1 + len(early_tids)), *tasks.rank], [0, *early_comms, *self._task_comms]
+        )
+        of_kernels = np.array(self._kernel_changes, np.int64).reshape(-1, 2)
+        changed = np.concatenate([self.space_since[len(self.kernels) :], user.rank, of_kernels[:, 0]]).astype(np.int32)
+        owner = np.concatenate([self.space_pid[len(self.kernels) :], user.pid, of_kernels[:, 1]])
+        self.changes = ValueHistory(owner, changed, changed)
+        self.last_comms = self._thread_comms.last()
+        self.spaces = self._map_all()
+
+    def _apply_in_order(self) -> None:
+        """Apply the records that must be applied one by one."""
         apply = {
             int(RecordType.FORK): self._fork,
             int(RecordType.COMM): self._comm,
@@ -303,17 +317,6 @@ class TaskReplay:
         order = np.argsort(rank, kind="stable")
         for record_rank, kind, of_group in zip(rank[order].tolist(), record_type[order].tolist(), row[order].tolist(), strict=True):
             apply[kind](of_group, record_rank)
-        tasks, user = self._tasks, self._user.maps
-        early_tids, early_comms = self._early_comms.keys(), self._early_comms.values()
-        self.comm_history = ValueHistory(
-            [0, *early_tids, *tasks.tid], [*[0] * (1 + len(early_tids)), *tasks.rank], [0, *early_comms, *self._task_comms]
-        )
-        of_kernels = np.array(self._kernel_changes, np.int64).reshape(-1, 2)
-        changed = np.concatenate([self.space_since[len(self.kernels) :], user.rank, of_kernels[:, 0]]).astype(np.int32)
-        owner = np.concatenate([self.space_pid[len(self.kernels) :], user.pid, of_kernels[:, 1]])
-        self.changes = ValueHistory(owner, changed, changed)
-        self.last_comms = self._thread_comms.last()
-        self.spaces = self._map_all()
 
     def _map_all(self) -> AddressSpaces:
         """Insert the mappings of all processes into their spaces."""

@@ -379,6 +379,9 @@ def _in_cgroups(
         return events, metrics, only_for_metrics, {}
     from perfpy.capture import cgroups
 
+    given = options.in_order("event", "metrics", "cgroup")
+    if given and given[0].name == "cgroup":
+        fail("-G requires -e before it: it applies to the events before it")
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup exclude each other")
     copies = [cgroups.assign(events if options.event else [], options.cgroup)] if options.cgroup else []

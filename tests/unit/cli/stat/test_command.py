@@ -1,16 +1,20 @@
-"""The lines of `stat -v` about the machine."""
+"""The lines of `stat -v` about the machine, and lines that stat refuses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
+from perfpy.cli import run
 from perfpy.cli.stat.command import machine_lines
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_the_cpu_has_its_numbers_as_perf_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """In hexadecimal, and as PERF_CPUID says."""
     monkeypatch.setenv("PERF_CPUID", "GenuineIntel-6-A7-8")
     assert "Using CPUID GenuineIntel-6-A7-8" in list(machine_lines(controlled=True))
+
+
+@pytest.mark.parametrize("line", ["-a -G / -e cycles true", "-G / true"])
+def test_cgroups_apply_to_the_events_before_them(line, capsys):
+    assert run(["stat", *line.split()]) == 129
+    assert "-G requires -e before it" in capsys.readouterr().err

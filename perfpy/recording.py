@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 _MOST_COMPILED = 256 << 20  # bytes of compiled code, after which no more dumps are read
-SCRIPT_SAMPLES = "cbexwpoftaMm"  #: of --itrace: what `script` makes of a hardware trace without it
+SCRIPT_SAMPLES = "cbexwpoIftaMm"  #: of --itrace: what `script` makes of a hardware trace without it
 
 
 class Recording:

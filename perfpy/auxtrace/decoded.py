@@ -35,7 +35,7 @@ from perfpy.auxtrace.arm_spe import (
     decode_records,
     has_neoverse_sources,
 )
-from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, aux_pieces, parse_itrace
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
 from perfpy.auxtrace.pt_code import CodeOfDumps
 from perfpy.auxtrace.pt_samples import PtSamples
@@ -126,7 +126,9 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
     records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=itrace.details.is_stripped)
-    return _write_decoded(data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images)
+    return _write_decoded(
+        data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images, samples.own_attrs
+    )
 
 
 def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
@@ -140,10 +142,19 @@ def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
 
 
 def _write_decoded(
-    data: PerfData, new: list[WrittenEvent], names: list[str], fill: Callable[[FileWriter], None], images: Mapping[str, bytes] | None = None
+    data: PerfData,
+    new: list[WrittenEvent],
+    names: list[str],
+    fill: Callable[[FileWriter], None],
+    images: Mapping[str, bytes] | None = None,
+    own_attrs: list[EventAttr] | None = None,
 ) -> BinaryIO:
-    """Write a recording with new events; return it as an open file without a name. fill: writes the records; images: files to keep."""
-    events = [WrittenEvent(written_attr(event.attr), tuple(event.ids)) for event in data.events] + new
+    """Write a recording with new events; return it as an open file without a name.
+
+    fill: writes the records; images: files to keep; own_attrs: those of the recording's own samples.
+    """
+    attrs = own_attrs or [written_attr(event.attr) for event in data.events]
+    events = [WrittenEvent(attr, tuple(event.ids)) for attr, event in zip(attrs, data.events, strict=True)] + new
     with tempfile.TemporaryFile() as file:
         writer = FileWriter(tempfile.gettempdir(), os.dup(file.fileno()))
         try:
@@ -160,7 +171,7 @@ def _write_decoded(
                 kept = data.kept_files
                 known = {name: kept.get(name) or b"" for name in kept} if kept is not None else {}
                 features[KEPT_FILES] = encode({**known, **images}, data.endian)
-            if any(event.attr.sample_type & SampleType.BRANCH_STACK for event in new):
+            if any(event.attr.sample_type & SampleType.BRANCH_STACK for event in events):
                 features[Feature.BRANCH_STACK] = b""
             writer.finish(features)
             return os.fdopen(os.dup(writer.fd), "rb")
@@ -179,10 +190,12 @@ def _own_records(data: PerfData, *, is_stripped: bool = False) -> Iterator[tuple
         for raw in side_band.raw()
         if raw.type not in NOT_IN_RECORDINGS
     )
-    samples = ((*one, None) for one in _own_samples(data))
+    samples: Iterator[tuple[int, int, int, bytes, Any]] = _own_samples(data)
     for _, _, time, record, raw in merge(side, samples, key=lambda one: one[:2]):
-        is_dropped = is_stripped and (raw is None or raw.type in _STRIPPED)
-        yield time, b"" if is_dropped else record, None if raw is None else side_band.decode(raw)
+        if isinstance(raw, OwnSample):
+            yield time, b"" if is_stripped else record, raw
+        else:
+            yield time, b"" if is_stripped and raw.type in _STRIPPED else record, side_band.decode(raw)
 
 
 def _with_compiled_code(data: PerfData, code: CodeOfDumps, *, is_stripped: bool = False) -> Iterator[tuple[int, bytes, object]]:
@@ -200,14 +213,15 @@ def _with_compiled_code(data: PerfData, code: CodeOfDumps, *, is_stripped: bool 
         yield began, encode_record(mapping, layout, data.endian), mapping
 
 
-def _own_samples(data: PerfData) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield key, 1, time and bytes of the samples that are in the recording itself."""
+def _own_samples(data: PerfData) -> Iterator[tuple[int, int, int, bytes, OwnSample]]:
+    """Yield key, 1, time, bytes and values of the samples that are in the recording itself."""
     attrs = [written_attr(event.attr) for event in data.events]
     for batch in data.batches():
         times = batch.columns.get("time", np.zeros(len(batch), np.uint64)).tolist()
         for row, (event, key) in enumerate(zip(batch.event.tolist(), data.settled_keys(batch).tolist(), strict=True)):
-            encoded, _ = encode_rows(attrs[event], batch.columns.take(slice(row, row + 1)), 1)
-            yield key, 1, times[row], encoded.tobytes()
+            values = batch.columns.take(slice(row, row + 1))
+            encoded, _ = encode_rows(attrs[event], values, 1)
+            yield key, 1, times[row], encoded.tobytes(), OwnSample(event, values)
 
 
 class _SpeRecording:

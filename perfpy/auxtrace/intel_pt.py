@@ -5,10 +5,12 @@ Layout: Intel SDM, volume 3, "Intel Processor Trace: trace packets and data type
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfpy.auxtrace.itrace import AuxPiece, AuxPieces
 
 PSB: Final = b"\x02\x82" * 8
 _MNT: Final = b"\x02\xc3\x88"
@@ -50,13 +52,18 @@ _EXTENDED: Final = {
 _WITHIN_BLOCKS: Final = {"PAD", "TSC", "TMA", "MTC", "FUP", "CYC", "CBR", "MNT", "EXSTOP", "PWRE", "PWRX", "BIP", "BBP"}
 
 
+#: kinds of blocks in PEBS records (BBP), and where PtEvent.items tells whether registers have 32 bits
+GENERAL_REGISTERS, BASIC, MEMORY, BRANCHES, XMM_REGISTERS, IS_32_BIT = 1, 4, 5, (8, 9, 10), 16, -1
+BLOCK_KINDS: Final = frozenset((GENERAL_REGISTERS, BASIC, MEMORY, *BRANCHES, XMM_REGISTERS))
+
+
 class Packet(NamedTuple):
     """A packet of a trace."""
 
     kind: str  #: the manual's name: "TNT", "TIP.PGE", "MODE.Exec" ...
     length: int  #: bytes, header and payload
     value: int = 0  #: the payload, little-endian; of TNT below a stop bit; of MODE without the bits of its kind
-    detail: int = 0  #: IP bit of PTWRITE, BEP, EXSTOP; IPBytes of TIP, TIP.PGE, TIP.PGD, FUP; id of BIP
+    detail: int = 0  #: IP bit of PTWRITE, BEP, EXSTOP; IPBytes of TIP, TIP.PGE, TIP.PGD, FUP; id of BIP; 1: BBP within a group of blocks
 
 
 def ip_size(packet: Packet) -> int:
@@ -70,6 +77,36 @@ class TracePiece(NamedTuple):
     data: bytes
     latest: int
     continues: bool
+
+
+class TracePieces:
+    """The pieces of one trace, in order; of pieces that may overlap the new parts.
+
+    Args:
+        may_overlap: whether they are snapshots or those of samples.
+        has_tsc: whether TSC packets tell what is new.
+        left: pieces that may be read now.
+    """
+
+    def __init__(self, aux: AuxPieces, pieces: Sequence[AuxPiece], *, may_overlap: bool, has_tsc: bool, has_times: bool, left: int) -> None:
+        self._aux, self._pieces, self._next = aux, pieces, 0
+        self._may_overlap, self._has_tsc, self._has_times, self.left = may_overlap, has_tsc, has_times, left
+        self._before: bytes | None = None
+
+    def __iter__(self) -> TracePieces:
+        return self
+
+    def __next__(self) -> TracePiece:
+        while self._next < len(self._pieces) and self.left:
+            piece = self._pieces[self._next]
+            self._next, self.left = self._next + 1, self.left - 1
+            data, begin, continues = self._aux.bytes_of(piece), 0, self._before is not None
+            if self._may_overlap and self._before is not None:
+                begin, continues = new_part(self._before, data, has_tsc=self._has_tsc)
+            if begin < len(data):
+                self._before = data if self._may_overlap else b""
+                return TracePiece(data[begin:], piece.record.reference if self._has_times else 0, continues)
+        raise StopIteration
 
 
 def address_in(packet: Packet, last: int) -> int:
@@ -126,7 +163,8 @@ class PacketReader:
         if not head:
             return Packet("PAD", 1)
         if head == 0x02:
-            return _decode_extended(data, offset)
+            packet = _decode_extended(data, offset)
+            return packet._replace(detail=1) if self._item_size and packet is not None and packet.kind == "BBP" else packet
         if not head & 1:
             return Packet("TNT", 1, head >> 1)
         if head & 3 == 3:
@@ -151,6 +189,114 @@ class PacketReader:
             kind = _MODES.get(value >> 5)
             return Packet(kind, 2, value & 0x1F) if kind and value & 3 < 3 else None
         return None
+
+
+def pebs_values(items: Mapping[int, Mapping[int, int]], registers: int) -> dict[str, Any]:
+    """Return the fields of a sample that a PEBS record in the trace has, named as columns, "ticks" and "counters" (a mask).
+
+    items: values by kind of block and number; registers: the mask of those that the samples have (sample_regs_intr).
+    """
+    nothing: dict[int, int] = {}
+    general, basic, memory = (items.get(kind, nothing) for kind in (GENERAL_REGISTERS, BASIC, MEMORY))
+    values: dict[str, Any] = {"ticks": basic.get(2, 0), "counters": basic.get(1, 0), "addr": memory.get(0, 0)}
+    if (ip := basic.get(0, general.get(1))) is not None:
+        values["ip"] = ip
+    latency, transaction = memory.get(2, 0), memory.get(3, 0)
+    values["weight"] = latency >> 32 & 0xFFFF if latency >> 32 else latency
+    values["ins_lat"] = latency & 0xFFFF if latency >> 32 else 0
+    values["weight"] = values["weight"] or transaction & 0xFFFFFFFF
+    abort = general.get(2, 0)
+    values["transaction"] = kind = transaction >> 32 & 0xFF
+    if kind & _IS_TRANSACTION and abort & 1:
+        values["transaction"] |= (abort >> 24 & 0xFF) << _ABORT_SHIFT
+    if general or XMM_REGISTERS in items:
+        wide = items.get(XMM_REGISTERS, nothing)
+        present = {perf: general.get(number, 0) for number, perf in enumerate(_REGISTERS)}
+        present |= {_FIRST_XMM + number: value for number, value in wide.items()}
+        values["intr_regs"] = [present.get(bit, 0) for bit in range(64) if registers >> bit & 1]
+        values["intr_regs_abi"] = 1 if items.get(IS_32_BIT, nothing).get(0) else 2
+    values["branch_stack"] = []
+    for kind in BRANCHES:
+        block = items.get(kind, nothing)
+        for first in range(0, _MOST_ITEMS, 3):
+            if all(first + part in block for part in range(3)):
+                values["branch_stack"].append((block[first], block[first + 1], _branch_flags(block[first + 2])))
+    return values
+
+
+def _branch_flags(info: int) -> int:
+    """Return flags of struct perf_branch_entry (linux/perf_event.h) for an LBR_INFO register."""
+    is_missed = info >> 63
+    return is_missed | (1 - is_missed) << 1 | (info >> 62 & 1) << 2 | (info >> 61 & 1) << 3 | (info & 0xFFFF) << 4
+
+
+#: PERF_REG_X86_* of the registers in a PEBS record, in order: flags, ip, ax, cx, dx, bx, sp, bp, si, di, r8 to r15
+_REGISTERS: Final = (9, 8, 0, 2, 3, 1, 7, 6, 4, 5, *range(16, 24))
+_FIRST_XMM, _MOST_ITEMS = 32, 32
+_IS_TRANSACTION, _ABORT_SHIFT = 1 << 1, 32  # PERF_TXN_TRANSACTION and PERF_TXN_ABORT_SHIFT
+
+
+def new_part(before: bytes, data: bytes, *, has_tsc: bool) -> tuple[int, bool]:
+    """Return where the part begins that a snapshot has not in common with the one before, and whether it goes on from there, as in perf."""
+    begin, first = data.find(PSB), before.find(PSB)
+    if begin < 0:
+        return len(data), False
+    if first < 0:
+        return begin, False
+    if has_tsc:
+        return _new_part_by_tsc(before, first, data, begin)
+    while first >= 0 and len(data) - begin < len(before) - first:
+        first = before.find(PSB, first + 1)
+    while first >= 0:
+        size = len(before) - first
+        if data[begin : begin + size] == before[first:]:
+            return _without_padding(before, len(before), data, begin + size), True
+        first = before.find(PSB, first + 1)
+    return begin, False
+
+
+def _new_part_by_tsc(before: bytes, first: int, data: bytes, begin: int) -> tuple[int, bool]:
+    end = len(before)
+    last = before.rfind(PSB, first, end)
+    known = _tsc_after(before, last, end)
+    if known is None:  # the status is truncated
+        end = last
+        last = before.rfind(PSB, first, end)
+        known = _tsc_after(before, last, end) if last >= 0 else None
+    if known is None:
+        return begin, False
+    while begin >= 0:
+        found = _tsc_after(data, begin, len(data))
+        if found is not None:
+            left = end - known[1]
+            if found[0] == known[0] and len(data) - found[1] >= left:
+                return _without_padding(before, end, data, found[1] + left), True
+            if (found[0] - known[0]) & _MASK_56 < _HALF_56 and found[0] != known[0]:
+                return begin, False
+        begin = data.find(PSB, begin + 1)
+    return len(data), False
+
+
+def _tsc_after(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
+    """Return the payload and the offset of the TSC packet in the status after a PSB packet, None without one."""
+    reader, view = PacketReader(), memoryview(data)[:end]
+    while offset < end and (packet := reader.read(view, offset)) is not None and packet.kind != "PSBEND":
+        if packet.kind == "TSC":
+            return packet.value, offset
+        offset += packet.length
+    return None
+
+
+def _without_padding(before: bytes, end: int, data: bytes, begin: int) -> int:
+    """Return where the new part begins if the last bytes of the part before may be padding."""
+    first = max(begin - _MOST_PADDING, 0)
+    while first < begin and data[first] == before[end - begin + first]:
+        first += 1
+    return first
+
+
+_MOST_PADDING: Final = 7
+_MASK_56, _HALF_56 = (1 << 56) - 1, 1 << 55
 
 
 class EndOfTraceError(Exception):

@@ -64,6 +64,8 @@ class PtParameters(NamedTuple):
         turbo_ratio: the highest ratio of bus frequencies without turbo.
         thousands_of_hertz: of the TSC for each unit of that ratio.
         filters: the addresses that are traced, None for all.
+        has_cyc_threshold: whether the processor leaves out CYC packets, so that one counts for the packet after it only.
+        tells_interrupts: whether packets tell if interrupts are enabled.
     """
 
     returns_are_compressed: bool = True
@@ -74,6 +76,8 @@ class PtParameters(NamedTuple):
     turbo_ratio: int = 0
     thousands_of_hertz: int = 0
     filters: AddressFilters | None = None
+    has_cyc_threshold: bool = False
+    tells_interrupts: bool = False
 
 
 class PtClock:

@@ -557,16 +557,34 @@ class TracedCalls:
             chain.append(address)
         return chain
 
+    def late_chain(self, tid: int, ip: int) -> list[int]:
+        """Return the callchain for a sample of another event, which the kernel took some calls ago."""
+        stack, size = self._stacks.get(tid), self._frames + 1
+        returns = stack.returns[::-1] if stack is not None else []
+        context, chain, last = _context(ip), list[int](), -1
+        of_user = (row for row, address in enumerate(returns) if _context(address) == _USER_CONTEXT or (address == ip and ip >> 63))
+        for address in returns[next(of_user, len(returns)) :]:
+            if len(chain) >= size:
+                break
+            if (kind := _context(address)) != last:
+                if len(chain) >= size - 1:
+                    break
+                chain.append(kind)
+                last = kind
+            chain.append(address)
+        return chain or [context, ip]
+
 
 class LastBranches:
     """The last branches of each thread, as perf keeps them (thread_stack__update_br_stack).
 
     Args:
-        most: branches kept of a thread.
+        most: branches of a sample.
+        later: branches kept of a thread in addition, for samples of other events, which the kernel took some branches ago.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, later: int = 0) -> None:
+        self._shown, self._most = most, most + later
         self._branches: dict[int, tuple[int, NDArray[np.int32]]] = {}  # by thread: the trace, and numbers of branches
 
     def follow(self, tid: int, trace: int, numbers: NDArray[np.int32]) -> None:
@@ -578,8 +596,25 @@ class LastBranches:
 
     def stack(self, tid: int, edges: NDArray[np.uint64]) -> list[tuple[int, int, int]]:
         """Return source, target and flags of the last branches, the newest first."""
-        _, numbers = self._branches.get(tid, (0, np.zeros(0, np.int32)))
-        source, target, flags, _ = edges[:, numbers[::-1]]
+        return self._entries(self._numbers(tid)[: self._shown], edges)
+
+    def late_stack(self, tid: int, ip: int, edges: NDArray[np.uint64]) -> list[tuple[int, int, int]]:
+        """Return the last branches up to a sample of another event."""
+        numbers = self._numbers(tid)
+        source, target, *_ = edges[:, numbers]
+        starts = (target != 0) & (target < _KERNEL_START)
+        if ip >= _KERNEL_START:
+            starts |= source < _KERNEL_START
+            starts[1:] |= (target[1:] <= ip) & (source[:-1] >= ip)
+        first = int(np.argmax(starts)) if starts.any() else len(numbers)
+        return self._entries(numbers[first : first + self._shown], edges)
+
+    def _numbers(self, tid: int) -> NDArray[np.int32]:
+        return self._branches.get(tid, (0, np.zeros(0, np.int32)))[1][::-1]
+
+    @staticmethod
+    def _entries(numbers: NDArray[np.int32], edges: NDArray[np.uint64]) -> list[tuple[int, int, int]]:
+        source, target, flags, _ = edges[:, numbers]
         aborted = (flags & np.uint64(TX_ABORT)) != 0
         in_transaction = (flags & np.uint64(IN_TX)) != 0
         words = aborted * np.uint64(_STACK_ABORT) | in_transaction * np.uint64(_STACK_IN_TX)

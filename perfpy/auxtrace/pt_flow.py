@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.auxtrace.intel_pt import (
+    BLOCK_KINDS,
+    GENERAL_REGISTERS,
+    IS_32_BIT,
     PSB,
     EndOfTraceError,
     NewTraceError,
@@ -19,7 +22,7 @@ from perfpy.auxtrace.intel_pt import (
     ip_size,
     whole_address,
 )
-from perfpy.auxtrace.itrace import BAD_PACKET, MISMATCH, OVERFLOW, CountedCycles, Period, PtEvent
+from perfpy.auxtrace.itrace import BAD_PACKET, INTERNAL, MISMATCH, OVERFLOW, CountedCycles, Period, PtEvent
 from perfpy.auxtrace.pt_code import (
     ASYNC,
     BRANCH,
@@ -35,7 +38,25 @@ from perfpy.auxtrace.pt_code import (
     TX_ABORT,
     Way,
 )
-from perfpy.auxtrace.pt_walk import IN_SYNC, KERNEL_START, MASK_64, MOST_BITS, NO_IP, NO_PSB, RESYNC, CodeWalk, TraceError
+from perfpy.auxtrace.pt_walk import (
+    EVT,
+    IFLAG,
+    IN_SYNC,
+    KERNEL_START,
+    MASK_64,
+    MOST_BITS,
+    MWAIT,
+    NO_IP,
+    NO_PSB,
+    PEBS,
+    PSB_EVENT,
+    PWRE,
+    PWRX,
+    RESYNC,
+    TRANSACTIONS,
+    CodeWalk,
+    TraceError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +80,9 @@ _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
 _NOT_PASSED: Final = frozenset(("TIP.PGD", "TraceSTOP", "EXSTOP", "MWAIT", "PWRE", "PWRX", "OVF", "TSC", "TMA"))
 _ABORTED: Final = 2  # bit of MODE.TSX
 _NO_CYCLES: Final = CountedCycles()
-_CBR, _PTWRITE, _MWAIT, _PWRE, _EXSTOP, _PWRX, _PSB = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
+_INTERRUPTS_ON: Final = 4  # bit of MODE.Exec
+_BLOCK_KIND, _EVENT_DATA_KIND, _HAS_ADDRESS = 0x1F, 0x3F, 0x80  # bits of BBP, EVD and CFE
+_MOST_EVENT_DATA: Final = 16  # packets of an event
 
 
 class PtFlow(CodeWalk):
@@ -88,8 +111,8 @@ class PtFlow(CodeWalk):
         self._last_ip = 0
         self._has_last_ip = self._overflowed = False
         self._psb_offset = 0  # as perf tells it: where no PSB was searched
-        self._pending: dict[str, int] = {}
-        self._cbr_seen, self._cbr_told = 0, -1
+        self._block = 0  # of a PEBS record: the kind of block, and items by kind and number
+        self._items: dict[int, dict[int, int]] = {}
         self._hits = self._misses = self._left_narrow = 0  # of paths of several packets; bytes in which they are not searched
 
     # -- decoding as far as a time -------------------------------------------------
@@ -121,6 +144,7 @@ class PtFlow(CodeWalk):
                 if not failure.is_silent:
                     self._note_error(failure.number)
             except NewTraceError:
+                self.traces.append((len(self.branches), self.traces[-1][1] + 1))
                 self._ip, self._state = 0, NO_PSB
                 self._clock.forget()
                 self._clock.reference = self._packets.latest
@@ -247,7 +271,7 @@ class PtFlow(CodeWalk):
         """Go to the next packet with an address."""
         if self._state == NO_IP:
             self._has_last_ip, self._last_ip, self._ip = False, 0, 0
-        self._pending.clear()
+        self._forget_pending()
         self._overflowed = False
         while True:
             packet = self._read()
@@ -277,6 +301,8 @@ class PtFlow(CodeWalk):
                 self._transaction = packet.value & 1
             elif kind == "TraceSTOP":
                 self._stop()
+            elif kind == "MODE.Exec":
+                self._next_iflag = bool(packet.value & _INTERRUPTS_ON)
             else:
                 self._apply_time(packet)
         self._state = IN_SYNC
@@ -285,16 +311,18 @@ class PtFlow(CodeWalk):
         if self._quickness:
             self._note_address()
 
-    def _emit_begin(self, more: int = 0) -> None:
-        """Note that the flow is known from here on."""
+    def _emit_begin(self, more: int = 0, *, is_entered: bool = False) -> None:
+        """Note that the flow is known from here on; is_entered: by a TIP.PGE packet."""
         self._tell_cbr()
         self._update_time()
         if self._ip < KERNEL_START:
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self._tell_cycles()
+        if is_entered and self._next_iflag != self._iflag:
+            self._change_interrupts(0, self._ip)
         self._append(self._edges.number(0, self._ip, BRANCH | TRACE_BEGIN | more, 0))
 
-    def _read_status(self, *, is_first: bool) -> None:
+    def _read_status(self, *, is_first: bool) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Read the packets from PSB to PSBEND."""
         ip = 0
         while (packet := self._read()).kind != "PSBEND":
@@ -310,6 +338,8 @@ class PtFlow(CodeWalk):
                 self._overflow()
             elif kind == "MODE.TSX":
                 self._transaction = packet.value & 1
+            elif kind == "MODE.Exec":
+                self._set_interrupts(are_enabled=bool(packet.value & _INTERRUPTS_ON))
             elif kind in _NOT_IN_STATUS and not (is_first and kind == "PSB"):
                 if is_first and kind in ("TNT", "TraceSTOP"):
                     self._clock.lose_tma()
@@ -326,23 +356,17 @@ class PtFlow(CodeWalk):
         self._tell_cycles(to_branch=False)
         if self._clock.tsc > self._time:
             self._set_stamp(self._clock.tsc)
-        self.events.append(PtEvent(len(self.branches), self._time, _PSB, ip, extra=self._psb_offset))
+        self.events.append(PtEvent(len(self.branches), self._time, PSB_EVENT, ip, extra=self._psb_offset))
         self._tell_cbr()
         if self._quickness and ip and not is_first:
             self._ip = ip
             self._clock.is_counted = has_cycles
             self._note_address()
 
-    def _tell_cbr(self) -> None:
-        self._cbr_seen = self._clock.cbr
-        if self._cbr_told != self._clock.cbr:
-            self._cbr_told = self._clock.cbr
-            self.events.append(PtEvent(len(self.branches), self._time, _CBR, self._ip, value=self._clock.cbr_payload))
-
     def _overflow(self) -> None:
         self._transaction = 0
         self._clock.is_on = False
-        self._pending.clear()
+        self._forget_pending()
         self._overflowed = True
         self._timed_total = self._total
         raise TraceError(OVERFLOW, IN_SYNC)
@@ -364,7 +388,8 @@ class PtFlow(CodeWalk):
     @property
     def _is_plain(self) -> bool:
         """Whether bytes of TNT packets mean nothing else, and nothing waits for an instruction."""
-        return not (self._packets.is_unread or self._is_due or self._transaction or self._packets.is_in_block)
+        is_special = self._is_due or self._transaction or self._next_iflag != self._iflag
+        return not (is_special or self._packets.is_unread or self._packets.is_in_block)
 
     def _hop(self) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Note the address of the next packet, without following the code."""
@@ -401,16 +426,11 @@ class PtFlow(CodeWalk):
             if kind == "TIP.PGE" and ip_size(packet):
                 self._note_address()
 
-    def _note_address(self, ip: int = 0) -> None:
-        """Note an address as that of an instruction; by default, the current one."""
-        self._update_time()
-        self._tell_cycles(to_branch=False)
-        position, cycles = len(self.branches), self._cycles_here()
-        self.events.append(PtEvent(position, self._time, "instructions", ip or self._ip, value=1, total=self._total, cycles=cycles))
-
-    def _walk_packet(self, packet: Packet) -> None:
+    def _walk_packet(self, packet: Packet) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Follow the code as one packet tells."""
         kind = packet.kind
+        if self._parameters.has_cyc_threshold and self._packets.last.kind != "CYC":
+            self._clock.is_counted = False
         if kind == "TNT":
             for part in _parts_of(packet.value):
                 self._walk_part(part)
@@ -422,7 +442,7 @@ class PtFlow(CodeWalk):
             if ip_size(packet):
                 self._set_last_ip(packet)
                 self._ip = self._last_ip
-                self._emit_begin()
+                self._emit_begin(is_entered=True)
         elif kind == "FUP":
             if ip_size(packet):
                 self._walk_fup(packet, no_tip=False)
@@ -573,6 +593,8 @@ class PtFlow(CodeWalk):
             else:
                 break
         clock.cycles = cycles
+        if self._parameters.has_cyc_threshold and self._packets.packet is not _CYC:
+            clock.is_counted = False
         if self._period.is_ticks and offset != begin:
             self._set_limit_by_time(total)
         return offset
@@ -636,6 +658,8 @@ class PtFlow(CodeWalk):
         more = TRACE_END if is_end else 0
         if is_end:
             self._set_on(False)
+        if self._next_iflag != self._iflag:
+            self._change_interrupts(block.last, target)
         self._emit_indirect(block, target, more)
         if way is not None and not more and not self._transaction and (block.last < KERNEL_START or target >= KERNEL_START):
             way.targets[target] = self.branches[-1], self.space.node(target)
@@ -695,14 +719,14 @@ class PtFlow(CodeWalk):
             self._ip = self._last_ip
             self._tell_event(no_tip=no_tip)
             return
-        no_tip = no_tip or _MWAIT in self._pending
+        no_tip = no_tip or MWAIT in self._pending
         self._walk_to(self._last_ip)
-        if self._tell_event(no_tip=no_tip) and no_tip:
+        if self._tell_event(no_tip=no_tip, with_branch=not no_tip) and no_tip:
             return
         if not no_tip:
             self._walk_asynchronous()
 
-    def _walk_asynchronous(self) -> None:
+    def _walk_asynchronous(self) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
         """Follow an interrupt or another asynchronous event: the packet after FUP has the target."""
         aborted, self._transaction = self._transaction & _ABORTED, self._transaction & 1
         if aborted:
@@ -725,9 +749,13 @@ class PtFlow(CodeWalk):
         self._set_on(kind != "TIP.PGD")
         if kind == "TIP.PGE":
             self._clock.begin_cycles()
+        if self._pending:
+            self._tell_pending(source, no_tip=False)
         self._tell_cbr()
         self._update_time()
         self._tell_cycles()
+        if kind == "TIP" and self._next_iflag != self._iflag:
+            self._change_interrupts(source, target)
         if self._quickness and source:
             self._note_address(source)
         if aborted:
@@ -741,8 +769,8 @@ class PtFlow(CodeWalk):
             self._set_stamp(self._clock.estimate(self._total - self._timed_total))
         self._append(self._edges.number(source, target, flags, 0))
 
-    def _tell_event(self, *, no_tip: bool) -> bool:
-        """Note the events that belong to the current address; return whether there are any."""
+    def _tell_event(self, *, no_tip: bool, with_branch: bool = False) -> bool:
+        """Note the events that belong to the current address; return whether there are any. with_branch: note them with the next branch."""
         pending = self._pending
         told, overflowed = bool(pending), self._overflowed
         self._overflowed = False
@@ -752,23 +780,13 @@ class PtFlow(CodeWalk):
                 self._emit_begin()
                 return True
             return False
-        self._update_time()
-        self._tell_cbr()
-        has_cycles = self._clock.is_counted
-        if no_tip:
-            self._tell_cycles(to_branch=False)
-        if "transactions" in pending:
-            self._transaction = pending["transactions"]
-        for name in ("mwait", "pwre", "exstop", "", "transactions", "ptwrite"):
-            if not name and self._quickness:
-                self._clock.is_counted = has_cycles
-                self._note_address()
-            if name in pending:
-                self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=pending[name], extra=1))
-        pending.clear()
+        if TRANSACTIONS in pending:
+            self._transaction = pending[TRANSACTIONS]
+        if not with_branch:
+            self._tell_pending(self._ip, no_tip=no_tip)
         return True
 
-    def _walk_other(self, packet: Packet) -> None:
+    def _walk_other(self, packet: Packet) -> None:  # noqa: PLR0912  one branch a kind of packet
         """Apply a packet that is rare."""
         kind = packet.kind
         if kind == "TraceSTOP":
@@ -777,7 +795,7 @@ class PtFlow(CodeWalk):
             if not self._clock.is_on:
                 self._transaction = packet.value & 1
             else:
-                self._with_fup("transactions", packet.value & 3, no_tip=not packet.value & _ABORTED)
+                self._with_fup(TRANSACTIONS, packet.value & 3, no_tip=not packet.value & _ABORTED)
         elif kind in ("PTWRITE", "EXSTOP"):
             name = kind.lower()
             if packet.detail:
@@ -785,22 +803,50 @@ class PtFlow(CodeWalk):
             else:
                 self._tell(name, packet.value)
         elif kind == "MWAIT":
-            self._pending[_MWAIT] = packet.value
+            self._pending[MWAIT] = packet.value
         elif kind == "PWRE":
-            if _MWAIT in self._pending:
-                self._pending[_PWRE] = packet.value
+            if MWAIT in self._pending:
+                self._pending[PWRE] = packet.value
             else:
-                self._tell(_PWRE, packet.value)
+                self._tell(PWRE, packet.value)
         elif kind == "PWRX":
-            self._tell(_PWRX, packet.value)
+            self._tell(PWRX, packet.value)
+        elif kind == "MODE.Exec":
+            self._next_iflag = bool(packet.value & _INTERRUPTS_ON)
+            self._with_fup(IFLAG, 0)
+        else:
+            self._walk_record(packet)
 
-    def _tell(self, name: str, value: int) -> None:
-        self._update_time()
-        self._tell_cbr()
-        self._tell_cycles(to_branch=False)
-        self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=value))
+    def _walk_record(self, packet: Packet) -> None:  # noqa: C901, PLR0912  one branch a kind of packet
+        """Apply a packet of a PEBS record, or of an interrupt or a similar event."""
+        kind = packet.kind
+        if kind == "BBP":
+            if not packet.detail:
+                self._items = {}
+            self._block = packet.value & _BLOCK_KIND
+            if self._block == GENERAL_REGISTERS:
+                self._items[IS_32_BIT] = {0: packet.value >> 7}
+        elif kind == "BIP":
+            if self._block in BLOCK_KINDS:
+                self._items.setdefault(self._block, {})[packet.detail] = packet.value
+        elif kind == "BEP":
+            if packet.detail:
+                self._with_fup(PEBS, dict(self._items))
+            else:
+                self._tell(PEBS, 0, dict(self._items))
+        elif kind == "CFE":
+            if packet.value & _HAS_ADDRESS:
+                self._with_fup(EVT, (packet.value, True))
+            else:
+                self._pending[EVT] = packet.value, False
+                if not self._clock.is_on:
+                    self._tell_event(no_tip=True)
+        elif kind == "EVD":
+            if len(self._event_data) >= _MOST_EVENT_DATA:
+                raise TraceError(INTERNAL, IN_SYNC)
+            self._event_data.append((packet.value & _EVENT_DATA_KIND, packet.value >> 8))
 
-    def _with_fup(self, name: str, value: int, *, no_tip: bool = True) -> None:
+    def _with_fup(self, name: str, value: Any, *, no_tip: bool = True) -> None:
         """Note an event at the address of the FUP packet that follows."""
         packet = self._read()
         if packet.kind == "FUP" and ip_size(packet):

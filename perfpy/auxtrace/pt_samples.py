@@ -15,10 +15,10 @@ import numpy as np
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, BranchSample, RecordType, SampleType
 from perfpy.abi.perf_records import AuxtraceError, encode
-from perfpy.abi.records import Aux, Exit, ItraceStart, Switch, SwitchCpuWide
-from perfpy.abi.sample_encoding import encode_sample
-from perfpy.auxtrace.intel_pt import TracePiece
-from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, CountedCycles, Period
+from perfpy.abi.records import Aux, AuxOutputHwId, Exit, ItraceStart, Switch, SwitchCpuWide
+from perfpy.abi.sample_encoding import encode_sample, written_attr
+from perfpy.auxtrace.intel_pt import TracePieces, pebs_values
+from perfpy.auxtrace.itrace import ERRORS, LOST, OVERFLOW, CountedCycles, OwnSample, Period, has_aux_samples, with_aux_samples
 from perfpy.auxtrace.pt_clock import PtParameters
 from perfpy.auxtrace.pt_code import ASYNC, CALL, RETURN, TRACE_BEGIN, TRACE_END, AddressFilters, CodeOfProcesses, LastBranches, TracedCalls
 from perfpy.auxtrace.pt_flow import PtFlow
@@ -27,7 +27,7 @@ from perfpy.perfdata.events import default_name
 from perfpy.perfdata.writer import WrittenEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -51,10 +51,13 @@ _TYPE, _SHIFT, _MULT, _ZERO, _HAS_ZERO, _TSC, _NO_COMPRESSION, _SWITCHES, _IS_SN
 _MTC, _MTC_FREQUENCY, _CRYSTAL_TICKS, _CRYSTAL, _CYC, _TURBO_RATIO, _FILTER_SIZE = range(10, 17)
 _BRANCH_BIT: Final = 0x2000
 DEPTH_SHIFT: Final = 32  # of the depth of calls in weights
-_POWER_BIT: Final = 1 << 4
+_POWER_BIT, _EVENT_BIT, _NO_TNT_BIT = 1 << 4, 1 << 31, 1 << 55
+_CYC_ENABLED, _CYC_THRESHOLD = 1 << 1, 0xF << 19
 _KERNEL: Final = 1 << 63
 _MASK_64: Final = (1 << 64) - 1
 _NOBODY: Final = -1
+_TRACE_SHIFT: Final = 32  # of numbers of traces above those of queues
+_LATER: Final = 1024  # branches between a sample in the kernel and the end of the trace before it, as perf assumes
 _LAST: Final = 1 << 64
 _ID_AFTER: Final = 1_000_000_000  # perf's ids of the new events begin as much above that of the tracer's event
 _SYNTH: Final = 0x80000000  # PERF_TYPE_SYNTH
@@ -74,6 +77,8 @@ _RAW: Final = {
     "pwre": ("p", 2),
     "exstop": ("p", 3),
     "pwrx": ("p", 4),
+    "evt": ("I", 7),
+    "iflag": ("I", 8),
 }
 #: the fields of samples that are written as rows, in order
 _ROW_FIELDS: Final = (
@@ -82,21 +87,32 @@ _ROW_FIELDS: Final = (
 )
 #: the samples of an event that may have several
 _KINDS_OF: Final = {"instructions": ("instructions", "cycles")}
+_MOST_COUNTERS, _MISC_EXACT_IP = 64, 1 << 14
 _OF_POWER: Final = frozenset(("mwait", "pwre", "exstop", "pwrx"))
 _WITH_RATE: Final = 4  # skipped events before the first one that is not, from which on rates of cores are told
 _MOST_BYTES: Final = 16 << 30  # of samples
 _AT_ONCE: Final = 1 << 20  # branches encoded at once
-_LETTERS: Final = frozenset("iybcrglxwpoeAZTftaMmsq")  # those of other tracers are ignored, as perf ignores them
+_LETTERS: Final = frozenset("iybcrglxwpoIeGLAZTftaMmsq")  # those of other tracers are ignored, as perf ignores them
 
 
 class _PtQueue:
     """One trace: its CPU (-1: none), thread and decoder; the instructions and cycles of the last sample of each kind that has them."""
 
-    def __init__(self, number: int, cpu: int, tid: int, flow: PtFlow) -> None:
-        self.number, self.cpu, self.tid, self.flow = number, cpu, tid, flow
+    def __init__(self, number: int, cpu: int, tid: int, flow: PtFlow, pieces: TracePieces) -> None:
+        self.number, self.cpu, self.tid, self.flow, self.pieces = number, cpu, tid, flow, pieces
         self.is_ready = False
+        self.task: tuple[int, int] | None = None  # process and thread of the sample whose piece is decoded
+        self.pebs: dict[int, tuple[int, int]] = {}  # number of the hardware's counter -> number and id of the event
         self.period_skipped = 0
         self._last = {"branches": (0, 0), "instructions": (0, 0), "cycles": (0, 0)}
+
+    def traces(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the first and the last branch, and the number of their trace, of branches between two positions."""
+        changes = self.flow.traces
+        for number, (begin, trace) in enumerate(changes):
+            end = changes[number + 1][0] if number + 1 < len(changes) else last
+            if max(begin, first) < min(end, last):
+                yield max(begin, first), min(end, last), self.number | trace << _TRACE_SHIFT
 
     @property
     def cycles_before(self) -> int:
@@ -166,6 +182,7 @@ class PtSamples:
     Attributes:
         events: the new events, in perf's order.
         names: of these.
+        own_attrs: those of the recording's own samples as they are written.
     """
 
     def __init__(
@@ -178,6 +195,9 @@ class PtSamples:
             data.warnings.append(f"--itrace: {missing} of Intel PT is left out; perf script --itrace={missing} decodes it")
         words = next(info.priv for info in aux.infos if info.type == 1)
         self._words = tuple(words) + (0,) * (_TURBO_RATIO + 1 - len(words))
+        self._has_aux_samples = has_aux_samples(data)
+        if self._has_aux_samples:
+            self._aux = with_aux_samples(data, aux, clock.ticks)
         self._tracer = next((event for event in data.events if event.attr.type == self._words[_TYPE]), None)
         self._has_times = self._knows_times() and "Z" not in itrace.letters
         self._clock = clock if self._has_times else clock._replace(mult=clock.mult or 1)
@@ -189,9 +209,14 @@ class PtSamples:
         self._filter = self._branch_filter()
         self._left_to_skip = itrace.skipped
         self._written = 0
-        self._calls = TracedCalls(itrace.frames) if itrace.is_default or "g" in itrace.letters else None
+        letters = itrace.letters | ({"g", "G"} if itrace.is_default else set())
+        self._has_chains, self._adds_chains = "g" in letters, "G" in letters
+        self._has_stacks, self._adds_stacks = "l" in letters, "L" in letters
+        self._calls = TracedCalls(itrace.frames) if letters & {"g", "G"} else None
         self._depths = TracedCalls(1) if itrace.details.branch_flags else None
-        self._last = LastBranches(itrace.branches) if "l" in itrace.letters else None
+        later = (1 if self._tracer is None or self._tracer.attr.exclude_kernel else _LATER) if self._adds_stacks else 0
+        self._last = LastBranches(itrace.branches, later) if letters & {"l", "L"} else None
+        self.own_attrs = self._choose_own_attrs()
         self._has_counts = itrace.details.ipc
         self._choose_events()
         self._queues = self._make_queues()
@@ -227,7 +252,28 @@ class PtSamples:
             turbo_ratio=ratio & 0xFFFFFFFF,
             thousands_of_hertz=hertz // ratio // 1000 if ratio else 0,
             filters=self._read_filters(),
+            has_cyc_threshold=bool(config & _CYC_ENABLED and config & _CYC_THRESHOLD),
+            tells_interrupts=self._tells_interrupts(),
         )
+
+    def _tells_interrupts(self) -> bool:
+        """Whether packets tell if interrupts are enabled: the word after the filter."""
+        size, *rest = self._words[_FILTER_SIZE:] or (0,)
+        after = size // 8 + 1 if size else 0
+        return after < len(rest) and bool(rest[after])
+
+    def _choose_own_attrs(self) -> list[EventAttr]:
+        """Return the attrs of the recording's own samples, with what is added; find the events whose samples are in the trace (PEBS)."""
+        attrs, self._pebs_events = [], list[int]()
+        for number, event in enumerate(self._data.events):
+            attr, kind = written_attr(event.attr), event.attr.sample_type
+            if event.attr.aux_output and event.ids and "o" in self._itrace.letters:
+                self._pebs_events.append(number)
+                attr = attr.copy(sample_type=attr.sample_type | kind & SampleType.REGS_INTR, sample_regs_intr=event.attr.sample_regs_intr)
+            added = SampleType.CALLCHAIN if self._adds_chains else 0
+            added |= SampleType.BRANCH_STACK if self._adds_stacks else 0
+            attrs.append(attr.copy(sample_type=attr.sample_type | added))
+        return attrs
 
     def _read_filters(self) -> AddressFilters | None:
         """Return the addresses that are traced, None for all."""
@@ -264,9 +310,9 @@ class PtSamples:
         attr = attr.copy(sample_type=fields)
         if letters & set("bcr"):
             self._add("branches", attr.copy(config=_BRANCHES, sample_period=1, sample_type=fields | int(SampleType.ADDR)))
-        if self._calls is not None:
+        if self._has_chains:
             attr = attr.copy(sample_type=fields | int(SampleType.CALLCHAIN))
-        if self._last is not None:
+        if self._has_stacks:
             index = tracer.attr.branch_sample_type | int(BranchSample.HW_INDEX)
             attr = attr.copy(sample_type=attr.sample_type | int(SampleType.BRANCH_STACK), branch_sample_type=index)
         if "i" in letters:
@@ -278,7 +324,8 @@ class PtSamples:
             self._add("transactions", attr.copy(config=_INSTRUCTIONS), "transactions")
         attr = attr.copy(type=_SYNTH, sample_type=attr.sample_type | int(SampleType.RAW))
         for name, (letter, config) in _RAW.items():
-            if letter in letters and (name not in _OF_POWER or tracer.attr.config & _POWER_BIT):
+            is_enabled = {"evt": tracer.attr.config & _EVENT_BIT, "iflag": self._parameters.tells_interrupts}.get(name, True)
+            if letter in letters and is_enabled and (name not in _OF_POWER or tracer.attr.config & _POWER_BIT):
                 self._add(name, attr.copy(config=config), name)
 
     def _add(self, kind: str, attr: EventAttr, name: str = "") -> None:
@@ -314,19 +361,28 @@ class PtSamples:
             by_branch=self._has_counts and "branches" in self._attrs,
             approximately="A" in self._itrace.letters,
         )
-        queues = []
+        queues, config = [], self._tracer.attr.config if self._tracer else 0
+        quickness = max(self._itrace.quickness, 1 if config & _NO_TNT_BIT and self._parameters.has_branches else 0)
         for number in sorted(pieces):
             record = pieces[number][0].record
             tid, cpu = _signed(record.tid), _signed(record.cpu)
-            space, trace = self._processes.space(tid), self._trace_pieces(pieces[number])
-            flow = PtFlow(trace, self._parameters, self._processes.edges, space, self._period(), counting, self._itrace.quickness)
-            queues.append(_PtQueue(number, cpu, tid, flow))
+            trace = TracePieces(
+                self._aux,
+                pieces[number],
+                may_overlap=bool(self._words[_IS_SNAPSHOT]) or self._has_aux_samples,
+                has_tsc=bool(self._words[_TSC] and config & self._words[_TSC]),
+                has_times=self._has_times,
+                left=0 if self._is_stepped else len(pieces[number]),
+            )
+            space = self._processes.space(tid)
+            flow = PtFlow(trace, self._parameters, self._processes.edges, space, self._period(), counting, quickness)
+            queues.append(_PtQueue(number, cpu, tid, flow, trace))
         return queues
 
-    def _trace_pieces(self, pieces: Sequence[AuxPiece]) -> Iterator[TracePiece]:
-        for number, piece in enumerate(pieces):
-            data = self._aux.read(piece.offset, piece.size)
-            yield TracePiece(data, piece.record.reference if self._has_times else 0, bool(number) and not self._words[_IS_SNAPSHOT])
+    @property
+    def _is_stepped(self) -> bool:
+        """Whether each piece is decoded when its sample comes, because times are unknown."""
+        return self._has_aux_samples and not self._words[_IS_SNAPSHOT] and not self._has_times
 
     def write(self, others: Iterator[tuple[int, bytes, object]], writer: Writer) -> None:
         """Write the recording's own records (time in nanoseconds, bytes, the record if it is no sample) and the samples."""
@@ -335,17 +391,43 @@ class PtSamples:
                 if time and time != _MASK_64:
                     self._begin()
                     self._deliver(self._clock.ticks(time), writer)
-            elif isinstance(record, Exit):
+            elif isinstance(record, OwnSample) and self._is_stepped:
+                self._deliver_piece(record, writer)
+            elif isinstance(record, Exit) and not self._has_aux_samples:
                 self._deliver_all(writer, record.tid)
             if isinstance(record, Aux) and record.flags & 1 and "e" in self._itrace.letters and not self._leaves_out(LOST):
                 self._write_lost(record, writer)
             self._apply(record)
-            writer.write(raw)
+            writer.write(self._with_calls(record) if raw and isinstance(record, OwnSample) and self._adds else raw)
         self._begin()
         if self._has_times:
             self._deliver(_LAST, writer)
         else:
             self._deliver_all(writer, _NOBODY)
+
+    @property
+    def _adds(self) -> bool:
+        """Whether samples of the recording get more fields."""
+        return self._adds_chains or self._adds_stacks or bool(self._pebs_events)
+
+    def _with_calls(self, sample: OwnSample) -> bytes:
+        """Return a sample of the recording with the callchain and the last branches of its thread, as far as it does not have them."""
+        given, attr = self._data.events[sample.event].attr.sample_type, self.own_attrs[sample.event]
+        tid, ip, more = sample.number("tid"), max(sample.number("ip"), 0), dict[str, Any]()
+        if self._adds_chains and self._calls is not None and not given & SampleType.CALLCHAIN:
+            more["callchain"] = self._calls.late_chain(tid, ip)
+        if self._adds_stacks and self._last is not None and not given & SampleType.BRANCH_STACK:
+            more["branch_stack"] = self._last.late_stack(tid, ip, self._edge_columns())
+        return sample.encode(attr, more)
+
+    def _deliver_piece(self, sample: OwnSample, writer: Writer) -> None:
+        """Write the samples of the piece of the trace that a sample has."""
+        index, *_ = self._aux.queues.get(max(sample.number("identifier"), sample.number("id")), (0,))
+        for queue in self._queues:
+            if queue.number == index and sample.has_aux:
+                queue.pieces.left, queue.flow.ended = 1, False
+                queue.task = sample.number("pid"), sample.number("tid")
+                self._run(queue, _LAST, writer)
 
     def follow(self, others: Iterator[tuple[int, bytes, object]]) -> None:
         """Give calls and returns to the receiver until it refuses more. others: as of write()."""
@@ -399,6 +481,9 @@ class PtSamples:
 
     def _set_thread(self, queue: _PtQueue) -> tuple[int, int]:
         """Let a trace go on in the thread that runs now; return its process and thread."""
+        if queue.task is not None:
+            queue.flow.space = self._processes.space(queue.task[0])
+            return queue.task
         tid = queue.tid if queue.tid != _NOBODY and self._words[_SWITCHES] == 0 else self._threads.get(queue.cpu, _NOBODY)
         pid = self._processes.pid_of.get(tid, _NOBODY)
         queue.flow.space = self._processes.space(pid)
@@ -407,10 +492,14 @@ class PtSamples:
     def _apply(self, record: object) -> None:
         """Apply a record: what is mapped, which thread runs."""
         self._processes.apply(record)
+        if isinstance(record, OwnSample):
+            return
         stamp = getattr(record, "sample_id", None)
         if stamp is None or None in (stamp.cpu, stamp.tid, stamp.pid):
             return
-        if isinstance(record, ItraceStart):
+        if isinstance(record, AuxOutputHwId):
+            self._set_counter(record.hw_id, (stamp.identifier or stamp.id) or 0)
+        elif isinstance(record, ItraceStart):
             if self._is_per_cpu:
                 self._threads[stamp.cpu] = _signed(record.tid)
         elif isinstance(record, (Switch, SwitchCpuWide)):
@@ -424,6 +513,14 @@ class PtSamples:
             elif not is_out:
                 self._threads[stamp.cpu] = _signed(stamp.tid)
                 self._processes.pid_of.setdefault(_signed(stamp.tid), _signed(stamp.pid))
+
+    def _set_counter(self, counter: int, ident: int) -> None:
+        """Note which event a counter of the hardware counts."""
+        index, *_ = self._aux.queues.get(ident, (_NOBODY,))
+        event = next((number for number, event in enumerate(self._data.events) if ident in event.ids), _NOBODY)
+        for queue in self._queues:
+            if queue.number == index and event != _NOBODY:
+                queue.pebs[counter] = event, ident
 
     # -- samples -------------------------------------------------------------------------
 
@@ -443,9 +540,9 @@ class PtSamples:
         if blocks is None and self._calls is None and self._last is None and not self._left_to_skip and "cycles" not in self._attrs:
             events = self._write_instructions(queue, pid, tid, events, writer)
         for event in events:
-            if event.kind != "error" and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):
+            if event.kind not in ("error", "pebs") and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):
                 continue
-            self._follow(tid, queue.number, numbers[walked : event.position])
+            self._follow(tid, queue, walked, numbers[walked : event.position])
             walked = event.position
             if blocks is not None:
                 self._write_rows(queue, blocks, position, event.position, writer)
@@ -456,15 +553,17 @@ class PtSamples:
                     writer.write(raw)
         if blocks is not None:
             self._write_rows(queue, blocks, position, end, writer)
-        self._follow(tid, queue.number, numbers[walked:])
+        self._follow(tid, queue, walked, numbers[walked:])
         flow.take(end, count)
 
-    def _follow(self, tid: int, trace: int, numbers: NDArray[np.int32]) -> None:
-        """Apply branches to the callchain and the last branches of their thread."""
-        if self._calls is not None:
-            self._calls.follow(tid, trace, numbers, self._edge_columns())
-        if self._last is not None:
-            self._last.follow(tid, trace, numbers)
+    def _follow(self, tid: int, queue: _PtQueue, first: int, numbers: NDArray[np.int32]) -> None:
+        """Apply branches to the callchain and the last branches of their thread. first: the position of the first one."""
+        for begin, end, trace in queue.traces(first, first + len(numbers)):
+            part = numbers[begin - first : end - first]
+            if self._calls is not None:
+                self._calls.follow(tid, trace, part, self._edge_columns())
+            if self._last is not None:
+                self._last.follow(tid, trace, part)
 
     def _give_calls(self, pid: int, tid: int, flow: PtFlow, end: int) -> None:
         """Give the calls and returns among the first branches to their receiver."""
@@ -523,10 +622,13 @@ class PtSamples:
         chosen = numbers[is_chosen]
         times = self._times(flow, np.flatnonzero(is_chosen))
         source, target = columns[0][chosen], columns[1][chosen]
-        weight: NDArray[np.uint64] | int = 0
+        weight: Any = 0
         if self._depths is not None:
-            depths = self._depths.depths(tid, queue.number, numbers, columns)[is_chosen]
+            parts = [self._depths.depths(tid, trace, numbers[first:last], columns) for first, last, trace in queue.traces(0, len(numbers))]
+            depths = np.concatenate([np.zeros(0, np.uint64), *parts])[is_chosen]
             weight = columns[2][chosen] | depths << np.uint64(DEPTH_SHIFT)
+            if self._parameters.tells_interrupts:
+                weight = weight | flow.interrupt_bits(np.flatnonzero(is_chosen))
         address = np.where(source == 0, target, source)
         totals = cycles = np.zeros(0, np.uint64)
         if self._has_counts:
@@ -601,6 +703,8 @@ class PtSamples:
         """Return the record of an event that is no branch; b"" for none."""
         if event.kind == "error":
             return self._error_bytes(queue, pid, tid, event)
+        if event.kind == "pebs":
+            return self._pebs_bytes(queue, pid, tid, event)
         if event.kind not in self._attrs:
             return b""
         period = event.value + (0 if self._itrace.quickness else queue.period_skipped)
@@ -629,14 +733,41 @@ class PtSamples:
             "weight": event.flags,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,
         }
-        if self._calls is not None:
+        if self._has_chains and self._calls is not None:
             values["callchain"] = self._calls.chain(tid, event.ip)
-        if self._last is not None:
+        if self._has_stacks and self._last is not None:
             values |= {"branch_stack": self._last.stack(tid, self._edge_columns()), "branch_hw_index": _MASK_64}
         if attr.sample_type & SampleType.RAW:
             values["raw"] = self._raw(event)
         queue.period_skipped = 0 if event.kind == "instructions" else queue.period_skipped
         return encode_sample(attr, values, NATIVE_ENDIAN)
+
+    def _pebs_bytes(self, queue: _PtQueue, pid: int, tid: int, event: PtEvent) -> bytes:
+        """Return the samples of a PEBS record in the trace: one for each of its counters whose event is known."""
+        if not self._pebs_events:
+            return b""
+        first, records = self._pebs_events[0], []
+        counters = pebs_values(event.items, 0)["counters"]
+        known = [queue.pebs.get(counter) for counter in range(_MOST_COUNTERS) if counters >> counter & 1]
+        single = first, self._data.events[first].ids[0]
+        for number, ident in [one or single for one in known[: known.index(None) + 1 if None in known else None]] or [single]:
+            if self._skips(queue, event):
+                continue
+            attr = self.own_attrs[number]
+            values = {"ip": event.ip, **pebs_values(event.items, attr.sample_regs_intr)}
+            ticks = values["ticks"] or event.ticks
+            values |= {"identifier": ident, "id": ident, "stream_id": ident, "pid": pid, "tid": tid, "cpu": queue.cpu}
+            values["time"] = int(self._clock.nanoseconds(np.array([ticks], np.uint64))[0]) if self._has_times or values["ticks"] else 0
+            values["period"] = 0 if attr.freq else attr.sample_period
+            values["misc"] = _MISC_EXACT_IP | (MISC_KERNEL if values["ip"] >= _KERNEL else MISC_USER)
+            given = self._data.events[number].attr.sample_type
+            if given & SampleType.CALLCHAIN and self._has_chains and self._calls is not None:
+                values["callchain"] = self._calls.chain(tid, values["ip"])[: self._itrace.frames]
+            if given & SampleType.BRANCH_STACK and not values["branch_stack"] and self._has_stacks and self._last is not None:
+                values["branch_stack"] = self._last.stack(tid, self._edge_columns())
+            values["branch_hw_index"] = _MASK_64
+            records.append(encode_sample(attr, values, NATIVE_ENDIAN))
+        return b"".join(records)
 
     def _skips(self, queue: _PtQueue, event: PtEvent) -> bool:
         """Count an event if the first ones are left out (--itrace=s), and return whether this one is."""
@@ -658,6 +789,11 @@ class PtSamples:
             return struct.pack("<III", flags, (event.value & 0xFF) * parameters.thousands_of_hertz & 0xFFFFFFFF, 0)
         if event.kind == "exstop":
             return struct.pack("<I", event.extra)
+        if event.kind == "evt":
+            flags = event.value & 0x1F | event.extra << 7 | event.value & 0xFF00 | len(event.items) << 16
+            return struct.pack("<I", flags) + b"".join(struct.pack("<2Q", kind, payload) for kind, payload in event.items)
+        if event.kind == "iflag":
+            return struct.pack("<IQ", event.value | event.extra << 1, event.target)
         return struct.pack("<IQ", 0, event.value)
 
     def _leaves_out(self, number: int) -> bool:

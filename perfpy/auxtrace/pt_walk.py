@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_LOOPS: Final = 100_000  # direct branches without a packet
 KERNEL_START: Final = 1 << 63
+INTERRUPTS_OFF, INTERRUPTS_TOGGLED = 1 << 13, 1 << 14  # bits of flags (PERF_IP_FLAG_INTR_* in perf's event.h)
 NEVER: Final = 1 << 65
 MASK_64: Final = (1 << 64) - 1
 MOST_BITS: Final = 6  # of a short TNT packet
@@ -45,12 +46,25 @@ IN_SYNC, NO_PSB, NO_IP, RESYNC = range(4)
 _OF_BRANCH, _OF_ALL, _OF_EVENT = range(3)
 
 
+#: kinds of events that are no branches
+CBR, PTWRITE, MWAIT, PWRE, EXSTOP, PWRX, PSB_EVENT = "cbr", "ptwrite", "mwait", "pwre", "exstop", "pwrx", "psb"
+PEBS, EVT, IFLAG, TRANSACTIONS = "pebs", "evt", "iflag", "transactions"
+
+
 class TraceError(Exception):
     """An error in the trace: its number, the state to go on in, and whether perf reports it."""
 
     def __init__(self, number: int, state: int, *, is_silent: bool = False) -> None:
         super().__init__(number)
         self.number, self.state, self.is_silent = number, state, is_silent
+
+
+def _without_first(changes: list[tuple[int, int]], branches: int) -> list[tuple[int, int]]:
+    """Return the positions of changes, with their values, without the first branches."""
+    if len(changes) == 1 and not changes[0][0]:
+        return changes
+    first = max(bisect_right(changes, (branches, NEVER)) - 1, 0)
+    return [(max(position - branches, 0), value) for position, value in changes[first:]]
 
 
 class CodeWalk:
@@ -65,6 +79,8 @@ class CodeWalk:
         boundary: the numbers of branches and of other events before the first event of that time.
         counts: instructions up to each branch, if they are counted.
         cycles: (number of branches before, cycles, whose they are) where the cycles of branches change, if they are counted.
+        interrupts: (number of branches before, bits of flags) where the bits about interrupts change.
+        traces: (number of branches before, number of the trace) where pieces begin that do not go on from those before.
     """
 
     def __init__(self, parameters: PtParameters, edges: Edges, space: AddressSpace, period: Period, counting: CountedCycles) -> None:
@@ -93,12 +109,20 @@ class CodeWalk:
         self._lowest = self._untimed = 0
         self._blocks: list[CodeBlock] = []  # of the current path
         self._transaction = 0
+        self._quickness = 0
+        self._cbr_seen, self._cbr_told = 0, -1
+        self._pending: dict[str, Any] = {}  # events at the address of the FUP packet that comes next
+        self._event_data: list[tuple[int, int]] = []  # kinds and payloads of EVD packets
+        self._iflag = self._next_iflag = False
+        self._interrupt_bits = INTERRUPTS_OFF if parameters.tells_interrupts else 0
+        self.interrupts: list[tuple[int, int]] = [(0, self._interrupt_bits)]
+        self.traces: list[tuple[int, int]] = [(0, 0)]
 
     def take(self, branches: int, events: int) -> None:
         """Forget the first branches and other events."""
         del self.branches[:branches], self.events[:events]
-        first = max(bisect_right(self.stamps, (branches, NEVER)) - 1, 0)
-        self.stamps = [(max(position - branches, 0), ticks) for position, ticks in self.stamps[first:]]
+        self.stamps = _without_first(self.stamps, branches)
+        self.interrupts, self.traces = _without_first(self.interrupts, branches), _without_first(self.traces, branches)
         self._told_at = (self._told_at[0] - branches, self._told_at[1] - events)
         if self._counts_all:
             del self.counts[:branches]
@@ -156,6 +180,35 @@ class CodeWalk:
         index = np.searchsorted(positions, rows, "right") - 1
         is_known = (owners[index] == _OF_ALL) | ((owners[index] == _OF_BRANCH) & (positions[index] == rows))
         return np.where(is_known, cycles[index], -1).astype(np.uint64)
+
+    # -- interrupts --------------------------------------------------------------------
+
+    def _change_interrupts(self, source: int, target: int, *, is_branch: bool = True) -> None:
+        """Note that interrupts are enabled or disabled, by the branch that comes next or at an instruction."""
+        before, self._iflag = self._iflag, self._next_iflag
+        position, after = len(self.branches), 0 if self._iflag else INTERRUPTS_OFF
+        event = PtEvent(position, self._time, "iflag", source, target, value=int(self._iflag), extra=int(is_branch))
+        self.events.append(event)
+        if not self._parameters.tells_interrupts:
+            return
+        self._interrupt_bits = after
+        if is_branch:
+            self._interrupt_bits = (0 if before else INTERRUPTS_OFF) | (INTERRUPTS_TOGGLED if before != self._iflag else 0)
+            self.interrupts.append((position, self._interrupt_bits))
+        self.interrupts.append((position + is_branch, after))
+
+    def _set_interrupts(self, *, are_enabled: bool) -> None:
+        """Apply what the status after a PSB packet tells."""
+        self._iflag = self._next_iflag = are_enabled
+        if self._parameters.tells_interrupts:
+            self._interrupt_bits = 0 if are_enabled else INTERRUPTS_OFF
+            self.interrupts.append((len(self.branches), self._interrupt_bits))
+
+    def interrupt_bits(self, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Return the bits about interrupts in the flags of branches by number."""
+        positions, bits = np.array(self.interrupts, np.int64).T
+        found: NDArray[np.uint64] = bits[np.searchsorted(positions, rows, "right") - 1].astype(np.uint64)
+        return found
 
     # -- walking code ------------------------------------------------------------------
 
@@ -283,7 +336,10 @@ class CodeWalk:
             self._stack.append(block.after)
         self._ip = block.last
         self._is_deferred = True
-        self._emit_indirect(block, self._read_target())
+        target = self._read_target()
+        if self._next_iflag != self._iflag:
+            self._change_interrupts(block.last, target)
+        self._emit_indirect(block, target)
 
     def _read_target(self) -> int:
         """Read the address of a TIP packet that comes next. Raises TraceError."""
@@ -373,6 +429,7 @@ class CodeWalk:
             self._sample_branch(block.last, target, block.flags | more, block.length)
         self._append(edge)
         self._ip = target
+        self._interrupt_bits = self.interrupts[-1][1]
 
     # -- samples of instructions -----------------------------------------------------
 
@@ -467,5 +524,58 @@ class CodeWalk:
 
     def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
         since, self._sampled_total = self._total - self._sampled_total, self._total
-        branches, cycles = len(self.branches), self._cycles_here()
+        branches, cycles, flags = len(self.branches), self._cycles_here(), flags | self._interrupt_bits
         self.events.append(PtEvent(branches, self._time, "instructions", ip, target, flags, length, since, 0, self._total, cycles))
+
+    # -- events at addresses -------------------------------------------------------
+
+    def _tell_cbr(self) -> None:
+        self._cbr_seen = self._clock.cbr
+        if self._cbr_told != self._clock.cbr:
+            self._cbr_told = self._clock.cbr
+            self.events.append(PtEvent(len(self.branches), self._time, CBR, self._ip, value=self._clock.cbr_payload))
+
+    def _note_address(self, ip: int = 0) -> None:
+        """Note an address as that of an instruction; by default, the current one."""
+        self._update_time()
+        self._tell_cycles(to_branch=False)
+        position, cycles = len(self.branches), self._cycles_here()
+        self.events.append(PtEvent(position, self._time, "instructions", ip or self._ip, value=1, total=self._total, cycles=cycles))
+
+    def _forget_pending(self) -> None:
+        self._pending.clear()
+        self._event_data = []
+        self._iflag = self._next_iflag
+
+    def _tell_pending(self, ip: int, *, no_tip: bool) -> None:
+        """Note the events at an address, in perf's order."""
+        self._update_time()
+        pending, has_cycles, is_sampled = self._pending, self._clock.is_counted, no_tip and IFLAG in self._pending
+        if no_tip:
+            self._tell_cycles(to_branch=False)
+        for name in (PEBS, EVT, IFLAG, CBR, MWAIT, PWRE, EXSTOP, "", TRANSACTIONS, PTWRITE):
+            if name == CBR:
+                self._tell_cbr()
+            elif not name and self._quickness:
+                self._clock.is_counted = has_cycles
+                self._note_address()
+            elif not name and is_sampled and self._period.length:
+                self._add_sample(ip, 0, 0, 0)
+            elif name == IFLAG and name in pending:
+                self._change_interrupts(ip, 0, is_branch=False)
+            elif name in pending:
+                value, extra = pending[name], 1
+                items: Any = None
+                if name == PEBS:
+                    value, items = 0, value
+                elif name == EVT:
+                    value, extra, items = value[0], int(value[1] or self._clock.is_on), self._event_data
+                    self._event_data = []
+                self.events.append(PtEvent(len(self.branches), self._time, name, ip, value=value, extra=extra, items=items))
+        pending.clear()
+
+    def _tell(self, name: str, value: int, items: Any = None) -> None:
+        self._update_time()
+        self._tell_cbr()
+        self._tell_cycles(to_branch=False)
+        self.events.append(PtEvent(len(self.branches), self._time, name, self._ip, value=value, items=items))

@@ -39,7 +39,7 @@ _LACKING: Final = {
 }
 
 
-_ALL_SAMPLES: Final = "iybxwpoeftaMm"  #: of --itrace without a value
+_ALL_SAMPLES: Final = "iybxwpoIeftaMm"  #: of --itrace without a value
 
 
 class InjectCommandOptions(InputOptions, lacks=_LACKING):

@@ -536,7 +536,8 @@ class InstructionTexts:
 
 _CALL, _RETURN, _BEGIN, _END = 1 << 1, 1 << 2, 1 << 8, 1 << 9
 _DEPTH_SHIFT: Final = 32
-_IN_TX: Final = 1 << 10
+_STATE_LETTERS: Final = ((1 << 10, ord("x")), (1 << 13, ord("D")), (1 << 14, ord("t")))  # in a transaction, interrupts off or toggled
+_STATES: Final = sum(bit for bit, _ in _STATE_LETTERS)
 _FLAG_LETTERS: Final = b"bcrosyiABExghDt"  # PERF_IP_FLAG_CHARS in perf's event.h
 _FLAG_NAMES: Final = dict(
     zip(
@@ -550,14 +551,15 @@ _DSO_WIDTH: Final = 50
 
 def trace_flags_text(flags: int) -> bytes:
     """Return the kind of a branch, as perf prints it (perf_sample__sprintf_flags)."""
-    transaction = b"(x)" if flags & _IN_TX else b""
-    flags &= ~_IN_TX
+    states = bytes(letter for bit, letter in _STATE_LETTERS if flags & bit)
+    state = b"(%s)" % states if states else b""
+    all_flags, flags = flags, flags & ~_STATES
     for bit, form in ((0, b"%-15s%6s"), (_BEGIN, b"tr strt %-7s%6s"), (_END, b"tr end  %-7s%6s")):
         if not bit or flags & bit:
             name = _FLAG_NAMES.get(flags & ~bit)
             if name:
-                return b"  %-21s " % (form % (name, transaction))
-    letters = bytes(letter for bit, letter in enumerate(_FLAG_LETTERS) if (flags | (_IN_TX if transaction else 0)) >> bit & 1)
+                return b"  %-21s " % (form % (name, state))
+    letters = bytes(letter for bit, letter in enumerate(_FLAG_LETTERS) if all_flags >> bit & 1)
     return b"  %-21s " % letters
 
 

@@ -246,7 +246,7 @@ def branch_type_text(kind: int, new: int) -> str:
 
 
 _SYNTHESIZED_WIDTH: Final = 34
-_SIZES_OF_SYNTHESIZED: Final = {0: 12, 1: 12, 2: 12, 3: 4, 4: 12, 5: 12, 6: 12}  #: event of a trace -> bytes of its raw data
+_SIZES_OF_SYNTHESIZED: Final = {0: 12, 1: 12, 2: 12, 3: 4, 4: 12, 5: 12, 6: 12, 7: 4, 8: 12}  #: event of a trace -> bytes of its raw data
 
 
 def synthesized_text(number: int, raw: bytes) -> bytes:
@@ -272,9 +272,23 @@ def synthesized_text(number: int, raw: bytes) -> bytes:
         ratio, most = flags & 0xFF, flags >> 16 & 0xFF
         text = f" cbr: {ratio:2} freq: {((payload & 0xFFFFFFFF) + 500) // 1000:4} MHz "
         text += f"({(5 + 1000 * ratio // most) // 10:3}%) " if most else ""
+    elif number == 7:
+        kind, count = flags & 31, flags >> 16
+        text = f" cfe: {_INTERRUPTS[kind] if 0 < kind < len(_INTERRUPTS) else kind} IP: {flags >> 7 & 1} vector: {flags >> 8 & 0xFF}"
+        for offset in range(4, min(4 + 16 * count, len(raw) - 15), 16):
+            kind = raw[offset] & 0x3F
+            name = _INTERRUPT_DATA[kind] if kind < len(_INTERRUPT_DATA) else f"EVD_{kind}"
+            text += f" {name}: {_hexadecimal(int.from_bytes(raw[offset + 8 : offset + 16], 'little'))}"
+    elif number == 8:
+        text = f" IFLAG: {1 - (flags & 1)}->{flags & 1} {'via' if flags & 2 else 'non'} branch"
     else:
         text = f" psb offs: {_hexadecimal(payload)}"
     return text.ljust(_SYNTHESIZED_WIDTH).encode()
+
+
+#: kinds of CFE and EVD packets of Intel PT (SDM, volume 3, "Event Trace")
+_INTERRUPTS: Final = ("", "INTR", "IRET", "SMI", "RSM", "SIPI", "INIT", "VMENTRY", "VMEXIT", "VMEXIT_INTR", "SHUTDOWN")
+_INTERRUPT_DATA: Final = ("PFA", "VMXQ", "VMXR")
 
 
 def _hexadecimal(number: int) -> str:

@@ -782,6 +782,8 @@ class PtFlow(CodeWalk):
             return False
         if TRANSACTIONS in pending:
             self._transaction = pending[TRANSACTIONS]
+        if EVT in pending:
+            pending[EVT] = pending[EVT][0], pending[EVT][1] or self._clock.is_on
         if not with_branch:
             self._tell_pending(self._ip, no_tip=no_tip)
         return True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from perfpy.abi.attr import EventAttr
-from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, BranchSample, RecordType, SampleType
+from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, BranchSample, PerfType, RecordType, SampleType
 from perfpy.abi.perf_records import AuxtraceError, encode
 from perfpy.abi.records import Aux, AuxOutputHwId, Exit, ItraceStart, Switch, SwitchCpuWide
 from perfpy.abi.sample_encoding import encode_sample, written_attr
@@ -269,7 +269,10 @@ class PtSamples:
             attr, kind = written_attr(event.attr), event.attr.sample_type
             if event.attr.aux_output and event.ids and "o" in self._itrace.letters:
                 self._pebs_events.append(number)
-                attr = attr.copy(sample_type=attr.sample_type | kind & SampleType.REGS_INTR, sample_regs_intr=event.attr.sample_regs_intr)
+                kept = ~int(SampleType.CALLCHAIN) if not self._has_chains else -1
+                attr = attr.copy(
+                    sample_type=(attr.sample_type | kind & SampleType.REGS_INTR) & kept, sample_regs_intr=event.attr.sample_regs_intr
+                )
             added = SampleType.CALLCHAIN if self._adds_chains else 0
             added |= SampleType.BRANCH_STACK if self._adds_stacks else 0
             attrs.append(attr.copy(sample_type=attr.sample_type | added))
@@ -301,7 +304,8 @@ class PtSamples:
             return
         fields = sum(int(field) for field in _KEPT if tracer.attr.sample_type & field)
         fields = fields & ~int(SampleType.TIME | SampleType.ADDR) | int(SampleType.IP | SampleType.TID | SampleType.PERIOD)
-        fields |= int(SampleType.TIME) if self._has_times else 0
+        others = [event.attr for event in self._data.events if event.attr.type == PerfType.HARDWARE]
+        fields |= int(SampleType.TIME) if self._has_times or any(other.sample_type & SampleType.TIME for other in others) else 0
         if not self._is_per_cpu:
             fields &= ~int(SampleType.CPU)
         attr = EventAttr(type=0, sample_type=fields, **{name: getattr(tracer.attr, name) for name in _SAME})
@@ -586,7 +590,11 @@ class PtSamples:
         """Return the times of branches, in nanoseconds."""
         positions = np.array([position for position, _ in flow.stamps] or [0], np.int64)
         ticks = np.array([ticks for _, ticks in flow.stamps] or [flow.stamp], np.uint64)
-        return self._clock.nanoseconds(ticks)[np.maximum(np.searchsorted(positions, rows, "right") - 1, 0)]
+        return self._nanoseconds(ticks)[np.maximum(np.searchsorted(positions, rows, "right") - 1, 0)]
+
+    def _nanoseconds(self, ticks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the times of samples; 0 if times are left out."""
+        return self._clock.nanoseconds(ticks) if self._has_times else np.zeros_like(ticks)
 
     def _write_rows(
         self, queue: _PtQueue, blocks: tuple[NDArray[np.uint64], NDArray[np.int64]], first: int, last: int, writer: Writer
@@ -671,7 +679,8 @@ class PtSamples:
 
     def _write_instructions(self, queue: _PtQueue, pid: int, tid: int, events: list[PtEvent], writer: Writer) -> list[PtEvent]:
         """Write the samples of instructions at once if there is nothing between them; return the events that are left."""
-        is_all = all(event.kind == "instructions" or (event.kind not in self._attrs and event.kind != "error") for event in events)
+        written = {*self._attrs, "error", "pebs"} - {"instructions"}
+        is_all = all(event.kind not in written for event in events)
         events = [event for event in events if event.kind == "instructions"] if is_all else events
         if not is_all or not events:
             return events
@@ -683,7 +692,7 @@ class PtSamples:
         queue.period_skipped = 0
         flags = np.array([event.flags for event in events], np.uint64)
         address = np.where(ip == 0, target, ip)
-        times, task = self._clock.nanoseconds(ticks), (pid, tid)
+        times, task = self._nanoseconds(ticks), (pid, tid)
         rows = self._rows(attr, ident, queue.cpu, task, ip, target, times, value, flags, address, totals, cycles)
         if self._has_counts:
             self._settle(queue, "instructions", rows)
@@ -728,7 +737,7 @@ class PtSamples:
             "pid": pid,
             "tid": tid,
             "cpu": queue.cpu,
-            "time": int(self._clock.nanoseconds(np.array([event.ticks], np.uint64))[0]),
+            "time": int(self._nanoseconds(np.array([event.ticks], np.uint64))[0]),
             "period": period,
             "weight": event.flags,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,

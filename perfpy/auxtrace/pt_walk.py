@@ -500,6 +500,13 @@ class CodeWalk:
         self._sample_at(block, left)
         return True
 
+    def _sample_first(self) -> None:
+        """Sample the instruction at the current address if it is due and no branch."""
+        if self._period.length and self._parameters.has_branches and self._clock.is_on and self._instructions_left() == 1:
+            block = self.space.block(self._ip)
+            if block.count > 1:
+                self._sample_at(block, 1)
+
     def _sample_at(self, block: CodeBlock, left: int) -> None:
         self._total += left
         self._note_sample()
@@ -559,8 +566,8 @@ class CodeWalk:
             elif not name and self._quickness:
                 self._clock.is_counted = has_cycles
                 self._note_address()
-            elif not name and is_sampled and self._period.length:
-                self._add_sample(ip, 0, 0, 0)
+            elif not name and is_sampled:
+                self._sample_first()
             elif name == IFLAG and name in pending:
                 self._change_interrupts(ip, 0, is_branch=False)
             elif name in pending:
@@ -569,7 +576,7 @@ class CodeWalk:
                 if name == PEBS:
                     value, items = 0, value
                 elif name == EVT:
-                    value, extra, items = value[0], int(value[1] or self._clock.is_on), self._event_data
+                    value, extra, items = value[0], int(value[1]), self._event_data
                     self._event_data = []
                 self.events.append(PtEvent(len(self.branches), self._time, name, ip, value=value, extra=extra, items=items))
         pending.clear()

@@ -23,7 +23,7 @@ import capstone
 from perfpy.abi import records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo, TimeConv
+from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo, IdIndex, IdIndexEntry, TimeConv
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.elf import ALLOC, ET_EXEC, EXEC, NOTYPE, Elf
@@ -41,12 +41,15 @@ PT_TYPE: Final = 8
 KERNEL: Final = 0xFFFFFFFF81000000
 #: swapgs; call +8; jnz -11; swapgs; sysretq; dec ecx; jnz -4; ret
 KERNEL_CODE: Final = bytes.fromhex("0f01f8 e808000000 75f9 0f01f8 480f07 ffc9 75fc c3")
-POWER_BIT: Final = 1 << 4
+POWER_BIT, EVENT_BIT = 1 << 4, 1 << 31
+PEBS_FIELDS: Final = SampleType.ADDR | SampleType.WEIGHT | SampleType.REGS_INTR | SampleType.BRANCH_STACK | SampleType.TRANSACTION
+PEBS_MASKS: Final = {"sample_regs_intr": 0xFF03FF, "branch_sample_type": 1 << 3 | 1}
 _AUXTRACE_SIZE: Final = 48
 _CRYSTAL: Final = 100  # ticks of the TSC for each of the crystal clock
 _MTC_PERIOD: Final = 3
 _SHIFT, _MULT, _ZERO = 31, 894784853, 1000  # 2.4 GHz
 MTC_NANOSECONDS: Final = (_CRYSTAL << _MTC_PERIOD) * _MULT >> _SHIFT
+_SAMPLE_PARTS: Final = 5
 _RECORD: Final = struct.Struct("<IIQQQ")
 _NEXT, _CONDITIONAL, _JUMP, _CALL, _RETURN, _INDIRECT, _INDIRECT_CALL, _SYSCALL = range(8)
 _MARK: Final = 0x6A697431  # of a nop in front of each time in a jitdump, see jit.c
@@ -173,6 +176,11 @@ class Options:
         kernel: whether the kernel's code is traced: each system call runs KERNEL_CODE.
         filters: filter or stop, file, offset and size there, of the addresses that are traced, or end it until the next slice.
         jitdump: of the program: its records get the times of the program's marks.
+        events: share of instructions with packets of Event Trace: interrupts, and changes of the interrupt flag.
+        pebs: share of instructions with records of PEBS in the trace.
+        pebs_calls: whether samples of PEBS have callchains.
+        samples: instructions between samples of an event with samples of its own, 0 for none.
+        aux_samples: whether these samples have the trace, and its bytes in each; 0: the trace is in AUXTRACE records.
     """
 
     seed: int = 1
@@ -195,6 +203,11 @@ class Options:
     lost: bool = False
     kernel: bool = False
     jitdump: Path | None = None
+    events: float = 0.0
+    pebs: float = 0.0
+    pebs_calls: bool = False
+    samples: int = 0
+    aux_samples: int = 0
     filters: tuple[tuple[str, str, int, int], ...] = ()
 
 
@@ -360,6 +373,8 @@ class Machine:
         self.truth: dict[int, list[Branch]] = {}
         self.side: list[tuple[int, Any, _Task, int]] = []  # time, record, tid, cpu
         self.marks: list[int] = []  # ticks at marks
+        self.own: list[tuple[int, _Task, int, int, int]] = []  # samples: time, task, cpu, address, bytes of trace before
+        self._until_sample = options.samples
         first = steps.events[0][1]
         for kind, tid, one, two, three, text in steps.events:
             if kind == FORK and one not in self.tasks:
@@ -428,6 +443,15 @@ class Machine:
                 following = self._next_step(task, position)
                 self._step(task, writer, one, (two, three), following, truth, steps[position : position + 1])
                 left -= 1
+                self._until_sample -= 1
+                if self.options.samples and self._until_sample <= 0 and following:
+                    self._until_sample = self.options.samples
+                    writer.flush()
+                    if writer.on:
+                        writer.end(following)
+                        truth.append((following, 0))
+                    self.own.append((nanoseconds(writer.ticks), task, cpu, following, len(writer.out)))
+                    writer.tick(60)
                 if not writer.on and not following:
                     continue
                 if not writer.on:
@@ -531,7 +555,16 @@ class Machine:
             writer.ip(FUP, following)
         if options.power and draw.random() < options.power:
             self._change_power(writer, following)
+        if options.events and draw.random() < options.events:
+            self._tell_events(writer, following)
+        if options.pebs and draw.random() < options.pebs:
+            self._record(writer, following)
         if draw.random() < options.interrupts:
+            if options.events:
+                writer.flush()
+                writer.cyc()
+                writer.out += b"\x02\x53" + draw.randbytes(9) if draw.random() < 0.5 else b""
+                writer.out += b"\x02\x13\x01" + draw.randbytes(1)
             writer.end(following)
             truth.append((following, 0))
             writer.tick(600)
@@ -562,6 +595,44 @@ class Machine:
         else:
             writer.out += (b"\x02\xe2", b"\x02\x62", b"\x02\xa2" + draw.randbytes(5), b"\x02\x12" + draw.randbytes(4))[kind - 2]
         if kind <= 2:
+            writer.ip(FUP, following)
+
+    def _tell_events(self, writer: Writer, following: int) -> None:
+        """A change of the interrupt flag at an instruction or by the next branch with a TIP packet, or an event with an address."""
+        draw = self.draw
+        writer.flush()
+        writer.cyc()
+        kind = draw.randrange(4)
+        if kind <= 1:
+            writer.out += b"\x99" + bytes([1 | draw.randrange(2) << 2])
+        else:
+            for _ in range(draw.randrange(3)):
+                writer.out += b"\x02\x53" + bytes([draw.randrange(5)]) + draw.randbytes(8)
+            writer.out += b"\x02\x13" + bytes([0x80 | draw.randrange(1, 13), draw.randrange(256)])
+        if kind:
+            writer.ip(FUP, following)
+
+    def _record(self, writer: Writer, following: int) -> None:
+        """A record of PEBS: blocks of values, with an address or without."""
+        draw = self.draw
+        writer.flush()
+        writer.cyc()
+        basic = {0: following, 1: draw.choice((1, 2, 3)), 2: writer.ticks}
+        blocks = {4: {one: value for one, value in basic.items() if draw.random() < 0.8}}
+        if draw.random() < 0.7:
+            blocks[1] = {one: draw.getrandbits(64) for one in range(18)}
+        if draw.random() < 0.7:
+            blocks[5] = {0: draw.getrandbits(47), 1: draw.getrandbits(8), 2: draw.choice((draw.getrandbits(12), draw.getrandbits(44)))}
+            blocks[5][3] = draw.getrandbits(40)
+        if draw.random() < 0.5:
+            blocks[8] = {one: draw.getrandbits(47) for one in range(3 * draw.randrange(1, 10))}
+        for kind, items in blocks.items():
+            writer.out += b"\x02\x63" + bytes([kind])
+            for one, value in items.items():
+                writer.out += bytes([one << 3 | 4]) + value.to_bytes(8, "little")
+        has_address = draw.random() < 0.5
+        writer.out += b"\x02\xb3" if has_address else b"\x02\x33"
+        if has_address:
             writer.ip(FUP, following)
 
     def _run_kernel(self, writer: Writer, at: int, following: int, truth: list[Branch]) -> None:
@@ -651,7 +722,9 @@ def kernel_file() -> bytes:
     return elf.symbol("entry", KERNEL, 0x10).symbol("work", KERNEL + 0x10, 5).symbol("_etext", KERNEL + 0x1000, type=NOTYPE).build()
 
 
-def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, dict[int, list[Branch]]]:
+def pt_recording(  # noqa: C901  one branch a part of the file
+    steps: Steps, options: Options | None = None
+) -> tuple[bytes, dict[int, list[Branch]]]:
     """A perf.data of a command's steps, and its branches by thread."""
     options = options or Options()
     machine = Machine(steps, options)
@@ -660,16 +733,45 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
     time = SampleType.TIME if options.tsc else 0
     fields = SampleType.IP | SampleType.TID | time | cpu | SampleType.IDENTIFIER
     config = 0x2001 | (TSC_BIT if options.tsc else 0) | (0 if options.compresses_returns else NORETCOMP_BIT)
-    config |= POWER_BIT if options.power else 0
+    config |= (POWER_BIT if options.power else 0) | (EVENT_BIT if options.events else 0)
     config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT if options.cyc else 0)
     shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": int(not options.kernel), "exclude_hv": 1}
     tracer = EventAttr(type=PT_TYPE, config=config, sample_type=fields, sample_period=1, **shared)
     dummy = EventAttr(type=1, config=9, sample_type=fields, mmap=1, comm=1, task=1, mmap2=1, context_switch=1, sample_period=1, **shared)
-    built = PerfDataBuilder([tracer, dummy], [(101,), (202,)])
+    own = SampleType.IP | SampleType.TID | time | cpu | SampleType.PERIOD | SampleType.IDENTIFIER
+    with_aux = SampleType.AUX if options.aux_samples else 0
+    counter = EventAttr(type=0, sample_type=own | with_aux, sample_period=1000, aux_sample_size=options.aux_samples, **shared)
+    pebs = EventAttr(
+        type=0,
+        config=1,
+        sample_period=77,
+        precise_ip=2,
+        aux_output=1,
+        sample_type=own | PEBS_FIELDS | (SampleType.CALLCHAIN if options.pebs_calls else 0),
+        **PEBS_MASKS,
+        **shared,
+    )
+    attrs, names = [tracer, dummy], ["intel_pt//", "dummy:"] if options.kernel else ["intel_pt//u", "dummy:u"]
+    if options.samples:
+        attrs.append(counter)
+        names.append("cycles:u")
+    if options.pebs:
+        attrs += [pebs, pebs.copy(sample_period=99)]
+        names += ["instructions:u", "instructions:uP"]
+    idents = [tuple(101 * (number + 1) + 1000 * cpu for cpu in range(len(machine.writers))) for number in range(len(attrs))]
+    built = PerfDataBuilder(attrs, idents)
+    if options.samples or options.pebs:
+        keys = sorted(machine.writers)
+        places_of = [(-1, key) if options.per_thread else (key, -1) for key in keys]
+        entries = []
+        for ids in idents:
+            for index, ident in enumerate(ids):
+                entries.append(IdIndexEntry(ident, index, *(number & (1 << 64) - 1 for number in places_of[index])))
+        built.record(IdIndex(0, tuple(entries)))
     switches = 0 if options.per_thread else options.switches
     words: tuple[int, ...] = (PT_TYPE, _SHIFT, _MULT, _ZERO, 1, TSC_BIT, NORETCOMP_BIT, switches, 0, int(not options.per_thread))
     words += (MTC_BIT, MTC_FREQUENCY, _CRYSTAL, 1, CYC_BIT, 24)
-    words += filter_words(options)
+    words += (*filter_words(options)[:-1], int(bool(options.events)))
     built.record(AuxtraceInfo(0, 1, words))
     if options.jitdump:
         built.record(TimeConv(0, _SHIFT, _MULT, _ZERO))
@@ -678,12 +780,28 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
         stamp = SampleId(pid=0, tid=0, time=0, cpu=0, identifier=202, id=202)
         kernel = records.Mmap(1, 0xFFFFFFFF, 0, KERNEL, 0x200000, KERNEL, "[kernel.kallsyms]_text")
         built.record(kernel._replace(sample_id=stamp), event=1)
-    for moment, record, task, number in sorted(machine.side, key=lambda one: one[0]):
+    if options.pebs:
+        for number, event in enumerate((len(attrs) - 2, len(attrs) - 1)):
+            for key, ident in zip(sorted(machine.writers), idents[event], strict=True):
+                stamp = SampleId(pid=0, tid=0, time=2000, cpu=0 if options.per_thread else key, identifier=ident, id=ident)
+                built.record(records.AuxOutputHwId(0, number)._replace(sample_id=stamp), event=event)
+    noted: list[tuple[int, int, Any]] = [(one[0], index, one) for index, one in enumerate(machine.side)]
+    noted += [(one[0], len(noted) + index, one) for index, one in enumerate(machine.own)]
+    for _, _, one in sorted(noted, key=lambda one: one[:2]):
+        if len(one) == _SAMPLE_PARTS:
+            moment, task, number, address, end = one
+            key = task.tid if options.per_thread else number
+            ident = idents[2][sorted(machine.writers).index(key)]
+            before = bytes(machine.writers[key].out[max(end - options.aux_samples, 0) : end]) if options.aux_samples else b""
+            values = {"ip": address, "pid": task.pid, "tid": task.tid, "time": moment, "cpu": number, "period": 1000}
+            built.sample(2, **values, identifier=ident, id=ident, aux=before, misc=2)
+            continue
+        moment, record, task, number = one
         stamp = SampleId(pid=task.pid, tid=task.tid, time=moment, cpu=number, identifier=202, id=202)
         built.record(record._replace(sample_id=stamp), event=1)
     places: list[int] = []  # of the AUXTRACE records in the data section
     for index, (key, writer) in enumerate(sorted(machine.writers.items())):
-        trace = bytes(writer.out)
+        trace = b"" if options.aux_samples else bytes(writer.out)
         offset = 0
         while offset < len(trace):
             end = trace.find(PSB, offset + options.piece) if options.piece else -1  # packets are never split
@@ -695,7 +813,6 @@ def pt_recording(steps: Steps, options: Options | None = None) -> tuple[bytes, d
             built.record(Auxtrace(0, len(part), offset, writer.first_tick, index, tid, number)).raw(part)
             offset += size
     built.feature(Feature.ARCH, "x86_64").feature(Feature.NRCPUS, CpuCount(options.cpus, options.cpus))
-    names = ("intel_pt//", "dummy:") if options.kernel else ("intel_pt//u", "dummy:u")
     described = [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)]
     built.feature(Feature.EVENT_DESC, described)
     begin = built.file().index(bytes(built.body[:_AUXTRACE_SIZE]))

@@ -107,6 +107,39 @@ TRACES = {
 }
 
 
+#: what traces and samples have besides, and command lines for it
+DETAILS = {
+    "events": (intel_pt.Options(events=0.01, interrupts=0.01), ["Ibe", "Ii100i", "be -F +flags,+addr"]),
+    "events and cycles": (
+        intel_pt.Options(seed=2, cyc=True, events=0.02, interrupts=0.01, slice=700),
+        ["Ibe", "Ii100i", "be -F +flags,+addr"],
+    ),
+    "PEBS": (intel_pt.Options(seed=3, pebs=0.005), ["o", "obe", "o -F +addr,+weight,+brstack,+iregs"]),
+    "PEBS with calls and cycles": (intel_pt.Options(cyc=True, pebs=0.01, pebs_calls=True), ["ogl -F +brstack"]),
+    "other samples": (intel_pt.Options(samples=700), ["be", "G", "L -F +brstack", "G3L5 -F +brstack", "Zbe"]),
+    "AUX samples": (intel_pt.Options(samples=500, aux_samples=4096, psb_bytes=512), ["be", "G", "L -F +brstack", "Zbe", "i50iG"]),
+    "AUX samples and cycles": (
+        intel_pt.Options(seed=5, cyc=True, samples=300, aux_samples=2048, psb_bytes=300),
+        ["be", "G3L5 -F +brstack", "Zbe"],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DETAILS)
+def test_what_traces_have_besides_is_perfs(kind: str, stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
+    """Interrupts, records of PEBS, calls and branches of samples of other events, and traces in samples, the same parts in several."""
+    options, lines = DETAILS[kind]
+    path = tmp_path / "perf.data"
+    path.write_bytes(intel_pt.pt_recording(stepped["recursion"], options)[0])
+    for line in lines:
+        letters, *words = line.split()
+        assert same(path, perf, "script", f"--itrace={letters}", *words, *([] if words else ["--ns"]))
+    if options.samples:
+        same(path, perf, "report", "--stdio")
+        same(path, perf, "report", "--stdio", "--itrace=G")
+
+
 FILTERED = ("fib", "select_case")  # functions of recursion.c
 
 

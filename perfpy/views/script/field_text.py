@@ -274,7 +274,7 @@ def synthesized_text(number: int, raw: bytes) -> bytes:
         text += f"({(5 + 1000 * ratio // most) // 10:3}%) " if most else ""
     elif number == 7:
         kind, count = flags & 31, flags >> 16
-        text = f" cfe: {_INTERRUPTS[kind] if 0 < kind < len(_INTERRUPTS) else kind} IP: {flags >> 7 & 1} vector: {flags >> 8 & 0xFF}"
+        text = f" cfe: {(_INTERRUPTS[kind] if kind < len(_INTERRUPTS) else '') or kind} IP: {flags >> 7 & 1} vector: {flags >> 8 & 0xFF}"
         for offset in range(4, min(4 + 16 * count, len(raw) - 15), 16):
             kind = raw[offset] & 0x3F
             name = _INTERRUPT_DATA[kind] if kind < len(_INTERRUPT_DATA) else f"EVD_{kind}"
@@ -287,7 +287,22 @@ def synthesized_text(number: int, raw: bytes) -> bytes:
 
 
 #: kinds of CFE and EVD packets of Intel PT (SDM, volume 3, "Event Trace")
-_INTERRUPTS: Final = ("", "INTR", "IRET", "SMI", "RSM", "SIPI", "INIT", "VMENTRY", "VMEXIT", "VMEXIT_INTR", "SHUTDOWN")
+_INTERRUPTS: Final = (
+    "",
+    "INTR",
+    "IRET",
+    "SMI",
+    "RSM",
+    "SIPI",
+    "INIT",
+    "VMENTRY",
+    "VMEXIT",
+    "VMEXIT_INTR",
+    "SHUTDOWN",
+    "",
+    "UINTR",
+    "UIRET",
+)
 _INTERRUPT_DATA: Final = ("PFA", "VMXQ", "VMXR")
 
 

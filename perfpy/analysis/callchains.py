@@ -29,7 +29,7 @@ from perfpy.abi.flags import (
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.perfdata.header import Feature, key_of
-from perfpy.symbols.interning import IdTable
+from perfpy.symbols.interning import IdTable, first_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,6 +158,7 @@ def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: 
 
 
 _PART = 1 << 18  # frames, of callchains that are visited together
+_USUAL_FRAMES: Final = 40  # of a callchain
 _POSITIONS = 1 << 40  # far from every frame id: positions get other numbers
 
 
@@ -190,6 +191,16 @@ class ChainTable:
 
     def __len__(self) -> int:
         return sum(map(len, self._lengths))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The room that each chain takes: 1 up to _USUAL_FRAMES, and more for longer ones."""
+        return np.concatenate([np.zeros(0, np.int64), *(1 + lengths.astype(np.int64) // _USUAL_FRAMES for lengths in self._lengths)])
+
+    @property
+    def size(self) -> int:
+        """About the sum of the sizes."""
+        return len(self) + sum(map(len, self._frames)) // _USUAL_FRAMES
 
     def add(self, frames: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the chain id of each sample; `frames` holds the chains one after the other, `counts` frames each."""
@@ -250,6 +261,86 @@ class ChainTable:
             kind = np.result_type(np.uint8 if self._is_narrow else np.int32, *(part.dtype for part in self._frames))
             self._frames, self._lengths = [_joined(self._frames, np.empty(int(self._offsets[-1]), kind))], [lengths]
         return self._frames[0], self._offsets
+
+
+# Shorten rare callchains, so that the distinct ones are not as many as the samples of a deep recursion.
+#
+# First of each function only the innermost call stays: who is on the stack is still exact. If that leaves too many, frames between some
+# inner and some outer ones give way to a marker.
+
+
+#: inner and outer frames that stay, as many as there is room for
+_CAPS: Final = ((16, 16), (8, 8), (4, 6), (2, 4), (1, 2), (1, 0))
+
+
+def shorten_chains(table: ChainTable, is_rare: NDArray[np.bool_], function_of: NDArray[np.int32], marker: int, most: int) -> ShortChains:
+    """Return a table in which rare chains are short.
+
+    Args:
+        table: the chains.
+        is_rare: whether a chain may lose frames.
+        function_of: a number of each frame's function.
+        marker: the frame in place of those that are left out.
+        most: about the sum of the sizes (ChainTable.sizes) of short chains that there is room for.
+    """
+    plain, number = ChainTable(is_narrow=True), []
+    first = 0
+    for frames, counts in table.parts():
+        rare = is_rare[first : first + len(counts)]
+        number.append(plain.add(*_without_repetitions(frames.astype(np.int32), counts, rare, function_of)))
+        first += len(counts)
+    table.forget()
+    number_of = np.concatenate([np.zeros(0, np.int32), *number])
+    may_shrink = np.ones(len(plain), np.bool_)
+    may_shrink[number_of[~is_rare]] = False
+    if int(plain.sizes[may_shrink].sum()) <= most:
+        return ShortChains(plain, number_of, may_shrink)
+    for cap in _CAPS:
+        capped, number = ChainTable(is_narrow=True), []
+        first = 0
+        for frames, counts in plain.parts():
+            rare = may_shrink[first : first + len(counts)]
+            number.append(capped.add(*_capped(frames.astype(np.int32), counts, rare, cap, marker)))
+            first += len(counts)
+            if len(capped) > most + len(may_shrink) - int(may_shrink.sum()) and cap != _CAPS[-1]:
+                break
+        else:
+            break
+    plain.forget()
+    number_of = np.concatenate([np.zeros(0, np.int32), *number])[number_of]
+    is_short = np.ones(len(capped), np.bool_)
+    is_short[number_of[~is_rare]] = False
+    return ShortChains(capped, number_of, is_short)
+
+
+class ShortChains(NamedTuple):
+    """A table of chains, the number of each chain of the table before, and whether a chain is one of those that may have lost frames."""
+
+    table: ChainTable
+    number_of: NDArray[np.int32]
+    is_short: NDArray[np.bool_]
+
+
+def _without_repetitions(
+    frames: NDArray[np.int32], counts: NDArray[np.int64], rare: NDArray[np.bool_], function_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the chains, rare ones with the innermost frame of each function only."""
+    chain = np.repeat(np.arange(len(counts)), counts)
+    kept = first_occurrences(chain.astype(np.uint64) << np.uint64(32) | function_of[frames].astype(np.uint64)) | ~rare[chain]
+    return frames[kept], np.bincount(chain[kept], minlength=len(counts))
+
+
+def _capped(
+    frames: NDArray[np.int32], counts: NDArray[np.int64], rare: NDArray[np.bool_], cap: tuple[int, int], marker: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the chains, long rare ones with some inner and outer frames and one marker."""
+    inner, outer = cap
+    chain = np.repeat(np.arange(len(counts)), counts)
+    position = np.arange(len(frames)) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_long = (rare & (counts > inner + outer))[chain]
+    is_marker = is_long & (position == inner)
+    kept = ~is_long | is_marker | ((position < inner) | (position >= counts[chain] - outer)) & (frames != marker)
+    return np.where(is_marker, np.int32(marker), frames)[kept], np.bincount(chain[kept], minlength=len(counts))
 
 
 def _joined(parts: list[NDArray[Any]], into: NDArray[Any]) -> NDArray[Any]:

@@ -400,6 +400,7 @@ class StackOptions(NamedTuple):
         threads: separate rows by process and thread, and by cgroup if samples have it.
         payloads: keep the data of tracepoints for single samples.
         most_samples: merge single samples that differ only in time above this number (0: never).
+        most_chains: shorten rare callchains above this number of distinct ones, of timed stacks (0: never).
         jobs: number of processes (0: one per CPU), unless timed.
     """
 
@@ -410,6 +411,7 @@ class StackOptions(NamedTuple):
     threads: bool = False
     payloads: bool = False
     most_samples: int = 0
+    most_chains: int = 0
     jobs: int = 1
 
 
@@ -418,7 +420,7 @@ def make_stacks(data: SampleSource, timeline: TaskTimeline, symbolizer: Symboliz
     planned = plan_stacks(data, timeline, symbolizer, options)
     if not options.timed:
         return planned.stacks(planned.scan.profile())
-    fold_together([planned.fold])
+    fold_together([planned.fold], options.most_chains)
     return planned.stacks(planned.fold.profile)
 
 
@@ -506,6 +508,10 @@ class _TimedFold(Fold):
 
     def settle(self) -> None:
         self._timed.settle(self.row_of_kind, None if self._other_sites is None else self._other_sites.row_of_kind)
+
+    def renumber(self, fine: FineRows, rows: NDArray[np.int32]) -> None:
+        other = self._other_sites
+        self._timed.renumber(rows if fine is self.fine else None, rows if other is not None and fine is other.fine else None)
 
     def columns(self) -> SampleColumns:
         """Return the samples, with rows of the folded profile, and forget them."""
@@ -838,6 +844,13 @@ class SingleSamples:
         self._settled = len(self._columns["row"].values)
         if 0 < self._limit < self._settled:
             self._merge()
+
+    def renumber(self, rows: NDArray[np.int32] | None, sites: NDArray[np.int32] | None) -> None:
+        """Replace the rows of samples that have them. rows, sites: the new number of each row; None if these stay."""
+        for column, number_of in ((self._columns["row"], rows), (self._sites, sites)):
+            if column is not None and number_of is not None:
+                settled = column.values[: self._settled]
+                settled[:] = number_of[settled]
 
     def _merge(self) -> None:
         """Merge samples until they are few, or nothing distinguishes them in time."""

@@ -312,6 +312,29 @@ class Profile:
         self.add_totals(rows, part.when, part.tid, GroupTotals(part.period, part.samples, part.measures))
         self._make_room()
 
+    def with_chains(self, chains: ChainTable, number_of: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Replace the callchains, so that rows may become equal; return the new number of each row.
+
+        number_of: the number of each chain among the new ones.
+        """
+        size, columns = len(self._rows), self._rows.columns(is_narrow=True)
+        when, tid = self._first.first_samples(size)
+        measures = {name: one.totals(size) for name, one in self._measures.items()}
+        totals = GroupTotals(self._period.totals(size), self._count.totals(size), measures)
+        self._begin()
+        columns[-1] = number_of[columns[-1]]
+        parts = (slice(begin, begin + _ROWS_AT_ONCE) for begin in range(0, size, _ROWS_AT_ONCE))
+        rows = np.concatenate([np.zeros(0, np.int32), *(self._rows.ids_and_new([column[part] for column in columns])[0] for part in parts)])
+        self._chains = chains
+        self.add_totals(rows, when, tid, totals)
+        return rows
+
+    def samples_of_chains(self) -> NDArray[np.int64]:
+        """Return the number of samples of each callchain so far."""
+        assert self._chains is not None
+        size = len(self._rows)
+        return sum_by(self._rows.columns(is_narrow=True)[-1], self._count.totals(size), len(self._chains))
+
     def add_totals(self, rows: NDArray[Any], when: DeliveryOrder, tid: NDArray[Any], totals: GroupTotals) -> None:
         """Add groups of samples. rows: of each; when, tid: of each group's first sample."""
         size = len(self._rows)
@@ -405,6 +428,7 @@ def samples_of_frames(folded: Folded) -> NDArray[np.int64]:
 
 # groups of samples to remember, so that memory does not grow with the file
 _KINDS_KEPT = 1 << 18
+_ROWS_AT_ONCE: Final = 1 << 18  # numbered together: the intermediate arrays are larger than they are
 
 
 # Find the first delivered sample of each row, from batches in the order of the file.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Growing
+from perfpy.abi.flags import MISC_USER
 from perfpy.analysis.aggregate.profile import FirstDelivery, Folded, FoldingPlan, GroupTotals, Profile, samples_of_frames, summand
-from perfpy.analysis.callchains import ChainTable, Functions
+from perfpy.analysis.callchains import ChainTable, Functions, shorten_chains
 from perfpy.analysis.dimensions import PayloadTable, kind_numbers
 from perfpy.analysis.sample_view import SampleView
 from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, sum_by
@@ -32,6 +33,10 @@ _KINDS_KEPT: Final = 1 << 18
 # frames of groups of samples to look up together: few of them take as long as many
 _FRAMES_AT_ONCE: Final = 1 << 18
 _ROWS_AT_ONCE: Final = 1 << 18  # numbered together: the intermediate arrays are larger than they are
+
+
+# the frame of an unknown caller: process, address, time, mode
+_MARKER: Final = np.zeros(1, np.int32), np.full(1, (1 << 64) - 1, np.uint64), np.zeros(1, np.uint64), np.full(1, MISC_USER, np.uint8)
 
 
 class DerivedProfile(NamedTuple):
@@ -61,7 +66,8 @@ class FineRows:
         profile: the rows.
     """
 
-    def __init__(self, folds: Sequence[Fold]) -> None:
+    def __init__(self, folds: Sequence[Fold], most_chains: int = 0) -> None:
+        """Begin without rows. most_chains: the number of callchains above which rare ones lose frames; 0 for no limit."""
         plans = [fold.scan.folding for fold in folds]
         dimensions = dict.fromkeys(name for fold, plan in zip(folds, plans, strict=True) for name in (*plan.dimensions, *fold.properties))
         measures = dict.fromkeys(name for plan in plans for name in plan.measures)
@@ -69,6 +75,38 @@ class FineRows:
         plan = FoldingPlan(tuple(dimensions), plans[0].sample_filter, tuple(measures), chains=chains, by_function=by_function)
         self.profile = Profile(plan, is_delivered=True)
         self._plan, self._symbolizer, self._functions = plan, folds[0].scan.symbolizer, Functions()
+        self._most_chains = self._limit = most_chains if chains else 0
+        self._is_short = np.zeros(0, np.bool_)
+
+    @property
+    def has_many_chains(self) -> bool:
+        """Whether the callchains exceed the limit."""
+        chains = self.profile.chains if self._limit else None
+        return isinstance(chains, ChainTable) and chains.size > self._limit
+
+    def shorten_chains(self) -> NDArray[np.int32]:
+        """Take frames from rare callchains; return the new number of each row."""
+        chains, samples = self.profile.chains, self.profile.samples_of_chains()
+        assert isinstance(chains, ChainTable)
+        half, order = self._most_chains // 2, np.argsort(-samples, kind="stable")
+        frequent = int(np.searchsorted(np.cumsum(chains.sizes[order]), half))
+        is_rare = samples <= (samples[order[frequent]] if frequent < len(order) else 0)
+        count = len(self._symbolizer.frames)
+        marker = int(self._symbolizer.frame_ids(*_MARKER)[0])
+        function_of = self._functions.first_frames(np.arange(max(count, marker + 1), dtype=np.int32), self._symbolizer)
+        shorter = shorten_chains(chains, is_rare, function_of, marker, half)
+        before, self._is_short = np.flatnonzero(self._is_short), shorter.is_short
+        self._is_short[shorter.number_of[before]] = True
+        self._limit = max(self._most_chains, 2 * shorter.table.size)  # what cannot be shortened is not visited again and again
+        return self.profile.with_chains(shorter.table, shorter.number_of)
+
+    @property
+    def share_of_short(self) -> float:
+        """The share of the samples whose callchains may lack frames."""
+        folded = self.profile.folded
+        known = folded.chain < len(self._is_short)
+        is_short = np.append(self._is_short, np.False_)[np.where(known, folded.chain, -1)]
+        return float(folded.count[is_short].sum() / max(1, folded.count.sum()))
 
     @cached_property
     def _by_function(self) -> tuple[ChainTable, NDArray[np.int32]]:
@@ -159,17 +197,20 @@ class Fold:
     def settle(self) -> None:
         """Note that the rows of all groups so far are known."""
 
+    def renumber(self, fine: FineRows, rows: NDArray[np.int32]) -> None:
+        """Note that fine rows, of this fold or another, have other numbers. rows: the new number of each."""
+
 
 class _Group:
     """Folds that select the same samples with the same symbols."""
 
-    def __init__(self, folds: Sequence[Fold]) -> None:
+    def __init__(self, folds: Sequence[Fold], most_chains: int) -> None:
         self.folds, self._scan = folds, _with_own_switch(folds[0].scan)
         plans = [fold.scan.folding for fold in folds]
         of_properties = FoldingPlan(tuple(name for fold in folds for name in fold.properties), plans[0].sample_filter)
         self._fingerprints = list(dict.fromkeys(name for plan in (*plans, of_properties) for name in plan.fingerprints))
         self._names = list(dict.fromkeys(name for plan in plans for name in plan.measures))
-        fine = FineRows(folds)
+        self.fine = fine = FineRows(folds, most_chains)
         self._profile = fine.profile
         for fold in folds:
             fold.begin(fine)
@@ -206,7 +247,7 @@ class _Group:
     @property
     def is_full(self) -> bool:
         """Whether there are many groups of samples."""
-        return len(self._kinds) > _KINDS_KEPT
+        return len(self._kinds) > _KINDS_KEPT or self.fine.has_many_chains
 
     @property
     def has_many_unsettled(self) -> bool:
@@ -242,8 +283,10 @@ def _with_own_switch(scan: SampleScan) -> SampleScan:
     return scan.with_filter(chosen._replace(switch=switch))
 
 
-def fold_together(folds: Sequence[Fold]) -> None:
+def fold_together(folds: Sequence[Fold], most_chains: int = 0) -> None:
     """Fold the samples of one recording, in order of delivery, for each fold.
+
+    Above a number of distinct callchains, most_chains, rare ones lose frames (FineRows.share_of_short); 0 for no limit.
 
     Stacks are unwound as for the first scan with unwinding, so `max_stack` must be equal; `callers_first` only decides which part stays of
     a kernel's callchain that exceeds it.
@@ -251,7 +294,7 @@ def fold_together(folds: Sequence[Fold]) -> None:
     scans = [fold.scan for fold in folds]
     unwinding = _share_unwinding(scans)
     fields = {name for fold in folds for name in (*fold.scan.fields(), *fold.fields)}
-    groups = _groups(folds)
+    groups = _groups(folds, most_chains)
     for samples in scans[0].delivered(fields, unwinding):
         for group in groups:
             group.add(samples)
@@ -272,9 +315,13 @@ def _settle(groups: Sequence[_Group], *, is_last: bool = False) -> None:
     if is_last:
         for group in groups:
             group.end()
+            if group.fine.has_many_chains:
+                rows = group.fine.shorten_chains()
+                for fold in (fold for each in groups for fold in each.folds):
+                    fold.renumber(group.fine, rows)
 
 
-def _groups(folds: Sequence[Fold]) -> list[_Group]:
+def _groups(folds: Sequence[Fold], most_chains: int) -> list[_Group]:
     """Return groups of folds, in order of the first of each."""
     groups: list[list[Fold]] = []
     for fold in folds:
@@ -283,7 +330,7 @@ def _groups(folds: Sequence[Fold]) -> list[_Group]:
             groups.append([fold])
         else:
             same.append(fold)
-    return [_Group(group) for group in groups]
+    return [_Group(group, most_chains) for group in groups]
 
 
 def _share_unwinding(scans: Sequence[SampleScan]) -> UserCallchains | None:

@@ -37,7 +37,7 @@ from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.page import page_json
 from perfpy.untrusted.text import visible
 from perfpy.views.page.marks import PagePhase, make_marks, make_wait_lanes
-from perfpy.views.page.profile_data import PageSites, numbered_marks, page_options, profile_data
+from perfpy.views.page.profile_data import MOST_CHAINS, PageSites, numbered_marks, page_options, profile_data
 from perfpy.views.readable import at_a_glance, source_file
 from perfpy.views.verdict.comparisons import change_verdict
 from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
@@ -270,6 +270,12 @@ def verdict(report: Report, truncated: Sequence[TruncatedStacks] = ()) -> list[s
     return [f"{counted}: {_accuracy(report)}", *(doubt.strip() for doubt in doubts)]
 
 
+def _shortness(share: float) -> list[str]:
+    """Return a note on stacks that lack calls. share: of the samples."""
+    text = f"{100 * share:.2g} % of the samples have rare stacks, which have each function once at most, and may lack calls in their middle"
+    return [text] if share else []
+
+
 def _accuracy(report: Report) -> str:
     """Return how close shares are to those of all events."""
     events = [histogram.leader.event for histogram in report.histograms]
@@ -293,6 +299,7 @@ class PageParts(NamedTuple):
         reports: of the headline.
         files: the samples of source lines.
         sites: the places in code of single samples; None without.
+        short: the share of the samples whose stacks lack calls (FineRows.share_of_short).
     """
 
     stacks: Sequence[Stacks]
@@ -300,6 +307,7 @@ class PageParts(NamedTuple):
     reports: HeadlineReports
     files: Sequence[SourceShares]
     sites: PageSites | None = None
+    short: float = 0.0
 
 
 def page_parts(
@@ -333,14 +341,15 @@ def page_parts(
         if code:
             planned.keep_sites(lines)
         needed = {hot.fold: True, headline.fold: True, lines: code, planned.fold: stacks is None}
-        fold_together([*(fold for fold, is_needed in needed.items() if is_needed), *([] if waits is None else [waits.fold])])
+        fold_together([*(fold for fold, is_needed in needed.items() if is_needed), *([] if waits is None else [waits.fold])], MOST_CHAINS)
+        short = planned.fold.fine.share_of_short if planned.fold.fine is not None else 0.0
         if stacks is None:
             stacks = planned.stacks(planned.fold.profile)
         planned.fold.end()
         annotation = Annotation(hot.report(), symbolizer)
         reports = HeadlineReports(headline.report(), None if waits is None else waits.report)
         files = source_shares(recording.data, symbolizer, within, lines.profile.folded, lines.profile.chains) if code else []
-        return PageParts(stacks, annotation, reports, files, _sites(symbolizer, lines, files) if code else None)
+        return PageParts(stacks, annotation, reports, files, _sites(symbolizer, lines, files) if code else None, short)
 
 
 def _sites(symbolizer: Symbolizer, lines: Fold, files: Sequence[SourceShares]) -> PageSites:
@@ -361,9 +370,9 @@ def page_of(
     cause: Sequence[str] = (),
 ) -> str:
     """Return the page of a recording. code: with the code of functions; waits, cause: who waited for whom, and the verdict on it."""
-    stacks, annotation, reports, files, sites = parts
+    stacks, annotation, reports, files, sites, short = parts
     marks = make_marks(recording, stacks, symbols, sampled_only=(sample_filter or recording.sample_filter) is not None)
-    accuracy = verdict(annotation.report, stacks[0].truncated if stacks else ())
+    accuracy = [*verdict(annotation.report, stacks[0].truncated if stacks else ()), *_shortness(short)]
     evidence = Evidence(reports.report, recording.data, reports.waits)
     says_more = not cause or evidence.seconds is not None  # beside the cause of waits, shares of their tracepoints say nothing
     said = verdict_of(evidence) if says_more else []

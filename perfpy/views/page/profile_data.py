@@ -64,6 +64,8 @@ MOST_ROWS: Final = 2_000_000
 OVERVIEW: Final = 500_000
 #: above this number samples that differ only in time are merged, within longer and longer ticks
 MOST_SINGLE: Final = 8_000_000
+#: above this number of distinct callchains rare ones lose frames
+MOST_CHAINS: Final = 1 << 19
 #: about the number of nodes that a page's tree has at most
 MOST_NODES: Final = 500_000
 _NUMBERS: Final = re.compile("[0-9]+")
@@ -75,7 +77,8 @@ _MOST_PAYLOADS: Final = 200_000  # samples
 def page_options(recording: Recorded, sample_filter: SampleFilter | None = None, *, latency: bool = False) -> StackOptions:
     """Return the options of the stacks that a page shows: single samples, and the data of tracepoints unless these are very many."""
     few = recording.data.sample_counts.total() <= _MOST_PAYLOADS
-    return StackOptions(sample_filter or SampleFilter(), timed=True, latency=latency, payloads=few, most_samples=MOST_SINGLE)
+    chosen = sample_filter or SampleFilter()
+    return StackOptions(chosen, timed=True, latency=latency, payloads=few, most_samples=MOST_SINGLE, most_chains=MOST_CHAINS)
 
 
 def profile_data(

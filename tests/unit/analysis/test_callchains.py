@@ -14,7 +14,15 @@ from perfpy.abi import records
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, BranchSample, SampleType
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
-from perfpy.analysis.callchains import BranchSums, Functions, _without_loops, with_callers_beyond, with_callstacks
+from perfpy.analysis.callchains import (
+    BranchSums,
+    ChainTable,
+    Functions,
+    _without_loops,
+    shorten_chains,
+    with_callers_beyond,
+    with_callstacks,
+)
 from perfpy.analysis.location_sort_keys import python_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.cli import run
@@ -374,3 +382,36 @@ def test_loops_of_branches_are_dropped_by_the_rule(seed: int) -> None:
 )
 def test_text_of_the_branches_of_a_node(sums: BranchSums, text: str) -> None:
     assert sums.text == text
+
+
+def short_chains(chains: list[list[int]], rare: list[bool], most: int) -> tuple[list[list[int]], list[bool]]:
+    """Return each chain after shorten_chains(), and whether it may be short. Frames 10 and 11 are of function 10, others of their own."""
+    table = ChainTable(is_narrow=True)
+    numbers = table.add(np.concatenate(chains).astype(np.int32), np.array([len(chain) for chain in chains]))
+    assert numbers.tolist() == list(range(len(chains)))
+    function_of = np.arange(100, dtype=np.int32)
+    function_of[11] = 10
+    shorter = shorten_chains(table, np.array(rare), function_of, 99, most)
+    frames, offsets = shorter.table.chains()
+    found = [frames[offsets[number] : offsets[number + 1]].tolist() for number in shorter.number_of]
+    return found, shorter.is_short[shorter.number_of].tolist()
+
+
+def test_rare_chains_keep_the_innermost_call_of_each_function() -> None:
+    recursion = [[11, 5, 10, 5, 11, 1], [11, 5, 11, 1], [11, 5, 11, 2, 1]]
+    assert short_chains(recursion, [True, True, True], 10) == ([[11, 5, 1], [11, 5, 1], [11, 5, 2, 1]], [True] * 3)
+    chains = [[11, 5, 10, 5, 11, 1], [11, 5, 1], [11, 5, 11, 2, 1]]
+    assert short_chains(recursion, [False, True, False], 10) == (chains, [False, True, False])
+
+
+def test_rare_chains_that_are_still_many_lose_frames_in_the_middle() -> None:
+    """As few as there is room for: 20 chains with one function each in the middle become two of the innermost and outermost ones."""
+    chains = [[30 + i % 2, 40 + i, 60 + i, *range(1, 9)] for i in range(20)]
+    found, is_short = short_chains(chains, [True] * 20, 2)
+    assert found == [[30 + i % 2, 99, 7, 8] for i in range(20)]
+    assert is_short == [True] * 20
+    found, is_short = short_chains([*chains, [3, 4, 5]], [*[True] * 20, False], 1)
+    assert found == [*([30 + i % 2, 99] for i in range(20)), [3, 4, 5]], "one has no room for both, and gets the shortest ones"
+    assert is_short == [*[True] * 20, False]
+    again, _ = short_chains([[30, 40, 99, 7, 8], [30, 41, 99, 7, 8]], [True, True], 1)
+    assert again == [[30, 99, 7, 8]] * 2, "a chain has one marker"

@@ -19,8 +19,10 @@ from perfpy.recording import Recording
 from perfpy.symbols.demangling.short_names import without_instance
 from perfpy.views.page.profile_data import profile_data
 from perfpy.views.stacks.exports import folded_lines
+from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.stacks import stacks
+from tests.builders.timeline import mmap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,6 +202,46 @@ def test_above_the_limit_equal_samples_are_merged(single_sample_recording: Path,
             assert int(part.timed.weight[is_kept].sum()) == int(whole.timed.weight[there].sum())
     assert profile_data([[part]])["together"] == 1
     assert profile_data([[whole]])["together"] == 0
+
+
+def shares(part: Stacks) -> tuple[dict[Function, int], dict[Function, int]]:
+    """Return the weight of each function itself and with what it calls, by single samples."""
+    assert part.timed is not None
+    own: dict[Function, int] = {}
+    whole: dict[Function, int] = {}
+    for chain, weight in zip(part.timed.chain.tolist(), part.timed.weight.tolist(), strict=True):
+        stack = [part.functions[number] for number in part.frames[part.offsets[chain] : part.offsets[chain + 1]].tolist()]
+        own[stack[0]] = own.get(stack[0], 0) + weight
+        for function in set(stack):
+            whole[function] = whole.get(function, 0) + weight
+    return own, whole
+
+
+def test_many_stacks_of_a_recursion_become_few_with_the_same_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two functions call each other in 3,000 ways, and one stack is frequent: it stays whole."""
+    monkeypatch.setattr(RecordStream.__init__, "__kwdefaults__", {"chunk_size": 1 << 16})
+    text = Elf().segment(0x1000, 0x1000, 0x1000).text(0x1000, offset=0x1000, size=0x1000)
+    binary = tmp_path / "program"
+    binary.write_bytes(text.symbol("main", 0x1000, 0x100).symbol("even", 0x1100, 0x100).symbol("odd", 0x1200, 0x100).build())
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN | SampleType.CPU, mmap=1)])
+    built.record(mmap(7, 0x1000, 0x1000, str(binary), pgoff=0x1000))
+    main, even, odd = 0x1010, 0x1110, 0x1210
+    for number in range(3000):
+        stack = [even, odd, even, main] if number % 4 == 0 else [*((odd if number >> bit & 1 else even) for bit in range(12)), main]
+        chain = [CONTEXT_USER, *stack]
+        built.sample(misc=MISC_USER, ip=stack[0], period=1 + number % 5, callchain=chain, pid=7, tid=7, cpu=0, time=1000 * (number + 1))
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    with Recording(path) as opened:
+        (whole,) = opened.stacks(options=StackOptions(timed=True))
+        (part,) = opened.stacks(options=StackOptions(timed=True, most_chains=100))
+    assert len(whole.offsets) > 2000
+    assert len(part.offsets) < 100
+    assert shares(part) == shares(whole)
+    assert {function.name for function in shares(part)[1]} == {"main", "even", "odd"}
+    bounds = zip(part.offsets.tolist(), part.offsets[1:].tolist(), strict=False)
+    names = [[part.functions[number].name for number in part.frames[begin:end].tolist()] for begin, end in bounds]
+    assert ["even", "odd", "even", "main"] in names, "the frequent stack has all its calls"
 
 
 # Stacks of two recordings match if only names, or depths of recursion, differ.

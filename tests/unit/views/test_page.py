@@ -289,6 +289,18 @@ def test_source_lines_come_from_the_samples_of_the_annotation(function: str | No
         assert page_parts(recording, chosen, symbols, code=False).files == []
 
 
+def test_a_page_says_which_share_of_the_samples_has_short_stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with unpacked("chains", tmp_path) as recording:
+        assert "rare stacks" not in recording.page(symbols=SYMBOLS)
+    for name in ("perfpy.views.page.page.MOST_CHAINS", "perfpy.views.page.profile_data.MOST_CHAINS"):
+        monkeypatch.setattr(name, 2)
+    with unpacked("chains", tmp_path) as recording:
+        parts = page_parts(recording, None, SYMBOLS)
+        assert 0 < parts.short <= 1
+        note = f"{100 * parts.short:.2g} % of the samples have rare stacks, which have each function once"
+        assert note in recording.page(symbols=SYMBOLS)
+
+
 def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = []
 

@@ -337,6 +337,9 @@ class Codes:
         objects: its objects.
         clock: returns seconds, monotonic.
         numbers: yields the numbers of code objects.
+
+    Attributes:
+        last_read: when a new code object was read last.
     """
 
     def __init__(
@@ -351,6 +354,7 @@ class Codes:
         self._numbers = count() if numbers is None else numbers
         self._bytes = 0
         self._type = 0
+        self.last_read = 0.0
 
     @property
     def is_full(self) -> bool:
@@ -377,6 +381,7 @@ class Codes:
             code, fresh = cached[0], min(2 * cached[3], _FRESH)
         else:
             code, fresh = self._read(address, head), _FRESH_AT_FIRST
+            self.last_read = now
         if len(self._cached) >= _MOST_CODES:
             self._cached.clear()
         self._cached[address] = (code, identity, now, fresh)

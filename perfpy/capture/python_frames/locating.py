@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
 
 _INTERPRETER: Final = re.compile(r"(?:lib)?python(\d)\.(\d+)[a-z]*(?:\.so[\d.]*)?")
+_INTERPRETERS: Final = (b"python", b"libpython")  # beginnings of these names
 _RUNTIME: Final = b"_PyRuntime"
 _LOOPS: Final = (b"_PyEval_EvalFrameDefault", b"_TAIL_CALL_")  # the second: builds with a function for each instruction (3.14)
 _SECTION: Final = ".PyRuntime"
@@ -74,8 +75,8 @@ class RuntimeLocator:
     def find(self, pid: int) -> LocatedRuntime | None:
         """Return the interpreter of a process; None if it does not run CPython."""
         try:
-            mappings = loaded_files(self._procfs.maps(pid, data=True))
             program = os.readlink(f"{self._procfs.root}/{pid}/exe")
+            mappings = loaded_files(self._procfs.maps(pid, data=True, lines=_lines_of_candidates(self._procfs.map_lines(pid), program)))
         except OSError:
             return None
         for mapping, version in _candidates(mappings, program):
@@ -87,6 +88,12 @@ class RuntimeLocator:
                 shift = mapping.start - in_file.first
                 return LocatedRuntime(in_file.runtime + shift, version, [(begin + shift, end + shift) for begin, end in in_file.loops])
         return None
+
+
+def _lines_of_candidates(lines: Iterable[bytes], program: str) -> Iterator[bytes]:
+    """Yield the lines of /proc/PID/maps that name the program or what may be an interpreter. Most are of other libraries."""
+    end = b" " + os.fsencode(program)
+    return (line for line in lines if line.rpartition(b"/")[2].startswith(_INTERPRETERS) or line.endswith(end))
 
 
 def loaded_files(mappings: Iterable[ProcMapping]) -> list[ProcMapping]:

@@ -325,25 +325,34 @@ class PythonFrames:
         self.wait(latest)
         changed: dict[int, list[int]] = {}
         self._batch += 1
-        for pid in distinct(columns["pid"]).tolist():
-            process = self._processes.get(pid)
-            if process is not None and len(chains.values):
-                is_loop = process.are_loops(chains.values)
-                hits = np.add.reduceat(np.append(is_loop, False), chains.offsets[:-1])
-                rows = np.flatnonzero((columns["pid"] == pid) & (hits > 0) & (chains.lengths > 0))
-                batch = _Batch(columns.take(rows), attr, chains.take(rows), keys[rows], unwinder)
-                loops = [self._loops(process, batch, number) for number in range(len(rows))]
-                for number, row in enumerate(rows.tolist()):
-                    values = self._chain(batch, number, loops[number])
-                    if values is not None:
-                        changed[row] = values
-                        self._first[pid] = min(self._first.get(pid, int(keys[row])), int(keys[row]))
+        rows = self._rows_with_loops(columns["pid"], chains)
+        if len(rows):  # all processes together: many have few samples
+            batch = _Batch(columns.take(rows), attr, chains.take(rows), keys[rows], unwinder)
+            pids, moments = batch.pids, keys[rows].tolist()
+            loops = [self._loops(self._processes[pid], batch, number) for number, pid in enumerate(pids)]
+            for number, row in enumerate(rows.tolist()):
+                values = self._chain(batch, number, loops[number])
+                if values is not None:
+                    changed[row] = values
+                    self._first[pids[number]] = min(self._first.get(pids[number], moments[number]), moments[number])
         samples = list(zip(columns["pid"].tolist(), columns["tid"].tolist(), columns["time"].tolist(), strict=True))
         self._comms += b"".join(records.encode(comm, self._layout, NATIVE_ENDIAN) for comm in self._names.take(samples, self._identity))
         for _, *key in samples:
             self._take_chain((key[0], key[1]))
         self._done_up_to = max(self._done_up_to, latest)
         return chains if not changed else chains.with_rows(changed)
+
+    def _rows_with_loops(self, pids: NDArray[np.int32], chains: Ragged) -> NDArray[np.intp]:
+        """Return the samples of Python processes whose callchains have a frame of an evaluation loop."""
+        chosen = [np.zeros(0, np.intp)]
+        for pid in distinct(pids).tolist():
+            process = self._processes.get(pid)
+            if process is not None:
+                rows = np.flatnonzero((pids == pid) & (chains.lengths > 0))
+                of_process = chains.take(rows)
+                if len(rows):
+                    chosen.append(rows[np.logical_or.reduceat(process.are_loops(of_process.values), of_process.offsets[:-1])])
+        return np.sort(np.concatenate(chosen))
 
     def _loops(self, process: _Process, batch: _Batch, row: int) -> _Loops:
         """Find the evaluation loops of a sample, and learn from their frames."""
@@ -544,11 +553,12 @@ class PythonFrames:
 
 
 class _Batch:
-    """The samples of one process that are in the evaluation loop. Their rules are looked up together."""
+    """The samples of Python processes that are in evaluation loops. Their rules are looked up together."""
 
     def __init__(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> None:
         self._columns = columns
         self._chains = chains
+        self.pids: list[int] = columns["pid"].tolist()
         self._registers = columns["user_regs"].gather()
         self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
         self._keys = keys

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
-from perfpy.abi.system_calls import names_by_number
 from perfpy.capture.cgroups import CpuLimit, cpu_limit
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
     from perfpy.interpreters.goroutines import GoLayout, Goroutine
-    from perfpy.kernel.procfs import ProcMapping
+    from perfpy.kernel.procfs import ProcMapping, ThreadState
     from perfpy.symbols.files.elf import ElfFile
 
 
@@ -388,23 +387,27 @@ class _ObservedPeers(_ObservedProcess):
         self._program = _program_of(pid)
         self._known: dict[str, Peer | None] = {}
         self._peers: Counter[Peer] = Counter()
-        self._calls = names_by_number(os.uname().machine)
         self.pause = _BETWEEN_PEERS
 
     def look(self) -> None:
         """Note the addresses if the main thread waits, or that the process has executed another program: the record may come late."""
-        from perfpy.capture.wait_targets import peers_of_wait  # not before a program runs
-
         state, program = read_state(self.pid, self.pid), _program_of(self.pid)
         if state is None or program != self._program:
             self.has_executed = state is not None and program is not None
             self.end()
             return
-        call = self._calls.get(state.call, "") if state.call is not None else ""
-        peers = peers_of_wait(self.pid, call, state.arguments, self._known) if call else None
+        peers = self._peers_of(state) if state.call is not None else None
         if peers is not None:
             self._looks += 1
             self._peers.update(peer for peer in peers if len(self._peers) < _MOST_PEERS or peer in self._peers)
+
+    def _peers_of(self, state: ThreadState) -> set[Peer] | None:
+        """Return the addresses for which a system call waits, None if it waits for something else."""
+        from perfpy.abi.system_calls import names_by_number  # programs that compute need neither
+        from perfpy.capture.wait_targets import peers_of_wait
+
+        call = names_by_number(os.uname().machine).get(state.call or 0, "")
+        return peers_of_wait(self.pid, call, state.arguments, self._known) if call else None
 
     def states(self) -> Iterator[ObservedState]:
         """Yield the addresses."""

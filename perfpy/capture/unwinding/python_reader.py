@@ -60,7 +60,8 @@ _FIRST_PAUSE: Final = 0.05  # seconds until a process without CPython is checked
 _STARTING_PAUSE: Final = 0.004  # of a process whose interpreter is about to start
 _LONGEST_PAUSE: Final = 60.0
 _FOREVER: Final = 1e6
-_NEW: Final = 1.0  # seconds for which a process often runs code that this process has not read
+_NEW: Final = 1.0  # seconds for which a process often runs code that this process has not read, at most
+_SETTLED: Final = 0.15  # seconds without such code after which it does so no longer
 _BETWEEN_WAKEUPS: Final = 50_000_000  # ns, of threads of other processes
 _MOST_UNSENT: Final = 64 << 20  # bytes; further answers are dropped
 _MOST_AT_ONCE: Final = 256  # threads to read for one request
@@ -125,6 +126,10 @@ class _KnownProcess:
         self.names = ReadNames(pid, procfs)
         self.paces: dict[int, int] = {}
         self.is_new_until = time.monotonic_ns() + int(_NEW * 1e9)
+
+    def runs_known_code(self, moment: int) -> bool:
+        """Whether the code of most samples after a time (CLOCK_MONOTONIC, ns) has been read already."""
+        return moment > min(self.is_new_until, int((self.python.codes.last_read + _SETTLED) * 1e9))
 
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
@@ -272,7 +277,7 @@ class FrameReader:
         began, awaiting = _loop_of(process, tid, frames, copied.time, is_exact=is_exact) if process else (0, [])
         if process and began and process.python.awaiting_tasks.is_known:
             self._pace(process, tid, 0)  # its tasks are soon gone
-        elif process and copied.time > process.is_new_until and tid not in process.paces:
+        elif process and tid not in process.paces and process.runs_known_code(copied.time):
             self._pace(process, tid, _BETWEEN_WAKEUPS)
         self._samples.put(tid, SampleInTime(copied.time, frames, lag, is_exact, gil, began, awaiting))
 

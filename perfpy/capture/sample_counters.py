@@ -327,6 +327,9 @@ _DEFAULT_MLOCK_KB: Final = 516
 _PARANOID: Final = "kernel.perf_event_paranoid"
 _CAP_IPC_LOCK: Final = 14
 _ROOMY: Final = 8 << 20  # bytes: a quarter of a second of stacks of 16 kB at 2 kHz
+_LEAST_ROOMY: Final = 2 << 20
+_BESIDE_STACK: Final = 2048  # bytes of a sample without its stack: the kernel's callchain, registers, and records of tasks
+_CLOCKS: Final = (SoftwareId.CPU_CLOCK, SoftwareId.TASK_CLOCK)
 _FOR_BURSTS: Final = 32 << 20  # bytes: page faults with stacks fill 8 MB within some milliseconds
 _ALL_RINGS: Final = 256 << 20
 _HURRY: Final = 10_000  # Hz
@@ -347,8 +350,20 @@ def pages_for(attrs: Sequence[EventAttr], procfs: ProcFs, capabilities: int, *, 
     if any(attr.sample_type & SampleType.STACK_USER and is_sampled_each_time(attr) for attr in attrs):  # each writes a copy of the stack
         return roomy_pages(procfs, capabilities, _FOR_BURSTS)
     if rewritten or any(map(_fills_ring_quickly, attrs)):
-        return roomy_pages(procfs, capabilities, _ROOMY)
+        return roomy_pages(procfs, capabilities, _room_for(attrs))
     return default_pages(procfs)
+
+
+def _room_for(attrs: Sequence[EventAttr]) -> int:
+    """Return the bytes of a roomy ring: a second of samples of clocks, which are never faster than their frequency.
+
+    The kernel takes 3 ms to allocate 8 MB.
+    """
+    sampled = [attr for attr in attrs if not _is_silent(attr)]
+    if not all(attr.freq and attr.type == PerfType.SOFTWARE and attr.config in _CLOCKS for attr in sampled):
+        return _ROOMY
+    needed = sum(attr.sample_freq * (attr.sample_stack_user + _BESIDE_STACK) for attr in sampled)
+    return min(max(1 << (needed - 1).bit_length(), _LEAST_ROOMY), _ROOMY) if sampled else _ROOMY
 
 
 def roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
@@ -360,11 +375,16 @@ def roomy_pages(procfs: ProcFs, capabilities: int, size: int) -> int:
 
 def _fills_ring_quickly(attr: EventAttr) -> bool:
     """Whether an event may fill an ordinary ring before the recorder runs again: within some hundredths of a second."""
-    if attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.DUMMY, SoftwareId.BPF_OUTPUT):
+    if _is_silent(attr):
         return False
     if attr.sample_type & SampleType.STACK_USER:
         return True
     return attr.sample_freq >= _HURRY if attr.freq else is_sampled_each_time(attr)
+
+
+def _is_silent(attr: EventAttr) -> bool:
+    """Whether an event takes no samples by itself."""
+    return attr.type == PerfType.SOFTWARE and attr.config in (SoftwareId.DUMMY, SoftwareId.BPF_OUTPUT)
 
 
 # --affinity: the CPUs on which the recorder reads a ring buffer, so that a CPU's records are read near it.

@@ -15,6 +15,7 @@ no such section: perf 6.12 stops at a feature record of an unknown number.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,7 @@ _KINDS: Final = {_ZLIB: "zlib", _ZSTD: "zstd"}
 _MOST_FILES: Final = 1 << 16
 _LONGEST_NAME: Final = 4096  # PATH_MAX
 _LEVEL: Final = 3  # of zstd: its default
+_SMALL: Final = 256 << 10  # bytes
 
 
 class KeptFile(NamedTuple):
@@ -144,11 +146,12 @@ def encode(files: Mapping[str, bytes], endian: str) -> bytes:
 
 
 def _pack(data: bytes) -> tuple[int, bytes]:
-    """Compress a file, unless a reader's limit of expansion would reject it."""
-    try:
-        packing, packed = _ZSTD, expansion.zstd_library().compress(data, _LEVEL)
-    except expansion.ExpansionError:
-        packing, packed = _ZLIB, zlib.compress(data)
+    """Compress a file, unless a reader's limit of expansion would reject it. Small ones are not worth loading zstd."""
+    packing, packed = _ZLIB, b""
+    if len(data) > _SMALL:
+        with contextlib.suppress(expansion.ExpansionError):
+            packing, packed = _ZSTD, expansion.zstd_library().compress(data, _LEVEL)
+    packed = packed or zlib.compress(data)
     return (packing, packed) if len(packed) < len(data) <= expansion.allowance(len(packed)) else (_STORED, data)
 
 

@@ -106,7 +106,7 @@ class _Process:
         self.version = python_process.version
         self.gil = python_process.gil
         self.slots = slots
-        self.loops = np.array(sorted(python_process.loops), np.uint64).reshape(-1, 2)
+        self._borders = _borders(python_process.loops)
         self.ranges = CodeRanges()
         self.callers: dict[int, SeenCallers] = {}
         self.calls = KnownCalls()
@@ -117,10 +117,24 @@ class _Process:
 
     def are_loops(self, addresses: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which addresses are in the evaluation loop."""
-        in_loops = np.zeros(len(addresses), bool)
-        for begin, end in self.loops:
-            in_loops |= (addresses >= begin) & (addresses < end)
+        in_loops: NDArray[np.bool_] = np.searchsorted(np.array(self._borders, np.uint64), addresses, "right") & 1 == 1
         return in_loops
+
+    def loops_among(self, addresses: list[int]) -> list[int]:
+        """Return the positions of the addresses that are in the evaluation loop."""
+        borders = self._borders
+        return [position for position, address in enumerate(addresses) if bisect_right(borders, address) & 1]
+
+
+def _borders(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return where ranges begin and end, in turns and in order; those that overlap are one."""
+    borders: list[int] = []
+    for begin, end in sorted(ranges):
+        if borders and begin <= borders[-1]:
+            borders[-1] = max(borders[-1], end)
+        elif begin < end:
+            borders += (begin, end)
+    return borders
 
 
 class _Loops(NamedTuple):
@@ -140,13 +154,16 @@ class _Loops(NamedTuple):
 
     owner: _Process
     chain: FoundChain | None
-    native: NDArray[np.uint64]
+    native: list[int]
     rows: list[int]
     states: list[FrameState | None]
     frames: dict[int, int]
     callers: SeenCallers
     before: dict[tuple[int, int], int]
     is_cut: bool
+
+
+_NO_CALLERS: Final = SeenCallers()  # of samples whose frames are exact
 
 
 class PythonFrames:
@@ -359,14 +376,13 @@ class PythonFrames:
         owner, chain = self._chains.get(batch.key(row), (process, None))
         if chain and chain.is_exact:
             native = batch.user_addresses(row)
-            rows = np.flatnonzero(owner.are_loops(native)).tolist()
-            return _Loops(owner, chain, native, rows, [], {}, SeenCallers(), {}, False)
+            return _Loops(owner, chain, native, owner.loops_among(native), [], {}, _NO_CALLERS, {}, False)
         read, rest = (chain.frames, chain.left) if chain else ([], [])
         codes = owner.ranges.codes
         frames = {address + codes[code].frame_size: NO_FRAME for address, code, _, _ in (*rest, *read)}
         frames |= {address: code for address, code, _, _ in (*rest, *read)}
         native, rules, is_cut = batch.user_frames(row)
-        rows = np.flatnonzero(owner.are_loops(native))[:_MOST_LOOPS].tolist()
+        rows = owner.loops_among(native)[:_MOST_LOOPS]
         states = dict(zip(range(rows[-1] + 1), frame_states(*batch.registers_and_stack(row), rules), strict=False))
         states_of_loops = [states.get(number) for number in rows]
         tid = batch.key(row)[0]
@@ -411,7 +427,7 @@ class PythonFrames:
         values = batch.kernel_part(row)
         state = self._gil_state(batch, row, loops)
         after = 0  # the first native frame within the loop
-        for number, value in enumerate(loops.native.tolist()):
+        for number, value in enumerate(loops.native):
             python_frames = frames.get(number)
             holder = self._lock_holder(owner, loops.chain) if python_frames and state == GilState.WAITS and loops.chain else []
             called = self._called_function(batch, row, range(after, number), owner, python_frames[0]) if python_frames else []
@@ -559,6 +575,12 @@ class _Batch:
         self._columns = columns
         self._chains = chains
         self.pids: list[int] = columns["pid"].tolist()
+        self._tids: list[int] = columns["tid"].tolist()
+        self._times: list[int] = columns["time"].tolist()
+        after_markers = np.where(chains.values == np.uint64(CONTEXT_USER), np.arange(1, len(chains.values) + 1), 0)
+        first = chains.offsets[:-1]
+        self._begins: list[int] = np.maximum(np.maximum.reduceat(after_markers, first), first).tolist()  # of the user's addresses
+        self._offsets: list[int] = chains.offsets.tolist()
         self._registers = columns["user_regs"].gather()
         self._numbers = [FROM_PERF.get(bit, -1) for bit in range(attr.sample_regs_user.bit_length()) if attr.sample_regs_user >> bit & 1]
         self._keys = keys
@@ -582,20 +604,18 @@ class _Batch:
         return int(self._registers[row][self._numbers.index(_FIRST_ARGUMENT)]) if _FIRST_ARGUMENT in self._numbers else 0
 
     def key(self, row: int) -> tuple[int, int]:
-        return int(self._columns["tid"][row]), int(self._columns["time"][row])
-
-    def _begin(self, row: int) -> int:
-        """Return the index of the first user address of a chain."""
-        markers = np.flatnonzero(self._chains[row] == np.uint64(CONTEXT_USER))
-        return int(markers[-1]) + 1 if len(markers) else 0
+        """Return the thread and the time of a sample."""
+        return self._tids[row], self._times[row]
 
     def kernel_part(self, row: int) -> list[int]:
-        addresses: list[int] = self._chains[row][: self._begin(row)].tolist()
+        """Return the addresses before the user's, with the marker between them."""
+        addresses: list[int] = self._chains.values[self._offsets[row] : self._begins[row]].tolist()
         return addresses
 
-    def user_addresses(self, row: int) -> NDArray[np.uint64]:
+    def user_addresses(self, row: int) -> list[int]:
         """Return the user addresses of a chain."""
-        return self._chains[row][self._begin(row) :]
+        addresses: list[int] = self._chains.values[self._begins[row] : self._offsets[row + 1]].tolist()
+        return addresses
 
     def native_frames(self, row: int, positions: range) -> tuple[Symbolizer, NDArray[np.int32]]:
         """Return the frames at some positions of the user part, as callers except the first of all, and the symbolizer that has them."""
@@ -603,14 +623,14 @@ class _Batch:
             chains = self._chains
             repeated = np.repeat(np.arange(len(chains)), chains.lengths)
             self._frames = self._unwinder.frames_at(self._columns["pid"][repeated], self._keys[repeated], chains.values)
-        begin = int(self._chains.offsets[row]) + self._begin(row)
+        begin = self._begins[row]
         return self._frames[0], self._frames[1][begin + positions.start : begin + positions.stop]
 
-    def user_frames(self, row: int) -> tuple[NDArray[np.uint64], list[FrameRules], bool]:
+    def user_frames(self, row: int) -> tuple[list[int], list[FrameRules], bool]:
         """Return the user addresses, their rules, and whether outer frames may be missing."""
         rules = self._load_rules()
-        begin, end = int(self._chains.offsets[row]) + self._begin(row), int(self._chains.offsets[row + 1])
-        return self._chains.values[begin:end], rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
+        begin, end = self._begins[row], self._offsets[row + 1]
+        return self.user_addresses(row), rules[begin:end], not (end > begin and len(self._ends) and self._ends[end - 1])
 
     def registers_and_stack(self, row: int) -> tuple[dict[int, int], StackCopy]:
         values = self._registers[row].tolist()
@@ -771,6 +791,8 @@ def lock_holder(tid: int, code: FoundCode | None) -> FoundCode:
 
 
 def _one_line(text: str) -> str:
+    if text and text.isprintable():
+        return text
     return "".join(character if character.isprintable() else "?" for character in text) or "?"
 
 

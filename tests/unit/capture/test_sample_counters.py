@@ -522,6 +522,7 @@ def test_rings_are_as_large_as_a_user_may_lock(tmp_path, allowed, pages):
 MAY_LOCK = 1 << 14
 CLOCK = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, sample_period=4000, freq=1)
 FAULTS = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.PAGE_FAULTS, sample_period=1)
+CYCLES = EventAttr(type=PerfType.HARDWARE, config=HardwareId.CPU_CYCLES, sample_period=99, freq=1)
 DUMMY = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.DUMMY, sample_period=1)
 STACKS = int(SampleType.STACK_USER)
 
@@ -542,6 +543,12 @@ def megabytes(attrs: list[EventAttr], tmp_path: Path, monkeypatch: pytest.Monkey
         (CLOCK, 0.5),
         (CLOCK.copy(sample_period=20000), 8),
         (CLOCK.copy(sample_type=STACKS), 8),
+        (CLOCK.copy(sample_type=STACKS, sample_stack_user=8192, sample_period=4), 2),
+        (CLOCK.copy(sample_type=STACKS, sample_stack_user=16384, sample_period=99), 2),
+        (CLOCK.copy(sample_type=STACKS, sample_stack_user=16384, sample_period=199), 4),
+        (CLOCK.copy(sample_type=STACKS, sample_stack_user=8192), 8),
+        (CLOCK.copy(sample_type=STACKS, sample_period=99, freq=0), 8),
+        (CYCLES.copy(sample_type=STACKS, sample_period=99), 8),
         (FAULTS, 8),
         (FAULTS.copy(sample_period=4000, freq=1), 0.5),
         (FAULTS.copy(sample_type=STACKS), 32),

@@ -50,7 +50,7 @@ def test_zlib_is_read_too():
 
 def test_a_damaged_file_is_skipped_and_the_others_are_read():
     section = encode(FILES, "<")
-    where = section.index(b"\x28\xb5\x2f\xfd")  # the first zstd frame
+    where = section.index(b"\x78\x9c")  # the first zlib stream: small files are not worth loading zstd
     files, warnings = opened(section[: where + 6] + b"\xff\xff\xff" + section[where + 9 :])
     assert files.get("/tmp/perf-77.map") is None
     assert files.get("short") == b"x"

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -327,3 +328,9 @@ def test_a_room_says_what_it_is_for(room: Path) -> None:
     docstring = ast.get_docstring(tree) or ""
     assert docstring
     assert len(tree.body) > 1 or len(docstring.splitlines()) <= 12
+
+
+def test_each_row_of_the_tables_of_ratios_can_be_measured():
+    figures = CHECKOUT / "tests/bench/figures.py"
+    assert "unmeasured()" in figures.read_text()
+    subprocess.run([sys.executable, "-m", "doctest", figures], check=True)

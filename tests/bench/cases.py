@@ -216,11 +216,13 @@ def bench_folded(bench: Bench) -> Iterator[Row]:
 
 
 def bench_script(bench: Bench) -> Iterator[Row]:
-    """perfpy script of a large recording: the default fields, and few fields."""
+    """perfpy script of a large recording: the default fields, few fields, and callchains."""
     path = str(bench.inputs.recording(bench.samples))
     rounds = max(bench.rounds // 2, 1)
     yield bench.compare(f"script, {bench.samples:,}", ["script", "-i", path], rounds=rounds, goal=0.5)
     yield bench.compare(f"script -F {PLAIN_FIELDS}", ["script", "-F", PLAIN_FIELDS, "-G", "-i", path], rounds=rounds, goal=0.5)
+    path = str(bench.inputs.recording(bench.samples, "-g", program="recursion"))
+    yield bench.compare(f"script of callchains, {bench.samples:,}", ["script", "-i", path], rounds=1, goal=0.5)
 
 
 def bench_source_lines(bench: Bench) -> Iterator[Row]:

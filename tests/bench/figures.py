@@ -1,11 +1,11 @@
 """The figures of the documents, measured anew: python tests/bench/figures.py [--rounds N] [--minutes N] [--large] [NAME...]
 
 Each line has a figure as README.md or man/topics/performance.md states it, and what this machine gives now: the median, and half the
-distance between the quartiles, and whether the two agree within a quarter. `sizes` prints the table of an installation, `unwinding` the
-sizes of recordings, `others` the commands for the figures that take longer, or need other programs. --large measures recordings of 3 and 10
-million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by that of perf 6.12 (7.3 for trace), which ran in
-turns with it. Run it on a machine without other work: the load is in the first line. It takes about eight minutes there. After --minutes,
-the figures that are left are named as not measured.
+distance between the quartiles, and whether the two agree within a quarter. `sizes` prints the table of an installation, `small` the ratios
+of commands of small recordings, `unwinding` the sizes of recordings, `others` the commands for the figures that take longer, or need other
+programs. --large measures recordings of 3 to 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by
+that of perf 6.12 (7.3 for trace), which ran in turns with it. Run it on a machine without other work: the load is in the first line. It
+takes about eight minutes there. After --minutes, the figures that are left are named as not measured.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ FIGURES: Final = (
     Figure("| `report -g`, 3,000,000 samples", "callgraph", "report -g 3", 3_000_000),
     Figure("| `report`, `script` of 10,000 copied stacks", "dwarf", "report of 10,000"),
     Figure("| `script`, 1,000,000 samples", "script", "script, "),
+    Figure("| `script`, 3,000,000 samples with callchains", "script", "script of callchains", 3_000_000),
     Figure("| `record -a --call-graph dwarf -F 5000`", "recorders", "record, stacks"),
     Figure("| `sched latency`", "scheduler", "sched latency, 1"),
     Figure("| `sched latency`", "scheduler", "sched latency, 10", 10_000_000, part=1),
@@ -80,7 +81,9 @@ FIGURES: Final = (
     Figure("| `sched timehist -s`, `map`", "scheduler", "sched timehist -s, 10", 10_000_000, part=1),
     Figure("| `sched timehist -s`, `map`", "scheduler", "sched map, 10", 10_000_000, part=1),
     Figure("| `trace -s`", "system_calls", "trace -s"),
+    Figure("| `trace -s`", "system_calls", "trace -s", 8_000_000, part=1),
     Figure("| `trace -i`", "system_calls", "trace 5"),
+    Figure("| `trace -i`", "system_calls", "trace 4", 8_000_000, part=1),
     Figure("| `data convert --to-json`", "conversion", "data convert"),
 )
 OTHERS: Final = {
@@ -92,6 +95,20 @@ OTHERS: Final = {
     "recordings of many hosts (perfpy help cluster)": "many_hosts.py SEED FOLDER --hosts 1000",
     "perfpy top": "top_costs.py",
 }
+
+
+def unmeasured() -> list[str]:
+    """Return the rows of ratios in the documents that no figure measures and `others` does not name; figures without a row.
+
+    >>> unmeasured()
+    []
+    """
+    begins = (*(figure.row for figure in FIGURES), *(f"| {name}" for name in OTHERS))
+    rows = [figure.row for figure in FIGURES if not stated(figure.row)]
+    for page in PAGES:
+        tables = re.split(r"(?m)^\|(?: compared[^|]*)? \| CPU time \| memory \|\n", (CHECKOUT / page).read_text())[1:]
+        rows += [line for table in tables for line in table.split("\n\n")[0].splitlines()[1:] if not line.startswith(begins)]
+    return rows
 
 
 def stated(row: str) -> list[str]:
@@ -203,6 +220,13 @@ def unwinding(_options: argparse.Namespace) -> Iterator[str]:
             yield f"    {Path(recorder).name} record {option}: {samples[1] if samples else 0} stacks in {path.stat().st_size:,} bytes"
 
 
+def small(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the ratios of commands of small recordings, of which the start is the largest part."""
+    with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
+        for row in BENCHES["small_tools"](Bench(Inputs(Path(folder), "perf"), ["perf"], 1000, options.rounds)):
+            yield f"    {row.case}: cpu {_with_spread(row.costs, 'cpu')}; {row.costs.median('cpu', ours=True):.3f} s of CPU"
+
+
 def slowdowns(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of trace_slowdown.py."""
     command = [sys.executable, trace_slowdown.__file__, "--turns", str(options.rounds)]
@@ -243,6 +267,7 @@ def others(_options: argparse.Namespace) -> Iterator[str]:
 MEASUREMENTS: Final[dict[str, Callable[[argparse.Namespace], Iterator[str]]]] = {
     "sizes": sizes,
     "starts": starts,
+    "small": small,
     "unwinding": unwinding,
     "slowdowns": slowdowns,
     "ratios": ratios,

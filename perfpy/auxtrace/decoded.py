@@ -126,9 +126,12 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
     records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=itrace.details.is_stripped)
-    return _write_decoded(
-        data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images, samples.own_attrs
-    )
+    try:
+        return _write_decoded(
+            data, samples.events, samples.names, lambda writer: samples.write(records, writer), code.images, samples.own_attrs
+        )
+    finally:
+        samples.close()
 
 
 def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
@@ -138,7 +141,10 @@ def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
     aux = aux_pieces(data)
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*words), code, take)
-    samples.follow(_with_compiled_code(data, CodeOfDumps(code.find_compiled, words)))
+    try:
+        samples.follow(_with_compiled_code(data, CodeOfDumps(code.find_compiled, words)))
+    finally:
+        samples.close()
 
 
 def _write_decoded(

@@ -247,9 +247,12 @@ def new_part(before: bytes, data: bytes, *, has_tsc: bool) -> tuple[int, bool]:
         return _new_part_by_tsc(before, first, data, begin)
     while first >= 0 and len(data) - begin < len(before) - first:
         first = before.find(PSB, first + 1)
-    while first >= 0:
+    view, known = memoryview(data), memoryview(before)
+    for _ in range(_MOST_ATTEMPTS):
+        if first < 0:
+            break
         size = len(before) - first
-        if data[begin : begin + size] == before[first:]:
+        if view[begin : begin + size] == known[first:]:
             return _without_padding(before, len(before), data, begin + size), True
         first = before.find(PSB, first + 1)
     return begin, False
@@ -280,7 +283,10 @@ def _new_part_by_tsc(before: bytes, first: int, data: bytes, begin: int) -> tupl
 def _tsc_after(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
     """Return the payload and the offset of the TSC packet in the status after a PSB packet, None without one."""
     reader, view = PacketReader(), memoryview(data)[:end]
-    while offset < end and (packet := reader.read(view, offset)) is not None and packet.kind != "PSBEND":
+    for _ in range(_MOST_IN_STATUS):
+        packet = reader.read(view, offset) if offset < end else None
+        if packet is None or packet.kind == "PSBEND":
+            break
         if packet.kind == "TSC":
             return packet.value, offset
         offset += packet.length
@@ -296,6 +302,7 @@ def _without_padding(before: bytes, end: int, data: bytes, begin: int) -> int:
 
 
 _MOST_PADDING: Final = 7
+_MOST_ATTEMPTS, _MOST_IN_STATUS = 1 << 12, 256  # to compare parts; packets after a PSB packet
 _MASK_56, _HALF_56 = (1 << 56) - 1, 1 << 55
 
 

@@ -409,6 +409,11 @@ class PtSamples:
         else:
             self._deliver_all(writer, _NOBODY)
 
+    def close(self) -> None:
+        """Close the file with the AUX data of samples."""
+        if self._aux.sampled is not None:
+            self._aux.sampled.close()
+
     @property
     def _adds(self) -> bool:
         """Whether samples of the recording get more fields."""
@@ -422,7 +427,10 @@ class PtSamples:
             more["callchain"] = self._calls.late_chain(tid, ip)
         if self._adds_stacks and self._last is not None and not given & SampleType.BRANCH_STACK:
             more["branch_stack"] = self._last.late_stack(tid, ip, self._edge_columns())
-        return sample.encode(attr, more)
+        try:
+            return sample.encode(attr, more)
+        except ValueError:  # too long with them
+            return sample.encode(attr, {})
 
     def _deliver_piece(self, sample: OwnSample, writer: Writer) -> None:
         """Write the samples of the piece of the trace that a sample has."""
@@ -541,7 +549,8 @@ class PtSamples:
         blocks = self._branch_blocks(queue, pid, tid, end)
         numbers = np.frombuffer(flow.branches[:end], np.int32)
         position = walked = 0
-        if blocks is None and self._calls is None and self._last is None and not self._left_to_skip and "cycles" not in self._attrs:
+        is_simple = self._calls is None and self._last is None and not self._left_to_skip
+        if blocks is None and is_simple and "instructions" in self._attrs and "cycles" not in self._attrs:
             events = self._write_instructions(queue, pid, tid, events, writer)
         for event in events:
             if event.kind not in ("error", "pebs") and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):

@@ -15,7 +15,7 @@ import perfpy
 from perfpy.abi.flags import MISC_SWITCH_OUT, RecordType, SampleType
 from perfpy.abi.perf_records import AuxtraceInfo
 from perfpy.abi.records import Comm, Exit, Mmap2, SampleId, Switch, code_mapping
-from perfpy.auxtrace.intel_pt import EndOfTraceError, NewTraceError, PacketStream, TracePiece
+from perfpy.auxtrace.intel_pt import PSB, EndOfTraceError, NewTraceError, PacketStream, TracePiece, new_part, pebs_values
 from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import CodeOfDumps
@@ -230,6 +230,58 @@ def test_any_packets_and_any_description_are_decoded(seed: int, tmp_path: Path) 
     path = tmp_path / "perf.data"
     path.write_bytes(traced(traces.INTEL_PT, words, traces.trace(traces.INTEL_PT, seed, 6000)).file())
     for itrace in ("be", "gi1ixwpe", "i1us"):
+        with Recording(str(path), itrace=itrace) as recording:
+            for _ in recording.batches():
+                pass
+
+
+STATUS = PSB + b"\x19" + (1_000_000).to_bytes(7, "little") + b"\x02\x23"
+LATER = PSB + b"\x19" + (2_000_000).to_bytes(7, "little") + b"\x02\x23"
+
+
+@pytest.mark.parametrize("has_tsc", [False, True])
+@pytest.mark.parametrize(
+    ("before", "data", "expected"),
+    [
+        (STATUS + b"\x06" * 40, STATUS + b"\x06" * 60, (len(STATUS) + 40, True)),
+        (b"\x06" * 9 + STATUS + b"\x06" * 40, STATUS + b"\x06" * 40 + LATER, (len(STATUS) + 40, True)),
+        (STATUS + b"\x06" * 40, LATER + b"\x0a" * 60, (0, False)),
+        (STATUS + b"\x06" * 40, b"\x06" * 100, (100, False)),
+        (b"\x06" * 40, b"\x06" * 3 + STATUS, (3, False)),
+        (STATUS + b"\x06" * 40 + b"\0" * 5, STATUS + b"\x06" * 60, None),
+    ],
+)
+def test_the_new_part_of_a_snapshot_is_found(before: bytes, data: bytes, expected: tuple[int, bool] | None, *, has_tsc: bool) -> None:
+    """By the TSC packet after a PSB packet, or by the bytes; the padding at the end of the part before is not in the new one."""
+    if expected is not None:
+        assert new_part(before, data, has_tsc=has_tsc) == expected
+    elif has_tsc:
+        assert new_part(before, data, has_tsc=True) == (len(STATUS) + 40, True)
+
+
+def test_pebs_records_become_samples() -> None:
+    general, basic, memory = {0: 5, 1: 0x1000, 2: 7, 6: 9}, {0: 0x2000, 1: 3, 2: 99}, {0: 0xAA, 2: 0x0012_0000_0034, 3: 0x11_0000_0005}
+    branches = {0: 1, 1: 2, 2: 1 << 63 | 40, 3: 4, 4: 5}
+    values = pebs_values({1: general, 4: basic, 5: memory, 8: branches}, 1 << 8 | 1 << 7 | 1)
+    assert [values[name] for name in ("ip", "ticks", "counters", "addr", "weight", "ins_lat")] == [0x2000, 99, 3, 0xAA, 0x12, 0x34]
+    assert values["intr_regs"] == [7, 9, 0x1000]
+    assert values["branch_stack"] == [(1, 2, 1 | 40 << 4)]
+    assert "ip" not in pebs_values({}, 0)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_hostile_samples_are_decoded(seed: int, tmp_path: Path) -> None:
+    """Damaged traces with interrupts and PEBS records, and AUX data in samples, whose ids and sizes are random, too."""
+    draw = random.Random(seed)
+    options = Options(
+        seed=seed, events=0.02, pebs=0.03, pebs_calls=bool(seed % 2), samples=30, aux_samples=(0, 256, 4096)[seed % 3], psb_bytes=60
+    )
+    data = bytearray(pt_recording(steps_of(tmp_path, 80), options)[0])
+    path = tmp_path / "perf.data"
+    for _ in range(1 + 3 * seed):
+        data[draw.randrange(2000, len(data))] = draw.randrange(256)
+    path.write_bytes(data)
+    for itrace in ("", "oIGLbe", "ogl", "ZG3L5", "qoI"):
         with Recording(str(path), itrace=itrace) as recording:
             for _ in recording.batches():
                 pass

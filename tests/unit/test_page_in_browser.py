@@ -197,6 +197,24 @@ def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     assert page.texts("#details .snippet tr") == ["\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
 
 
+def test_of_an_inlined_function_its_own_lines_are_shown(browser: Browser, tmp_path: Path) -> None:
+    """Line 3 of hot() calls step(), which is inlined there: it is not the hottest line of hot()."""
+    instructions = [[3, 0.75, "1003", "add %rax", "hot.c:2", 0, 2, -1], [9, 0.25, "1009", "ret", "hot.c:3", 0, 3, 0]]
+    samples = [At("app;main;hot", at * MS, MS, 7, 7, 0) for at in range(3)] + [At("app;main;hot;step", 4 * MS, MS, 7, 7, 0)]
+    file = tmp_path / "inlined.html"
+    file.write_text(render([timed_stacks(samples)], PageText("t"), code=[{**CODE, "instructions": instructions}]), encoding="utf-8")
+    browser.open(file)
+    browser.type("#search", "step")
+    browser.click("#tab-functions")
+    browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'step').click()")
+    assert "Hottest lines, as shares of hot, which it is inlined into" in browser.texts("#details h3")
+    assert browser.texts("#details .snippet tr") == ["\t1\tint hot(void) {", "\t2\t  x++;", "25.00%\t3\t}"]
+    browser.run("[...document.querySelectorAll('#details button')].find(one => one.textContent === 'Show code').click()")
+    assert browser.texts("#code-lines tr.here")[0].endswith("3\t}inlined: step at hot.c:2")
+    browser.click("#code-hottest")
+    assert not browser.errors
+
+
 def test_the_processes_of_a_service_are_a_table(browser: Browser, service: Path) -> None:
     browser.open(service)
     assert browser.text("#processes tbody").split("\n") == ["70.0 %\tapp.py: worker 1\t90 % in hot()", "30.0 %\t<b>2</b>\t"]
@@ -1274,10 +1292,10 @@ def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Brows
     file.write_text(render([switches, part], PageText("why"), waits=waits), encoding="utf-8")
     browser.open(file)
     assert browser.run("document.getElementById('event').selectedOptions[0].text") == part.event, "CPU time, although it comes second"
+    assert browser.run("document.getElementById('tab-waits').getAttribute('aria-selected')") == "true", "a page of waits begins with them"
     browser.click("#tab-flame")
     assert "tab=flame" in browser.run("location.hash")
     browser.click("#tab-waits")
-    assert "tab=" not in browser.run("location.hash"), "a page of waits begins with them"
     assert browser.texts("#wait-path caption")[0].startswith("Critical path of app (7)")
     browser.run("[...document.querySelectorAll('#wait-path button')].find(one => one.textContent.includes('worker')).click()")
     chain = browser.texts("#wait-chain p")

@@ -38,7 +38,7 @@ const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, ra
 class Page {
   constructor(profile) {
     this.profile = profile;
-    beginWith(profile.waits ? "waits" : "flame");
+    beginWith(profile.waits ? null : "flame");
     this.state = stateOf("");
     this.hits = this.pattern = this.hitNodes = null;
     this.forms = new Map(Object.entries(profile.forms));

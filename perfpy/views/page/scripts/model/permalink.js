@@ -12,8 +12,14 @@ export const FIELDS = {
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 
-/* The view of a page whose address has none. */
+/* The view that an address without one means; null: the address always has the view. */
 export function beginWith(tab) { FIELDS.tab[0] = tab; }
+
+/* What a page of waits begins with: their view, and the process that is explained, if it is only one. */
+export function beginning({ waits, threads }) {
+  const explained = waits.threads.slice(0, waits.explained).map(([tid]) => threads.find(thread => thread[1] === tid)?.[0] ?? null);
+  return { tab: "waits", process: new Set(explained).size === 1 ? explained[0] : null };
+}
 
 function readValue(text, kind, fallback) {
   if (Array.isArray(kind)) return kind.includes(text) ? text : fallback;

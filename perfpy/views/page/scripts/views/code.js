@@ -83,7 +83,7 @@ export function hotPlaces(shares) {
 export class CodeView {
   /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)} */
   constructor(parts, functions, files, told) {
-    Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", rows: [], open: new Set() });
+    Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", inside: null, rows: [], open: new Set() });
     this.isEmpty = !functions.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
     const events = new Set([...files, ...functions].map(one => one.event));
@@ -95,7 +95,7 @@ export class CodeView {
     if (readable > 0) this.choice.value = `function ${readable}`;
     else if (readable < 0 && text >= 0) this.choice.value = `file ${text}`;
     this.first = this.choice.value;
-    this.choice.onchange = this.kind.onchange = () => { this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
+    this.choice.onchange = this.kind.onchange = () => { this.inside = null; this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
     this.choice.disabled = this.isEmpty;
     this.hottest.onclick = () => this.go(0);
     this.before.onclick = () => this.go(-1);
@@ -111,13 +111,19 @@ export class CodeView {
     return own >= 0 ? own : this.code.findIndex(one => one.module === module && one.calls.some(chain => chain.some(([inlined]) => inlined === name)));
   }
 
-  /* The hottest lines of a function, or of one that it is inlined into, with those around them: {of: name of the latter,
+  /* The lines of a function that have code of another one, which is inlined there, as "source line"; null for none. */
+  linesOf(one, inlined) {
+    const places = one.instructions.filter(([, , , , , source, , call]) => source >= 0 && call >= 0 && one.calls[call].some(([name]) => name === inlined));
+    return one.name !== inlined && places.length ? new Set(places.map(([, , , , , source, line]) => `${source} ${line}`)) : null;
+  }
+
+  /* The hottest lines of a function, or its lines in one that it is inlined into, with those around them: {of: name of the latter,
      lines: [line, share, text, kinds], or null for a gap}; null if its code is not here. */
   snippet(name, module) {
     const one = this.code[this.numberOf(name, module)];
     if (!one || !one.sources.length) return null;
-    const shares = this.follows(one) ? sharesOf(one, this.weights) : null;
-    const share = (source, [line, whole]) => shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, inside = this.linesOf(one, name);
+    const share = (source, [line, whole]) => inside && !inside.has(`${source} ${line}`) ? 0 : shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
     const most = one.sources.map((source, i) => Math.max(0, ...source.lines.map(line => share(i, line)))), place = most.indexOf(Math.max(...most));
     const lines = one.sources[place].lines.map(line => [line[0], share(place, line), line[2], line[3]]);
     const hot = lines.map(([, part], i) => [part, i]).filter(([part]) => part).sort((a, b) => b[0] - a[0]).slice(0, LINES).map(([, i]) => i);
@@ -131,6 +137,7 @@ export class CodeView {
     if (i < 0) return;
     this.choice.value = `function ${i}`;
     this.isPlaced = false;
+    this.inside = this.linesOf(this.code[i], name);
     this.draw();
   }
 
@@ -217,7 +224,7 @@ export class CodeView {
         const opener = below.length ? [button(isOpen ? "\u25be" : "\u25b8", () => { if (!this.open.delete(key)) this.open.add(key); this.draw(); },
           { className: "opener", "aria-label": `instructions of line ${number}`, "aria-expanded": isOpen })] : [];
         const tags = name ? [el("span.inlined", { textContent: name })] : [];
-        rows.push([this.heated(part, row(cell(shown(part), "share"), el("td.line", {}, ...opener, String(number)), code(wordsOf(text, kinds), ...tags))), part]);
+        rows.push([this.heated(part, row(cell(shown(part), "share"), el("td.line", {}, ...opener, String(number)), code(wordsOf(text, kinds), ...tags))), part, key]);
         if (isOpen) rows.push(...this.instructionRows(one, below, shares, false).map(([element]) => [element, 0]));
       }
     });
@@ -265,11 +272,12 @@ export class CodeView {
     return line;
   }
 
-  /* Go to the hottest row (0), or to the next or the previous hot one. */
+  /* Go to the hottest row (0), of an inlined function that was chosen to its hottest one, or to the next or the previous hot one. */
   go(way, focuses = true) {
     if (!this.hot || !this.hot.length || !this.box.clientHeight) return;
     this.isPlaced = true;
-    const hottest = this.hot.reduce((best, place) => this.rows[place][1] > this.rows[best][1] ? place : best, this.hot[0]);
+    const own = this.inside ? this.rows.flatMap(([, share, key], place) => share && this.inside.has(key) ? [place] : []) : [], from = own.length ? own : this.hot;
+    const hottest = from.reduce((best, place) => this.rows[place][1] > this.rows[best][1] ? place : best, from[0]);
     const next = way > 0 ? this.hot.find(place => place > this.cursor) ?? this.hot[0] : this.hot.findLast(place => place < this.cursor) ?? this.hot.at(-1);
     this.cursor = way ? next : hottest;
     this.place();

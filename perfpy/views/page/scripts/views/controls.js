@@ -1,6 +1,6 @@
 /* What buttons, fields and keys do. */
 
-import { fragmentOf, stateOf } from "../model/permalink.js";
+import { beginning, fragmentOf, stateOf } from "../model/permalink.js";
 import { copy, nothing } from "./headline.js";
 
 const RANGES = ["range", "against", "shown"];
@@ -112,7 +112,7 @@ export function keepAddress(page) {
 
 export function readAddress(page) {
   const { profile, toolbar } = page, [, end] = page.all, ticks = range => range && range.map(at => Math.min(end, at * 1e9 / profile.tick));
-  const given = toolbar.checked(stateOf(location.hash));
+  const named = stateOf(location.hash), given = toolbar.checked(named.tab === null ? { ...named, ...beginning(profile) } : named);
   if ($(`tab-${given.tab}`).hidden) given.tab = "flame";
   page.state = { ...given, ...Object.fromEntries(RANGES.map(key => [key, ticks(given[key])])) };
   theme(page);

@@ -7,6 +7,8 @@ import { duration } from "../model/words.js";
 import { button, el } from "./elements.js";
 
 const ALL = "";
+/* terms of an event that say how it is recorded, not what it counts */
+const TERMS = /\/(?:(?:freq|period|call-graph|stack-size|max-stack)=[^,/]*(?:,(?!\/)|(?=\/)))+\/$/;
 
 /* The modules of functions that samples may end in, by name. */
 export function modulesOf(profile) {
@@ -21,7 +23,8 @@ export class Toolbar {
   /* parts: {event, process, thread, cpu, module, category, search, chips}; told: {changed(part of the state), searched(), short(f)} */
   constructor(parts, profile, told) {
     Object.assign(this, parts, { profile, told });
-    const events = profile.events.map((event, i) => [i, event.event]), both = onAndOff(profile);
+    const plain = profile.events.map(event => event.event.replace(TERMS, "")), isOne = name => plain.indexOf(name) === plain.lastIndexOf(name);
+    const events = profile.events.map((event, i) => [i, isOne(plain[i]) ? plain[i] : event.event]), both = onAndOff(profile);
     options(this.event, both ? [[JOINED, "on and off the CPU"], ...events] : events);
     this.event.parentElement.hidden = this.event.options.length < 2;
     this.commands = commandsOf(profile.threads);

@@ -6,7 +6,7 @@ import { atRuler, counted, duration, percent, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, speak, windowed } from "./elements.js";
 
-const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 60;
+const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 60, STEPS = 12;
 
 export class WaitView {
   /* parts: {canvas, path, chain}; told: {shown(), select(range, moving), selected(), moment(), pick(thread, tick)} */
@@ -139,11 +139,15 @@ export class WaitView {
     pen.strokeStyle = ink("--wait-lock");
     pen.lineWidth = 3;
     pen.beginPath();
-    this.pieces.forEach(({ row, from, to }, i) => {
-      const level = y(this.waits.thread[row]) + BAR + 3;
-      if (i) pen.lineTo(x(from), level); else pen.moveTo(x(from), level);
+    let before = null, last = -Infinity;
+    for (const { row, from, to } of this.pieces) {
+      const level = y(this.waits.thread[row]) + BAR + 3, at = x(from);
+      /* steps between threads that are closer than STEPS pixels would be one red area */
+      if (before !== null && before !== level && at - last >= STEPS) { pen.moveTo(at, before); pen.lineTo(at, level); last = at; }
+      pen.moveTo(at, level);
       pen.lineTo(x(to), level);
-    });
+      before = level;
+    }
     pen.stroke();
     pen.lineWidth = 1;
   }

@@ -523,7 +523,7 @@ class GroupRecordingOptions:
 
     def row_options(self, recording: Recording) -> tuple[ReportOptions, SymbolOptions]:
         """Return the options for tables."""
-        from perfpy.fleet.group_difference import with_recordings
+        from perfpy.fleet.recordings import with_recordings
 
         options, config = self._options, self._settings.apply()
         table_options = report_options(options, config, recording, self._times(recording), for_people=True)

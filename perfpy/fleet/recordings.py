@@ -9,14 +9,17 @@ import glob
 import os
 from contextlib import ExitStack
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.analysis.filters import SampleFilter, texts
+from perfpy.analysis.group_differences import RECORDING, GroupTable, group_changes
+from perfpy.analysis.named_samples import Samples
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.report import Losses, report_of
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.stacks import StackOptions, stacks_of
 from perfpy.errors import BadPerfDataError, PerfError, UsageError, plural
 from perfpy.fleet.folding import Conditions, FoldingRequest, fold_group, merge_groups, restrict_to
@@ -24,8 +27,8 @@ from perfpy.fleet.merging import MergedProfile, add_local_symbols, describe_buil
 from perfpy.fleet.portable_profile import RecordingProblem, event_keys
 from perfpy.fleet.remote import find_urls, is_url, local_name, open_recording, public_name, read_first
 from perfpy.perfdata.preamble import main_file, recordings_in
-from perfpy.perfdata.sample_columns import Samples
 from perfpy.recording import TracepointSamples
+from perfpy.symbols.demangling.short_names import without_instance
 from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions
 from perfpy.workers import ForkedWorkers, available_cores, can_fork
 
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.named_samples import SampleBatch
     from perfpy.analysis.report.options import ReportOptions
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.sort_key import MemoryWords, Mode
+    from perfpy.analysis.sort_key import MemoryWords, Mode, RecordingText
     from perfpy.analysis.stacks import Stacks
     from perfpy.fleet.folding import FoldedGroup, OptionsOf
     from perfpy.fleet.portable_profile import PortableProfile
@@ -262,7 +265,6 @@ class Recordings:
         (10, [])
         """
         from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions
-        from perfpy.fleet.group_difference import FoldedGroupReport, changes_between, comparable
 
         if options is None:
             options = ReportOptions(rows=RowOptions(group=False), columns=ColumnOptions(sort=by if isinstance(by, str) else ",".join(by)))
@@ -506,3 +508,103 @@ def joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
             join = Ragged.concat if isinstance(columns[0], Ragged) else np.concatenate
             joined[name] = join(columns)
     return joined
+
+
+# Comparison of two groups of recordings: hosts before and after, days, releases.
+
+#: the units of observation
+UNITS: Final = ("host", RECORDING)
+_UNKNOWN_HOST: Final = "?"
+
+
+class FoldedGroupReport(NamedTuple):
+    """One of the groups.
+
+    Attributes:
+        weight: how its recordings count.
+        profile: the merged recordings.
+        report: of the profile, separated by recording.
+    """
+
+    weight: str
+    profile: PortableProfile
+    report: Report
+
+
+def changes_between(before: FoldedGroupReport, after: FoldedGroupReport, unit: str, *, full_names: bool) -> list[GroupChanges]:
+    """Return the changes of each event that both groups have.
+
+    Args:
+        before, after: the groups.
+        unit: "host", "recording", or "" for hosts, and recordings if a group has one host.
+        full_names: whether each instance of a template is separate.
+    """
+    groups = before, after
+    chosen = unit or _unit([group.profile.recordings for group in groups])
+    first, second = (_tables(group, chosen, full_names=full_names) for group in groups)
+    equal = any(group.weight == "equal" for group in groups)
+    return [group_changes(table, second[key], chosen, equal=equal) for key, table in first.items() if key in second]
+
+
+def comparable(options: ReportOptions, before: Sequence[str], after: Sequence[str], unit: str) -> ReportOptions:
+    """Return the options with recordings separated. Raises UsageError if the groups cannot be compared.
+
+    before, after: paths.
+    """
+    if unit not in ("", *UNITS):
+        raise UsageError(f"unknown unit {unit!r}; units: {', '.join(UNITS)}")
+    if both := set(map(os.path.realpath, before)) & set(map(os.path.realpath, after)):
+        raise UsageError(f"{min(both)}: in both groups; name it once")
+    if own := [key for key in (options.columns.sort or "").split(",") if key in UNITS]:
+        raise UsageError(f"-s {own[0]}: {own[0]}s are the observations of each group and cannot be rows")
+    return with_recordings(options)
+
+
+def with_recordings(options: ReportOptions) -> ReportOptions:
+    """Return the options with recordings separated."""
+    return options._replace(
+        rows=options.rows._replace(rows_filtered=False), columns=options.columns._replace(sort=f"{options.columns.sort},{RECORDING}")
+    )
+
+
+def _tables(group: FoldedGroupReport, unit: str, *, full_names: bool) -> dict[tuple[object, ...], GroupTable]:
+    """Return the table of each event with samples, by the event's key."""
+    unit_of = _units(group.profile.recordings, unit)
+
+    def name(key: str, text: str) -> str:
+        text = text.strip()
+        return without_instance(text) if key == "symbol" and not full_names else text
+
+    tables = (table for table in group.report.histograms if table.leader.samples)
+    profile = group.profile
+    timed = group.weight == "time" and all(one.seconds > 0 for one in profile.recordings)
+    numbered = [(table.leader.event.index, table) for table in tables]
+    return {
+        profile.event_keys[number]: GroupTable(table, unit_of, name, _rates(profile, number, unit_of) if timed else {})
+        for number, table in numbered
+    }
+
+
+def _rates(profile: PortableProfile, event: int, unit_of: Callable[[str], str]) -> dict[str, float]:
+    """Return the rate of an event per second, after filters, of each unit."""
+    rows = profile.folded
+    own = (rows.event == event) & ~rows.filtered
+    periods = np.bincount(rows.dimensions[RECORDING][own], rows.period[own], len(profile.recordings))
+    totals: dict[str, list[float]] = {}
+    for one, period in zip(profile.recordings, periods.tolist(), strict=True):
+        total = totals.setdefault(unit_of(one.path), [0.0, 0.0])
+        total[0] += period
+        total[1] += one.seconds
+    scale = NANOSECONDS_A_SECOND if is_time(profile.events[event]) else 1
+    return {unit: period / scale / seconds for unit, (period, seconds) in totals.items()}
+
+
+def _unit(groups: Sequence[Sequence[RecordingText]]) -> str:
+    """Return "host" if both groups have several, else "recording"."""
+    return "host" if all(len({one.host for one in group} - {_UNKNOWN_HOST}) > 1 for group in groups) else RECORDING
+
+
+def _units(recordings: Sequence[RecordingText], unit: str) -> Callable[[str], str]:
+    """Return a function from path to host, or to the path itself if the recording is the unit."""
+    hosts = {one.path: one.host for one in recordings if one.host != _UNKNOWN_HOST} if unit == "host" else {}
+    return lambda path: hosts.get(path, path)

@@ -18,9 +18,8 @@ from perfpy.analysis.sort_key import MachineTexts
 from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
 from perfpy.fleet.folding import FoldingRequest, fold_recording
-from perfpy.fleet.group_difference import with_recordings
 from perfpy.fleet.portable_profile import MergedValues, OwnWords, replace_numbers
-from perfpy.fleet.recordings import Recordings, find_recordings
+from perfpy.fleet.recordings import Recordings, find_recordings, with_recordings
 from perfpy.perfdata.header import EventDesc, Feature
 from perfpy.recording import Recording
 from perfpy.views.report.text import TextOptions, report_lines

@@ -213,7 +213,7 @@ def _classes() -> dict[str, type]:
     from perfpy.fleet.folding import FoldedGroup
     from perfpy.fleet.portable_profile import PortableProfile, RecordingProblem, ShownText
     from perfpy.perfdata.event_format import EventFormat, TraceField
-    from perfpy.symbols.files.debug_files import SymbolOptions
+    from perfpy.symbols.files.debug_files import GuestFiles, SymbolOptions
     from perfpy.symbols.known_frames import SymbolColumns
     from perfpy.symbols.quality_notes import TruncatedStacks
     from perfpy.symbols.symbolizer import LineColumns
@@ -230,6 +230,7 @@ def _classes() -> dict[str, type]:
         ColumnOptions,
         StackOptions,
         SymbolOptions,
+        GuestFiles,
         TextOptions,
     )
     filters = SampleFilter, TimeRanges, AddressRanges
@@ -444,7 +445,7 @@ def _check_text(options: TextOptions) -> Iterator[str]:
 
 _OPTIONS: Final = (
     *("ReportOptions", "ChainOptions", "RowOptions", "NameOptions", "TimeOptions", "CallGraph", "ColumnOptions", "StackOptions"),
-    *("SymbolOptions", "SampleFilter"),
+    *("SymbolOptions", "GuestFiles", "SampleFilter"),
 )
 #: class -> its check
 CHECKS: Final[dict[str, Callable[[Any], Iterator[str]]]] = {

@@ -21,7 +21,7 @@ export const STACKED = [OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN, WAI
 export const INK = "#10131a";
 /* hue, saturation, lightness */
 const TOKENS = {
-  light: [[40, 88, 54], [209, 100, 65], [130, 25, 49], [292, 70, 84], [22, 75, 46], [212, 5, 60], [205, 15, 95]],
+  light: [[39, 89, 52], [208, 98, 60], [122, 23, 49], [285, 80, 83], [14, 77, 50], [220, 3, 53], [195, 19, 78]],
   dark: [[52, 93, 48], [214, 100, 68], [129, 58, 50], [280, 48, 80], [22, 90, 52], [235, 3, 56], [215, 33, 54]],
 };
 const COMMAND_TOKEN = [215, 10, 72];

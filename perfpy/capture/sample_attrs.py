@@ -341,7 +341,9 @@ class _Draft:
             draft.inherit = int(terms.inherit)
         if terms.overwrite is not None:
             draft.write_backward = int(terms.overwrite)
-        if terms.branch_type is not None:
+        if terms.branch_type == ("no",):
+            self.sample &= ~SampleType.BRANCH_STACK  # the mask of -b stays, as in perf
+        elif terms.branch_type is not None:
             self.sample |= SampleType.BRANCH_STACK
             draft.branch_sample_type = parse_branch_filter(",".join(terms.branch_type))
         if terms.call_graph is not None or terms.stack_size or terms.max_stack:

@@ -409,6 +409,12 @@ def test_the_second_event_samples_where_the_leader_is_there_for_the_others(
     assert len({attr.sample_type for attr in attrs[: len(events)]}) == 1
 
 
+def test_an_event_can_leave_out_the_branches_that_the_others_have():
+    without, own = (clock()._replace(terms=EventTerms(branch_type=(kind,))) for kind in ("no", "call"))
+    branches = [attr.sample_type & SampleType.BRANCH_STACK for attr in configured(without, own, clock(), branch_filter=BranchSample.ANY)]
+    assert list(map(bool, branches)) == [False, True, True]
+
+
 def test_call_stacks_of_the_hardware_are_branch_records_of_user_code():
     (attr,) = configured(clock(), callchain=Callchain("lbr"))
     assert attr.sample_type & SampleType.CALLCHAIN

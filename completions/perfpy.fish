@@ -969,7 +969,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from kvm' -l kernel -f -d 'print t
 complete -c perfpy -n '__fish_seen_subcommand_from kvm' -l kernel-maps -f -d 'print build-ids and addresses of the running kernel'
 complete -c perfpy -n '__fish_seen_subcommand_from kvm' -l vcpu -x -d 'only this virtual CPU'
 complete -c perfpy -n '__fish_seen_subcommand_from kvm' -l key -x -d 'sort by sample, time, max_t, min_t or mean_t'
-complete -c perfpy -n '__fish_seen_subcommand_from kvm' -a 'record report diff buildid-list stat'
+complete -c perfpy -n '__fish_seen_subcommand_from kvm' -a 'record report top diff buildid-list stat'
 
 complete -c perfpy -n __fish_use_subcommand -f -a ftrace -d 'trace the kernel\'s functions with its function tracers'
 complete -c perfpy -n '__fish_seen_subcommand_from ftrace' -s v -l verbose -f -d 'print more details'

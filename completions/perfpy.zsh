@@ -1363,7 +1363,7 @@ _perfpy() {
                 '*--kernel-maps[print build-ids and addresses of the running kernel]' \
                 '*--vcpu=[only this virtual CPU]:value: ' \
                 '*--key=[sort by sample, time, max_t, min_t or mean_t]:value: ' \
-                '1:action:(record report diff buildid-list stat)' \
+                '1:action:(record report top diff buildid-list stat)' \
                 '*:file:_files'
             ;;
         ftrace)

@@ -186,6 +186,10 @@ class TraceOptions(NamedTuple):
     aux_sample: str | None = None
 
 
+#: the default event of virtual machines, as perf 7.3's: guests have no precise samples
+GUEST_EVENT: Final = "cycles"
+
+
 class GuestOptions(NamedTuple):
     """The options of `perfpy kvm record` about virtual machines.
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import PerfType, SoftwareId
-from perfpy.capture.record_options import complete_python_options
+from perfpy.capture.record_options import GUEST_EVENT, complete_python_options
 from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_dummy, sampling_warnings, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for, roomy_pages
 from perfpy.capture.synthesis import Environment, event_groups, tracing_data
@@ -59,6 +59,7 @@ class LiveRings:
         target: the tasks and CPUs.
         copier: of Python frames; None for those of other programs, and if the kernel does not permit it.
         waits: how switches become waits (--off-cpu); None otherwise.
+        tell: see above.
         fullness: of the ring buffer with the most records at the last reading, from 0 to 1.
     """
 
@@ -74,6 +75,7 @@ class LiveRings:
         offline_status: int = PerfError.exit_code,
     ) -> None:
         kernel, procfs = kernel or this_kernel(), ProcFs()
+        self.tell = tell
         sampling = options.sampling._replace(identifier=True, time=True, cpu_field=True, clockid=time.CLOCK_MONOTONIC)
         options = options._replace(sampling=sampling)
         self.copier: FrameCopier | None = None
@@ -248,8 +250,9 @@ def _find_target(options: RecordOptions, procfs: ProcFs) -> Target:
 
 
 def _parse(texts: Sequence[str], filters: Sequence[tuple[int, str]], options: RecordOptions, tell: Callable[[str], None]) -> list[Event]:
-    default = _DEFAULT_EVENT if may_measure_kernel() else _DEFAULT_EVENT + "u"
-    events = parse_events(texts or (default,), filters, event_source(""))
+    guests = options.guests
+    default = GUEST_EVENT if guests.guest else _DEFAULT_EVENT if may_measure_kernel() else _DEFAULT_EVENT + "u"
+    events = parse_events(texts or (default,), filters, event_source(""), host=guests.host, guests=guests.guest)
     for text in dict.fromkeys(sampling_warnings(events, options)):
         tell(f"warning: {text}")
     if tool := next((event.name for event in events if event.tool), ""):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Columns, rows_where, slices_index
-from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_KERNEL, NATIVE_ENDIAN, RecordType
+from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, NATIVE_ENDIAN, RecordType
 from perfpy.perfdata.records.batches import Batch, StoredBatch, decode_chunk
 from perfpy.perfdata.records.delivery import EventTable, KeyedSamples, OrderedChunk, RawRecords, SideBand
 from perfpy.perfdata.records.stream import Chunk, walk
@@ -48,12 +48,13 @@ class WindowCounts:
     Attributes:
         samples: of all events.
         kernel: samples in the kernel.
+        guest_kernel, guest_user: samples in virtual machines.
         exact: samples with the exact address.
         lost: samples and records that did not fit in the ring buffers.
     """
 
     def __init__(self) -> None:
-        self.samples = self.kernel = self.exact = self.lost = 0
+        self.samples = self.kernel = self.guest_kernel = self.guest_user = self.exact = self.lost = 0
 
 
 class LiveWindow:
@@ -147,7 +148,8 @@ class LiveWindow:
         counts = self.counts = WindowCounts()
         counts.samples = len(samples.keys)
         misc = samples.chunk.miscs
-        counts.kernel = int(np.count_nonzero((misc & MISC_CPUMODE_MASK) == MISC_KERNEL))
+        modes = np.bincount(misc & MISC_CPUMODE_MASK, minlength=MISC_CPUMODE_MASK + 1).tolist()
+        counts.kernel, counts.guest_kernel, counts.guest_user = modes[MISC_KERNEL], modes[MISC_GUEST_KERNEL], modes[MISC_GUEST_USER]
         counts.exact = int(np.count_nonzero(misc & _EXACT))
         lost = self._raw(ordered, _OF_WINDOW)
         counts.lost = sum(side.record.lost for side in SideBand(lost, lambda _types: iter(()), self.table, self._warn, None))

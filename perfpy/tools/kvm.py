@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from perfpy.cli.build_ids import BuildIdListCommandOptions, list_build_ids
+from perfpy.cli.commands import load_command
 from perfpy.cli.diff import DiffCommandOptions
 from perfpy.cli.diff import run as compare_recordings
 from perfpy.cli.forwarded_actions import RECORDINGS, ForwardingAction, present_events, run_record
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 DEFAULT_FILE: Final = "perf.data.guest"
 #: the files by whether they have the host and guests
 _FILES: Final = {(False, True): DEFAULT_FILE, (True, False): "perf.data.host", (True, True): "perf.data.kvm"}
+
+
+_FILE_NAMES: Final = ("guestkallsyms", "guestmodules", "guestvmlinux")
 
 
 class MachineOptions(GuestFileOptions):
@@ -115,6 +119,16 @@ def _compare(options: KvmDiffOptions) -> int:
     return compare_recordings(options)
 
 
+def _watch(options: KvmOptions, arguments: list[str]) -> int:
+    """Show what runs now in virtual machines, or on the host, too."""
+    _refuse_guest_code(options)
+    if options.guestmount:
+        fail("kvm top takes --guestkallsyms, --guestmodules and --guestvmlinux; for --guestmount, use kvm record and kvm report")
+    host, guests = options.machines
+    own = [f"--guests={'H' * host + 'G' * guests}", *(f"--{name}={value}" for name, value in vars(options).items() if name in _FILE_NAMES)]
+    return load_command("top").run("kvm top", [*own, *arguments])
+
+
 def _list_build_ids(options: KvmBuildIdOptions) -> int:
     """List the build-ids of a recording of virtual machines."""
     _refuse_guest_code(options)
@@ -163,6 +177,7 @@ command = CommandWithActions(
     {
         "record": Action(KvmRecordOptions, _record, "record a profile of guests; also takes the options of record"),
         "report": Action(KvmReportOptions, _show, "show where the time of guests went; also takes the options of report"),
+        "top": ForwardingAction(KvmOptions, _watch, "top", "show what runs in guests now; also takes the options of top"),
         "diff": Action(KvmDiffOptions, _compare, "compare recordings of guests; also takes the options of diff"),
         "buildid-list": Action(KvmBuildIdOptions, _list_build_ids, "list the build-ids of a recording of guests"),
         "stat": CommandWithActions(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.light_types import NamedTuple
-from perfpy.capture.record_options import ANYWHERE, RecordOptions, TraceOptions
+from perfpy.capture.record_options import ANYWHERE, GUEST_EVENT, RecordOptions, TraceOptions
 from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_aux, sampling_warnings, with_frequency
 from perfpy.capture.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import closing
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_EVENT: Final = "cycles:P"
-_GUEST_EVENT: Final = "cycles"  # as perf 7.3: guests have no precise samples
 _STATUS: Final = "[ perf record: "  # perf's status lines begin with it
 _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
 _NO_TASKS: Final = 244  # exit status of perf record for tasks that do not exist: -ENOMEM
@@ -268,7 +267,7 @@ class Recorder:
         if self.options.off_cpu.enabled:
             return _CLOCK
         if self.options.guests.guest:
-            return _GUEST_EVENT
+            return GUEST_EVENT
         if may_measure_kernel():
             return _DEFAULT_EVENT
         from perfpy.events.fallback import user_space_only  # loaded only if the kernel refuses

@@ -18,7 +18,7 @@ from perfpy.analysis.report.options import ReportOptions, plan_report
 from perfpy.analysis.report.report import NO_LOSSES, key_style, make_report, planned_scan, recording_text, report_of
 from perfpy.analysis.sort_key import TraceData
 from perfpy.capture.off_cpu_events import TIME_ATTR
-from perfpy.capture.synthesis import RecordedFeatures, Synthesis, id_layout
+from perfpy.capture.synthesis import RecordedFeatures, Synthesis, guest_kernels, id_layout
 from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.switches_to_waits import PieceWaits, records, sum_short_waits
 from perfpy.disassembly.function_code import NoCodeError
@@ -173,6 +173,8 @@ class LiveMonitor:
         rings, synthesis = self._rings, self._synthesis
         if not all(event.attr.exclude_kernel for event in rings.counters.events):
             yield from synthesis.kernel()
+        for guest in guest_kernels(rings.options.guests, rings.tell):
+            yield from synthesis.guest_kernel(guest)
         if rings.options.side_band.all_cgroups:
             from perfpy.capture.cgroups import mount_point  # rarely needed
 
@@ -237,7 +239,7 @@ class LiveMonitor:
             self._trim_at = now + _TRIM_EVERY
             return_freed_memory()
         numbers = counts.samples, counts.kernel, counts.exact, counts.lost, self._total_lost
-        rates = Rates(seconds, *numbers, reading.dropped, self._total_dropped)
+        rates = Rates(seconds, *numbers, reading.dropped, self._total_dropped, counts.guest_kernel, counts.guest_user)
         report, size = self._report(self._history), len(reading.records) + len(reading.further)
         return LiveUpdate(rates, report, size=size, seconds=time.monotonic() - begin)
 

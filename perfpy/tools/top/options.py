@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfpy.capture.record_options import (
     BufferOptions,
     Callchain,
+    GuestOptions,
     OffCpuOptions,
     RecordOptions,
     SamplingOptions,
@@ -181,6 +182,15 @@ class TopSymbolOptions(CommandOptions):
     demangle_kernel: bool = option("--demangle-kernel", Flag(), "demangle kernel names, too")
 
 
+class TopMachineOptions(CommandOptions):
+    """Options of `perfpy kvm top`, which gives them to top: the machines (H: the host, G: guests), and files of guest kernels."""
+
+    machines: str = option("--guests", Value(Choice("H", "G", "HG"), default="H"), "of kvm top", hidden=True)
+    guestkallsyms: str = option("--guestkallsyms", Value(default=""), "of kvm top", hidden=True)
+    guestmodules: str = option("--guestmodules", Value(default=""), "of kvm top", hidden=True)
+    guestvmlinux: str = option("--guestvmlinux", Value(default=""), "of kvm top", hidden=True)
+
+
 class TopCodeOptions(CommandOptions):
     """The code of functions (key a)."""
 
@@ -212,6 +222,7 @@ class TopCommandOptions(
     TopRuntimeOptions,
     TopRowOptions,
     TopSymbolOptions,
+    TopMachineOptions,
     TopCodeOptions,
     IgnoredTopOptions,
     lacks=_LACKING,
@@ -304,6 +315,7 @@ class TopRequest:
             python=options.python,
             off_cpu=OffCpuOptions(options.off_cpu),
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
+            guests=options.fill(GuestOptions, host="H" in options.machines, guest="G" in options.machines),
         )
 
     def report_options(self, *, of_tracepoints: bool, is_screen: bool = False) -> ReportOptions:
@@ -313,7 +325,7 @@ class TopRequest:
             of_tracepoints: whether all events are tracepoints.
             is_screen: whether rows can be opened; text has the trees of Python functions only on request.
         """
-        from perfpy.analysis.filters import SampleFilter
+        from perfpy.analysis.filters import Machines, SampleFilter
         from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions, RowOptions
         from perfpy.analysis.sort_key import Mode
         from perfpy.cli.report.run import configured_percentage, hidden_keys
@@ -323,7 +335,8 @@ class TopRequest:
         shows_trees = self._has_chains and (is_screen or is_requested)
         by_default = self._config.flag("top.children", True) and not options.hierarchy
         children = shows_trees and (by_default if options.children is None else options.children)
-        sample_filter = self._options.fill(SampleFilter)
+        host, guests = "H" in options.machines, "G" in options.machines
+        sample_filter = options.fill(SampleFilter, machines=Machines(host, guests) if guests else None)
         percentage = options.percentage or configured_percentage(self._config)
         return ReportOptions(
             columns=ColumnOptions(
@@ -361,7 +374,7 @@ class TopRequest:
 
     def symbol_options(self, *, is_plain: bool = False) -> SymbolOptions:
         """Return where to look for symbols. is_plain: for perf's text; others count inlined calls in callchains, as reports do."""
-        from perfpy.symbols.files.debug_files import Inline, SymbolOptions
+        from perfpy.symbols.files.debug_files import GuestFiles, Inline, SymbolOptions
 
         options = self._options
         for name, path in (("kallsyms", options.kallsyms), ("vmlinux", options.vmlinux)):
@@ -376,6 +389,7 @@ class TopRequest:
             buildid_dir=self._config.build_id_folder,
             inline=Inline.ALL if self._has_chains and not is_plain else Inline.NONE,
             fold_interpreters=options.python,
+            guests=options.fill(GuestFiles, shows_host="H" in options.machines, shows_guests="G" in options.machines),
         )
 
     def subject(self, rings: LiveRings) -> Subject:
@@ -388,6 +402,7 @@ class TopRequest:
             *(not options.period and rings.waits is None, len(sampled) == 1),
             *(options.pid, options.tid, _user_name(self._user), options.cpu),
             len(online_cpus()),
+            has_guests="G" in options.machines,
         )
 
 
@@ -451,6 +466,7 @@ class Rates(NamedTuple):
         kernel, exact: samples in the kernel; samples with the exact address.
         lost, total_lost: samples and records that did not fit in the ring buffers, in the interval and since the start.
         dropped, total_dropped: samples that had to wait for an update and did not fit in memory.
+        guest_kernel, guest_user: samples in virtual machines.
     """
 
     seconds: float
@@ -461,6 +477,8 @@ class Rates(NamedTuple):
     total_lost: int
     dropped: int = 0
     total_dropped: int = 0
+    guest_kernel: int = 0
+    guest_user: int = 0
 
     def share(self, part: int) -> float:
         """Return the percentage of the samples."""
@@ -484,6 +502,7 @@ class Subject(NamedTuple):
         pid, tid, user: as given.
         cpus: the text of the CPU list, "" for all.
         cpu_count: the number of CPUs.
+        has_guests: whether virtual machines are watched (kvm top).
     """
 
     event: str
@@ -495,6 +514,7 @@ class Subject(NamedTuple):
     user: str
     cpus: str
     cpu_count: int
+    has_guests: bool = False
 
 
 def header_lines(rates: Rates, subject: Subject) -> list[str]:
@@ -503,6 +523,13 @@ def header_lines(rates: Rates, subject: Subject) -> list[str]:
         f"   PerfTop:{rates.samples / rates.seconds:8.0f} irqs/sec  kernel:{rates.share(rates.kernel):4.1f}%"
         f"  exact: {rates.share(rates.exact):4.1f}% lost: {rates.lost}/{rates.total_lost} drop: {rates.dropped}/{rates.total_dropped} "
     )
+    if subject.has_guests:
+        user = rates.samples - rates.kernel - rates.guest_kernel - rates.guest_user
+        numbers = (
+            f"   PerfTop:{rates.samples / rates.seconds:8.0f} irqs/sec  kernel:{rates.share(rates.kernel):4.1f}%"
+            f" us:{rates.share(user):4.1f}% guest kernel:{rates.share(rates.guest_kernel):4.1f}%"
+            f" guest us:{rates.share(rates.guest_user):4.1f}% exact: {rates.share(rates.exact):4.1f}% "
+        )
     pace = f"{subject.pace}{'Hz' if subject.is_frequency else ''} " if subject.is_alone else ""
     return [f"{numbers}[{pace}{subject.event}], {_target(subject)}", "-" * _RULE, ""]
 

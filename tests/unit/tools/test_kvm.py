@@ -11,6 +11,7 @@ from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record import record_options
 from perfpy.errors import PerfError
 from perfpy.tools.kvm import KvmRecordOptions, guest_durations, sorted_durations
+from perfpy.tools.top.options import Rates, Subject, header_lines
 from tests.builders.guest_exits import AMD, ENTRY, EXIT, MMIO, PIO, ExitRecording, random_exits
 
 HLT, CPUID = 12, 10
@@ -156,11 +157,46 @@ def test_the_recorder_of_guests(line, host, guest, output, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line", ["stat report --event port", "stat report -k name", "stat report -p me", "stat live", "report --guest-code", "live"]
+    "line",
+    [
+        "stat report --event port",
+        "stat report -k name",
+        "stat report -p me",
+        "stat live",
+        "report --guest-code",
+        "top --guestmount /g",
+        "live",
+    ],
 )
 def test_wrong_lines_are_refused(line, capsys):
     assert run(["kvm", *line.split()]) == 129
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "forwarded"),
+    [("top", ["--guests=G"]), ("--host top --stdio", ["--guests=HG"]), ("--host --no-guest --guestkallsyms k top -d 1", ["--guests=H"])],
+)
+def test_top_shows_the_machines_of_the_options(line, forwarded, monkeypatch):
+    given: list[list[str]] = []
+
+    def run_top(_name: str, arguments: list[str]) -> int:
+        given.append(arguments)
+        return 0
+
+    monkeypatch.setattr(load_command("top"), "run", run_top)
+    assert run(["kvm", *line.split()]) == 0
+    assert given[0][:1] == forwarded
+    assert ("--guestkallsyms=k" in given[0]) == ("-d" in line)
+    assert ("--stdio" in given[0]) == ("--stdio" in line)
+
+
+def test_top_counts_the_samples_of_each_machine():
+    rates = Rates(2.0, 200, 20, 10, 0, 0, guest_kernel=100, guest_user=40)
+    subject = Subject("cycles", 4000, True, True, "", "", "", "", 2, has_guests=True)
+    assert header_lines(rates, subject)[0] == (
+        "   PerfTop:     100 irqs/sec  kernel:10.0% us:20.0% guest kernel:50.0% guest us:20.0% exact:  5.0% [4000Hz cycles],  (all, 2 CPUs)"
+    )
 
 
 def test_a_read_after_the_entry_lasts_from_the_exit(tmp_path):

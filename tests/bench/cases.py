@@ -158,6 +158,14 @@ def bench_small_tools(bench: Bench) -> Iterator[Row]:
         yield bench.compare(case, args, rounds=2 * bench.rounds, goal=_SMALL_GOALS.get(case), short=True)
 
 
+def bench_hardware_trace(bench: Bench) -> Iterator[Row]:
+    """perfpy report and script of 10 MB of Intel PT, made from a program that was single-stepped, with and without cycles."""
+    for case, has_cycles in (("Intel PT", False), ("Intel PT with cycles", True)):
+        path = str(bench.inputs.trace(10, has_cycles=has_cycles))
+        for args in (["report", "--stdio", "--itrace=i1000i"], ["report", "--stdio"], ["script", "--itrace=be"]):
+            yield bench.compare(f"{case}: {' '.join(args)}", [*args, "-i", path], rounds=max(bench.rounds // 2, 2), goal=1.0)
+
+
 def bench_conversion(bench: Bench) -> Iterator[Row]:
     """perfpy data convert --to-json of tracepoints: of the scheduler, and of the kernel's memory with flags as text."""
     kmem = bench.inputs.tool("kmem", "ls", "-R", "/usr/include")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.many_hosts import Hosts
+from tests.builders import intel_pt
 from tests.builders.growing import nested_mappings
 
 FUNCTIONS = 150
@@ -97,6 +98,20 @@ class Inputs:
         if not path.exists():
             workload = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", f"count={events // 4}"]
             subprocess.run([self._perf, "trace", "record", "-o", path, "--", *workload], check=True, capture_output=True)
+        return path
+
+    def trace(self, megabytes: int, *, has_cycles: bool) -> Path:
+        """Return an Intel PT recording: the trace of one run of a program, again and again, each time later."""
+        path = self.folder / f"pt{megabytes}{'cycles' if has_cycles else ''}.data"
+        if not path.exists():
+            source = Path(intel_pt.__file__).with_name("traced_programs") / "recursion.c"
+            program = self.folder / "traced"
+            subprocess.run(["gcc", "-O1", "-static", "-o", program, source], check=True)
+            steps = intel_pt.single_step(self.folder, [str(program)])
+            options = intel_pt.Options(
+                seed=2, cyc=has_cycles, cpus=1, psb_bytes=1 << 14, piece=4_000_000, runs_of_bytes=megabytes * 1_000_000
+            )
+            path.write_bytes(intel_pt.pt_recording(steps, options)[0])
         return path
 
     def interpreter(self) -> Path:

@@ -25,6 +25,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo, IdIndex, IdIndexEntry, TimeConv
 from perfpy.abi.records import SampleId
+from perfpy.auxtrace.intel_pt import PacketReader
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.elf import ALLOC, ET_EXEC, EXEC, NOTYPE, Elf
 from tests.builders.perfdata import PerfDataBuilder
@@ -175,6 +176,7 @@ class Options:
         switches: how context switches are recorded: 2 by the task, 3 by the CPU.
         kernel: whether the kernel's code is traced: each system call runs KERNEL_CODE.
         filters: filter or stop, file, offset and size there, of the addresses that are traced, or end it until the next slice.
+        runs_of_bytes: repeat the trace of one CPU, each time later, until it has so many bytes; 0: once. Its truth is that of one run.
         jitdump: of the program: its records get the times of the program's marks.
         events: share of instructions with packets of Event Trace: interrupts, and changes of the interrupt flag.
         pebs: share of instructions with records of PEBS in the trace.
@@ -207,6 +209,7 @@ class Options:
     pebs: float = 0.0
     pebs_calls: bool = False
     samples: int = 0
+    runs_of_bytes: int = 0
     aux_samples: int = 0
     filters: tuple[tuple[str, str, int, int], ...] = ()
 
@@ -729,6 +732,8 @@ def pt_recording(  # noqa: C901  one branch a part of the file
     options = options or Options()
     machine = Machine(steps, options)
     machine.run()
+    if options.runs_of_bytes:
+        _repeat(machine, options.runs_of_bytes)
     cpu = 0 if options.per_thread else SampleType.CPU
     time = SampleType.TIME if options.tsc else 0
     fields = SampleType.IP | SampleType.TID | time | cpu | SampleType.IDENTIFIER
@@ -819,6 +824,28 @@ def pt_recording(  # noqa: C901  one branch a part of the file
     index_bytes = b"".join(struct.pack("<2Q", begin + at, _AUXTRACE_SIZE) for at in places)
     built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + index_bytes
     return built.file(), machine.truth
+
+
+def _repeat(machine: Machine, size: int) -> None:
+    """Let the trace of the only CPU go on with copies, as many ticks later as keep the payloads of TMA and MTC packets."""
+    (writer,) = machine.writers.values()
+    trace, offset, stamps, reader = bytes(writer.out), 0, [], PacketReader()
+    while offset < len(trace):
+        packet = reader.read(memoryview(trace), offset)
+        assert packet is not None
+        if packet.kind == "TSC":
+            stamps.append((offset + 1, packet.value))
+        offset += packet.length
+    step, count = _CRYSTAL << 16, 1
+    step *= (writer.ticks - writer.first_tick) // step + 1
+    while len(writer.out) < size:
+        part = bytearray(trace)
+        for position, ticks in stamps:
+            part[position : position + 7] = (ticks + count * step).to_bytes(7, "little")
+        writer.out += part
+        count += 1
+    later = nanoseconds(count * step) - nanoseconds(0)
+    machine.side = [(time + (later if isinstance(record, records.Exit) else 0), record, *rest) for time, record, *rest in machine.side]
 
 
 def filter_words(options: Options) -> tuple[int, ...]:

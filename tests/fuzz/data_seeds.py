@@ -43,7 +43,13 @@ def aux_recordings() -> dict[str, bytes]:
     return results | {"pmcu": pmcu.recording(data), "pmcu in pieces": pmcu.recording(data, cuts=(600, 2000), lost=1)}
 
 
-_TRACED = {1: Options(psb_bytes=64, cyc=True), 2: Options(seed=2, tsc=False, mtc=False, per_thread=True), 3: Options(overflows=0.1)}
+_TRACED = {
+    1: Options(psb_bytes=64, cyc=True),
+    2: Options(seed=2, tsc=False, mtc=False, per_thread=True),
+    3: Options(overflows=0.1),
+    5: Options(events=0.1, pebs=0.05, pebs_calls=True, interrupts=0.05),
+    6: Options(samples=20, aux_samples=512, psb_bytes=64),
+}
 
 
 def table_folders() -> dict[str, dict[str, bytes]]:

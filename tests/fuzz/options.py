@@ -268,6 +268,7 @@ def aux_script(rng: random.Random, seed: str) -> Words:
                 "| -D | -F +misc | -v | --show-lost-events | --itrace=i1ibftmaM --ns | --no-itrace | --itrace=be"
                 " | --itrace=gi1ixwpes3 -F +addr | --call-ret-trace | --call-trace | --insn-trace"
                 " | --itrace=biyxwpeq -F +ipc | --itrace=bipqq | --itrace=Abyi3ie -F +ipc,+flags | --itrace=i1il9g -F +brstack"
+                " | --itrace=oIGLbe -F +flags,+brstack | --itrace=G3L5Z | --itrace=ogl -F +iregs,+brstack,+weight | --itrace=qoI"
             )
         ),
     )

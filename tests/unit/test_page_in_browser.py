@@ -197,6 +197,18 @@ def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     assert page.texts("#details .snippet tr") == ["\t1\tint hot(void) {", "75.00%\t2\t  x++;", "25.00%\t3\t}"]
 
 
+def test_a_long_first_sentence_leaves_room_on_small_screens(browser: Browser, tmp_path: Path) -> None:
+    """It had eight lines on a telephone."""
+    parts = [f"{share} % is in module_{share}_function(), called from module_0_function() ({share} %)" for share in (58, 24, 18)]
+    heights = {}
+    for name, text in (("long", "; ".join(parts) + "."), ("short", parts[0] + ".")):
+        file = tmp_path / f"{name}.html"
+        file.write_text(render([timed_stacks(RAN)], PageText("t", headline=[HeadlineSentence(text)])), encoding="utf-8")
+        browser.open(file, width=390)
+        heights[name] = browser.box("#headline")[3]
+    assert heights["long"] < 2 * heights["short"]
+
+
 def test_of_an_inlined_function_its_own_lines_are_shown(browser: Browser, tmp_path: Path) -> None:
     """Line 3 of hot() calls step(), which is inlined there: it is not the hottest line of hot()."""
     instructions = [[3, 0.75, "1003", "add %rax", "hot.c:2", 0, 2, -1], [9, 0.25, "1009", "ret", "hot.c:3", 0, 3, 0]]

@@ -34,6 +34,9 @@ function sentence({ text, names, column }, choose) {
 const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
   help: "help", dialog: "dialog" };
 
+/* characters of a sentence that is set in smaller letters */
+const LONG = 120;
+
 /* the processes that are shown at once: few, and of more those with a share of the time */
 const FEW_PROCESSES = 6, MATTERS = 0.01;
 
@@ -60,6 +63,7 @@ export function showTop(profile, choose) {
   const sentences = profile.headline.length ? profile.headline : [];
   parts.title.textContent = profile.title;
   parts.environment.textContent = profile.environment.join(" \u00b7 ");
+  parts.headline.classList.toggle("long", (sentences[0] || { text: "" }).text.length > LONG);
   parts.headline.replaceChildren(...(sentences.length ? sentence(sentences[0], choose) : [profile.title]));
   parts.more.replaceChildren(...sentences.slice(1).flatMap((one, i) => [...(i ? [" "] : []), ...sentence(one, choose)]));
   showProcesses(profile.processes || [], choose);

@@ -31,6 +31,7 @@ _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 DESCENDANTS: Final = "--descendants"
 WITHOUT_DESCENDANTS: Final = "--no-descendants"
+_MOST_RUNNING: Final = 4  # processes whose threads are shown before they are recorded
 _MOST_LOOKED_AT: Final = 100  # descendants, for an interpreter
 _MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
 _BRIEF: Final = "--brief"  # not in the printed command: it changes messages only
@@ -133,7 +134,7 @@ def _running_target(pids: Sequence[int], option: str) -> tuple[str, list[str]]:
 
     _refuse_foreign(pids)
     descendants = sorted(ProcFs().descendants(pids)) if option == DESCENDANTS else []
-    print_stacks_if_idle(pids, descendants, option)
+    print_first_answer(pids, descendants, option)
     stacks = stack_option(next(filter(None, map(runtime_of_process, (*pids, *descendants[:_MOST_LOOKED_AT]))), None))
     names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
     if descendants:
@@ -158,8 +159,8 @@ def _refuse_foreign(pids: Sequence[int]) -> None:
                 raise PerfError(f"{refusal.cause}; {refusal.remedy}") from refusal
 
 
-def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:
-    """Print what the processes wait for if they do hardly anything: the answer if they hang, long before a recording ends."""
+def print_first_answer(pids: Sequence[int], descendants: Sequence[int], option: str) -> None:
+    """Print what the threads that run do now, or all stacks if hardly anything runs: long before a recording ends."""
     every = [*pids, *descendants]
     begin = time.monotonic()
     first = ran = _run_time(every)
@@ -169,15 +170,30 @@ def print_stacks_if_idle(pids: Sequence[int], descendants: Sequence[int], option
         ran = _run_time(every)
         looks, ready = looks + 1, ready + ran.is_ready
         if ran.time - first.time > _WORK * _MOMENT * 1e9:
+            _print_running(every)
             return
-    if first.is_known and ran.is_known and ready <= _READY * looks:
+    if not first.is_known or not ran.is_known:
+        return
+    if ready > _READY * looks:  # it waits for a CPU
+        _print_running(every)
+    else:
         words = [*([] if option == DESCENDANTS else [option]), *map(str, pids)]
         amount = "nothing" if ran.time == first.time and not ready else "hardly anything"
         print(f"{amount} ran in the last {_MOMENT} s; perfpy stacks {' '.join(words)}", file=sys.stderr)
         sys.stderr.flush()
-        with suppress(PerfError):  # the recording comes all the same
-            load_command("stacks").run("stacks", words)
-            print(flush=True)
+        _print_stacks(words)
+
+
+def _print_stacks(words: Sequence[str]) -> None:
+    with suppress(PerfError):  # the recording comes all the same
+        load_command("stacks").run("stacks", [*words])
+        print(flush=True)
+
+
+def _print_running(pids: Sequence[int]) -> None:
+    """Print a line for each thread that runs or is ready to, of the first processes that have one."""
+    running = [pid for pid in pids if _run_time([pid]).is_ready][:_MOST_RUNNING]
+    _print_stacks(["--running", *map(str, running or pids[:1])])
 
 
 class _RunTime(NamedTuple):

@@ -42,6 +42,8 @@ _NICER: Final = 5  # three times the CPU time of others
 _REALTIME: Final = 1.5  # seconds in which a busy machine lets others wait for the answer
 _EQUAL: Final = 3  # threads with the same stack share one, from this number on
 _NAMED: Final = 6  # of threads with one heading
+_RUNS: Final = "running"
+_CALLERS: Final = 2  # that a line names
 _GO_RUNS: Final = ("running", "system call", "runnable")
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
@@ -52,6 +54,7 @@ class StacksCommandOptions(CommandOptions):
 
     pid: str = option("-p,--pid", Value(default=""), "print the stacks of these processes (comma-separated)", metavar="<pid>")
     locks: bool = option("--locks", Flag(), "print only threads that wait for locks, and their holders")
+    running: bool = option("--running", Flag(), "print one line for each thread that runs, no others")
     descendants: bool = option("--descendants", Flag(default=True), "also print the processes that they have started (default)")
     inspect: bool = option("--inspect", Flag(), "ask the inspector of your own Node for functions")
     locals: bool = option("--locals", Flag(), "also print local variables of Python functions (own processes)")
@@ -137,10 +140,16 @@ def run(options: StacksCommandOptions) -> None:
     processes = _with_names(processes)
     if options.locks:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
+    if options.running:
+        processes = [process._replace(threads=[one for one in process.threads if one.state == _RUNS]) for process in processes]
     if options.json:
         import json  # rarely needed
 
         print(json.dumps({"format": "perfpy-stacks", "version": 1, "processes": [_values(process) for process in processes]}))
+        return
+    if options.running:
+        lines = [line for process in processes for line in running_lines(process)]
+        print("\n".join(lines) or "no thread runs at this moment")
         return
     for number, process in enumerate(processes):
         if number:
@@ -172,7 +181,7 @@ def _with_javascript(processes: Sequence[CurrentProcess]) -> list[CurrentProcess
         raise PerfError(f"--inspect: process {processes[0].pid} is not Node.js; drop --inspect")
     stacks = {}
     for process in of_node:
-        if any(one.tid == process.pid and one.state == "running" for one in process.threads):
+        if any(one.tid == process.pid and one.state == _RUNS for one in process.threads):
             try:
                 stacks[process.pid] = [NativeFrame(*frame, NODE) for frame in script_stack(process.pid)]
             except (OSError, ValueError, LookupError, TypeError) as error:
@@ -279,7 +288,7 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
     for tid in tids:
         status = procfs.status(tid)
         if status is not None:
-            state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else "running"
+            state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else _RUNS
             stack = java.get(tid)
             frames = [NativeFrame(*frame, _JVM) for frame in stack.frames] if stack else []
             target = targets.get(tid, WaitTarget())
@@ -465,6 +474,24 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
         yield f"\n{process.missing}"
 
 
+def running_lines(process: CurrentProcess) -> Iterator[str]:
+    """Yield a line for each thread that runs: its function and the callers."""
+    from perfpy.views.verdict.sentence import function_text  # --help needs no numpy
+
+    for thread in process.threads:
+        if thread.state != _RUNS:
+            continue
+        if thread.python:
+            frames = [NativeFrame(one.function, one.file, one.line, "") for one in own_python_part(thread.python.frames)]
+        else:
+            frames = [one._replace(function=function_text(one.function)) for one in _own_part(thread.frames)]
+        texts = [_native_line(one).strip() for one in frames[: 1 + _CALLERS]]
+        name = visible((thread.python.name if thread.python else "") or thread.name or thread.comm)
+        of_process = f" of process {process.pid}" if thread.tid != process.pid else ""
+        where = f" {', called from '.join(texts)}" if texts else ""
+        yield f"Thread {thread.tid} ({name}){of_process} runs{where}"
+
+
 def _goroutine_lines(states: Sequence[ObservedState]) -> Iterator[str]:
     """Yield the goroutines, those of the program first; the runtime's own ones are counted."""
     own = [state for state in states if any(map(_is_shown, state.frames)) or (state.reason in _GO_RUNS and _is_of_program(state))]
@@ -505,7 +532,7 @@ def _equal_stacks(threads: Sequence[CurrentThread]) -> list[list[CurrentThread]]
 
 def _heading_of_several(threads: Sequence[CurrentThread]) -> str:
     first = threads[0]
-    wait = f" in {waiting_text(first)}" if waiting_text(first) and first.state != "running" else ""
+    wait = f" in {waiting_text(first)}" if waiting_text(first) and first.state != _RUNS else ""
     return f"{len(threads)} threads: {first.state}{wait}: {_names(threads)}"
 
 
@@ -517,7 +544,7 @@ def _names(threads: Sequence[CurrentThread]) -> str:
 def _heading(thread: CurrentThread) -> str:
     python = thread.python
     name = (python.name if python else "") or thread.name or thread.comm
-    wait = f" in {waiting_text(thread)}" if waiting_text(thread) and thread.state != "running" else ""
+    wait = f" in {waiting_text(thread)}" if waiting_text(thread) and thread.state != _RUNS else ""
     lock = ", holds the GIL" if python and python.has_gil else ""
     doubt = " (it ran during the reading: its stack may be of two moments)" if python and not python.is_certain else ""
     return f"Thread {thread.tid} ({visible(name)}): {thread.state}{wait}{lock}{doubt}"
@@ -609,7 +636,7 @@ def _own_part(frames: Sequence[NativeFrame]) -> Sequence[NativeFrame]:
 
 
 def _native_line(frame: NativeFrame) -> str:
-    origin = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file else frame.dso
+    origin = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file and frame.line else frame.dso
     return f"    {visible(frame.function)}" + (f" ({visible(origin)})" if origin else "")
 
 

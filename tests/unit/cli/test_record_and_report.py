@@ -100,11 +100,11 @@ def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch:
 @pytest.mark.parametrize(
     ("work", "ready", "known", "commands", "amount", "most_looks"),
     [
-        (10_000_000, False, True, ["record"], "", 1),  # it works
-        (0, False, True, ["stacks", "record"], "nothing ran", 15),
-        (100_000, False, True, ["stacks", "record"], "hardly anything ran", 15),  # it ticks
-        (0, True, True, ["record"], "", 15),  # it waits for a CPU
-        (0, False, False, ["record"], "", 0),  # the kernel does not count
+        (10_000_000, False, True, ["stacks --running", "record --brief"], "", 1),  # it works
+        (0, False, True, ["stacks {pid}", "record --brief"], "nothing ran", 15),
+        (100_000, False, True, ["stacks {pid}", "record --brief"], "hardly anything ran", 15),  # it ticks
+        (0, True, True, ["stacks --running", "record --brief"], "", 15),  # it waits for a CPU
+        (0, False, False, ["record --brief"], "", 0),  # the kernel does not count
     ],
 )
 def test_stacks_are_printed_if_a_process_does_hardly_anything(
@@ -123,7 +123,8 @@ def test_stacks_are_printed_if_a_process_does_hardly_anything(
     monkeypatch.setattr(record_and_report, "time", clock)
     monkeypatch.setattr(record_and_report, "_run_time", lambda _: record_and_report._RunTime(work * len(looks), ready, known))
     lines = started(monkeypatch, Recorded(), str(os.getpid()))[1]
-    assert [line.split()[0] for line in lines if not line.startswith("report")] == commands
+    first_words = [" ".join(line.split()[:2]) for line in lines if not line.startswith("report")]
+    assert first_words == [words.format(pid=os.getpid()) for words in commands]
     assert capsys.readouterr().err.startswith(f"{amount} in the last 0.3 s; " if amount else "recording process")
     assert len(looks) <= most_looks
 

@@ -44,6 +44,9 @@ _EQUAL: Final = 3  # threads with the same stack share one, from this number on
 _NAMED: Final = 6  # of threads with one heading
 _RUNS: Final = "running"
 _CALLERS: Final = 2  # that a line names
+_SCRIPT: Final = "JS:"  # begins a function of JavaScript
+_INNERMOST: Final = 5  # functions
+_NO_MUTEX: Final = re.compile(r"_*pthread_cond_\w*wait|_*new_sem_\w*wait|_*sem_\w*wait")
 _GO_RUNS: Final = ("running", "system call", "runnable")
 #: functions that no program wrote: the outermost of each thread
 _STARTS: Final = frozenset({"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone"})
@@ -142,6 +145,10 @@ def run(options: StacksCommandOptions) -> None:
         processes = [process._replace(threads=threads_of_locks(process.threads)) for process in processes]
     if options.running:
         processes = [process._replace(threads=[one for one in process.threads if one.state == _RUNS]) for process in processes]
+    _print(processes, options)
+
+
+def _print(processes: Sequence[CurrentProcess], options: StacksCommandOptions) -> None:
     if options.json:
         import json  # rarely needed
 
@@ -374,7 +381,7 @@ def _with_recorded_stacks(unread: Sequence[_Unread], procfs: ProcFs, required: s
         process = one.process
         if problem is None:
             threads = [
-                thread._replace(frames=stacks.get(thread.tid, ()), lock=names.get((process.pid, thread.target.lock), ""))
+                _with_frames(thread, stacks.get(thread.tid, ()), names.get((process.pid, thread.target.lock), ""))
                 for thread in process.threads
             ]
             yield process._replace(threads=threads, missing="")
@@ -387,6 +394,14 @@ def _with_recorded_stacks(unread: Sequence[_Unread], procfs: ProcFs, required: s
             raise problem
         else:
             yield process._replace(missing=f"{len(one.tids)} more {plural(len(one.tids), 'thread')} without Python functions: {problem}")
+
+
+def _with_frames(thread: CurrentThread, frames: Sequence[NativeFrame], lock: str) -> CurrentThread:
+    """Return a thread with its stack, which may tell that it waits for a condition or semaphore: the call alone can look like a mutex."""
+    inner = [frame.function for frame in frames[:_INNERMOST]]
+    if any(map(_NO_MUTEX.match, inner)) and not any("lock" in name for name in inner):
+        return thread._replace(frames=frames, target=thread.target._replace(lock=0, holder=0))
+    return thread._replace(frames=frames, lock=lock)
 
 
 def _recorded_stacks(
@@ -476,19 +491,25 @@ def process_lines(process: CurrentProcess) -> Iterator[str]:
 
 def running_lines(process: CurrentProcess) -> Iterator[str]:
     """Yield a line for each thread that runs: its function and the callers."""
-    from perfpy.views.verdict.sentence import function_text  # --help needs no numpy
+    from perfpy.views.verdict.sentence import function_text, source  # --help needs no numpy
 
     for thread in process.threads:
         if thread.state != _RUNS:
             continue
         if thread.python:
-            frames = [NativeFrame(one.function, one.file, one.line, "") for one in own_python_part(thread.python.frames)]
+            texts = [
+                f"{visible(one.function)}() ({visible(os.path.basename(one.file))}:{one.line})"
+                for one in own_python_part(thread.python.frames)
+            ]
         else:
-            frames = [one._replace(function=function_text(one.function)) for one in _own_part(thread.frames)]
-        texts = [_native_line(one).strip() for one in frames[: 1 + _CALLERS]]
+            frames = _own_part(thread.frames)
+            scripts = [one for one in frames[1:] if one.function.startswith(_SCRIPT)]  # of the program, not of its virtual machine
+            shown = [*frames[:1], *scripts] if scripts else frames
+            lines = ((one.file, one.line) if one.file and one.line else None for one in shown)
+            texts = [f"{function_text(one.function)}{source(one.function, line, one.dso)}" for one, line in zip(shown, lines, strict=True)]
         name = visible((thread.python.name if thread.python else "") or thread.name or thread.comm)
         of_process = f" of process {process.pid}" if thread.tid != process.pid else ""
-        where = f" {', called from '.join(texts)}" if texts else ""
+        where = f" {', called from '.join(texts[: 1 + _CALLERS])}" if texts else ""
         yield f"Thread {thread.tid} ({name}){of_process} runs{where}"
 
 
@@ -636,6 +657,10 @@ def _own_part(frames: Sequence[NativeFrame]) -> Sequence[NativeFrame]:
 
 
 def _native_line(frame: NativeFrame) -> str:
+    if frame.function.startswith(_SCRIPT):
+        from perfpy.views.readable import at_a_glance  # rarely needed
+
+        return f"    {visible(at_a_glance(frame.function))}"
     origin = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file and frame.line else frame.dso
     return f"    {visible(frame.function)}" + (f" ({visible(origin)})" if origin else "")
 

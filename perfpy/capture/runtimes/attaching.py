@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
+from perfpy.capture.runtimes.v8_functions import has_readable_names
 from perfpy.capture.wait_targets import sockets_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
@@ -31,6 +32,7 @@ JCMD: Final = "jcmd"
 REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython_attach, which reports what is missing itself
 NODE: Final = "Node.js"
 _LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
+_PUBLISHES: Final = b"--perf-"  # basic-prof, prof
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 _MOST_WORDS: Final = 8 << 20  # bytes of arguments and variables; execve(2) takes less, but prctl(2) can point to any memory
 
@@ -53,10 +55,20 @@ def _embeds_python(pid: int) -> bool:
         return False
 
 
-def lacks(pid: int, *, unwinds: bool = False) -> str:
+def needs_names(pid: int) -> bool:
+    """Whether a process is a Node that does not publish the names of its functions itself."""
+    runtime = runtime_of_process(pid)
+    if runtime is None or runtime.name != NODE:
+        return False
+    publishes = any(_PUBLISHES in _of_process(pid, name) for name in ("cmdline", "environ"))
+    return not publishes and not any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid))
+
+
+def lacks(pid: int, *, unwinds: bool = False, reads_memory: bool = False) -> str:
     """Return one line about the names that a running process does not provide; "" if it provides all, or is no runtime.
 
-    unwinds: its stacks are unwound while they are recorded, with data from its memory (perfpy.capture.runtimes.hotspot).
+    unwinds: its callchains do not need frame pointers, or there are none.
+    reads_memory: its stacks are unwound while they are recorded, with data from its memory (perfpy.capture.runtimes.hotspot).
     """
     runtime = runtime_of_process(pid)
     if runtime is None or runtime.attach == REMOTE_EXEC:
@@ -64,7 +76,7 @@ def lacks(pid: int, *, unwinds: bool = False) -> str:
     if runtime.attach == JCMD:
         has_callers = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
-    if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)):
+    if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)) or (reads_memory and has_readable_names(pid)):
         return ""
     now = f", or see what it runs now: perfpy stacks --inspect {pid}" if runtime.name == NODE else ""
     return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}{now}"

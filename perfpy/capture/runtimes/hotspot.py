@@ -19,7 +19,9 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
 from perfpy.abi.sample_decoding import stack_words
 from perfpy.capture.process_memory import ProcessMemory
+from perfpy.capture.runtimes.attaching import needs_names
 from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStructs
+from perfpy.capture.runtimes.v8_functions import V8Process
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
 from perfpy.symbols.dso import is_memory
@@ -57,7 +59,10 @@ class _Pause(NamedTuple):
 
 
 class JavaFrames:
-    """The JVMs among the recorded processes. event is the recording's first one. fields are those of samples that look() needs."""
+    """The JVMs and running Nodes among the recorded processes.
+
+    event is the recording's first one. fields are those of samples that look() needs.
+    """
 
     fields: Final = frozenset({"pid", "user_regs", "user_regs_abi", "user_stack"})
 
@@ -65,7 +70,7 @@ class JavaFrames:
         self._layout = IdLayout.of(event.attr, NATIVE_ENDIAN)
         self._identity = event.ids[0] if event.ids else 0
         self._procfs = ProcFs()
-        self._processes: dict[int, JavaProcess] = {}
+        self._processes: dict[int, JavaProcess | V8Process] = {}
         self._waiting: dict[int, _Pause] = {}
         self._refused: set[int] = set()
         self._mapped: dict[int, list[tuple[int, int]]] = {}
@@ -85,21 +90,23 @@ class JavaFrames:
                 for row, pointer in zip(rows.tolist(), pointers, strict=True):
                     process.look(stack_words(columns, row), pointer)
 
-    def _process(self, pid: int) -> JavaProcess | None:
+    def _process(self, pid: int) -> JavaProcess | V8Process | None:
         if pid in self._processes:
             return self._processes[pid]
         now, waiting = time.monotonic(), self._waiting.get(pid, _Pause(0.0, _FIRST_PAUSE / 2))
         if now < waiting.until:
             return None
         library = library_of(pid, self._procfs)
-        if library is not None:
+        is_node = library is None and needs_names(pid)
+        if library is not None or is_node:
             try:
-                return self._processes.setdefault(pid, JavaProcess.of(pid, library))
+                self._processes[pid] = JavaProcess.of(pid, library) if library else V8Process.of(pid, self._procfs)
+                return self._processes[pid]
             except PermissionError:
                 self._refused.add(pid)
             except (OSError, LookupError, ValueError):
                 pass  # it is still starting, or inaccessible
-        pause = min(2 * waiting.pause, _LONGEST_PAUSE if library is None else 1.0)
+        pause = min(2 * waiting.pause, 1.0 if library or is_node else _LONGEST_PAUSE)
         self._waiting[pid] = _Pause(now + pause, pause)
         return None
 
@@ -128,7 +135,7 @@ class JavaFrames:
             return chains, ip
         return chains.with_rows(changed), _leaves(chains, changed, ip)
 
-    def _chain(self, process: JavaProcess, chain: NDArray[np.uint64], stack: NDArray[np.uint64]) -> list[int]:
+    def _chain(self, process: JavaProcess | V8Process, chain: NDArray[np.uint64], stack: NDArray[np.uint64]) -> list[int]:
         values: list[int] = chain.tolist()
         begin = values.index(CONTEXT_USER) + 1 if CONTEXT_USER in values else 0
         return values[:begin] + process.name_methods(values[begin:], stack)
@@ -157,8 +164,8 @@ class JavaFrames:
         if not refused:
             return []
         pids = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
-        problem = f"warning: --jit: cannot read the memory of Java process {pids} (check kernel.yama.ptrace_scope)"
-        return [f"{problem}; interpreted and inlined methods have no names"]
+        problem = f"warning: --jit: cannot read the memory of process {pids} (check kernel.yama.ptrace_scope)"
+        return [f"{problem}; functions of Node, and interpreted and inlined methods of Java, have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""

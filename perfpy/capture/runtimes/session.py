@@ -74,7 +74,8 @@ class RuntimeNames:
         if self.options.output.path == _STANDARD_OUTPUT:
             self._tell("warning: --jit: a pipe cannot store names; its readers need the perf maps in /tmp")
         self._switched, refused = attach_all(self._pids)
-        lacking = [lacks(pid, unwinds=self.options.sampling.unwind and reads_frames()) for pid in self._pids]
+        unwinds = self.options.sampling.unwind and reads_frames()
+        lacking = [lacks(pid, unwinds=unwinds, reads_memory=unwinds) for pid in self._pids]
         late = [f"process {one.pid} is blocked; its Python functions get names when it runs again" for one in self._switched if one.late]
         for hint in (*self._environment.hints, *filter(None, lacking), *map(str, refused), *late):
             self._tell(f"warning: --jit: {hint}")

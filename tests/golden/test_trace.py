@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.tools.trace.command import command, parse_selection
+from perfpy.tools.trace.command import command
+from perfpy.tools.trace.options import parse_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

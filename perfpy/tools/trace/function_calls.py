@@ -36,7 +36,7 @@ from perfpy.live.window import LiveWindow
 from perfpy.perfdata.event_format import Tracing, decode_tracing
 from perfpy.symbols.demangling.demangle import demangle
 from perfpy.symbols.dso import other_root
-from perfpy.tools.trace.command import TraceOutput
+from perfpy.tools.trace.options import TraceOutput
 from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import visible
 from perfpy.views.latency_text import duration_text
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch
     from perfpy.recording import Recording
-    from perfpy.tools.trace.command import TraceCommandOptions
+    from perfpy.tools.trace.options import TraceCommandOptions
     from perfpy.views.page.lanes import MergedCalls
 
     Int64 = NDArray[np.int64]

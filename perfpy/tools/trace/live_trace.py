@@ -39,9 +39,9 @@ from perfpy.tools.trace.call_strings import CallStrings, TracedProcesses, open_s
 from perfpy.tools.trace.call_sums import NamedTotals
 from perfpy.tools.trace.call_text import CallTexts
 from perfpy.tools.trace.calls import ENTER, CallColumns, FollowedComms, Pairing, call_events, call_fields
-from perfpy.tools.trace.command import TraceOutput, parse_selection
 from perfpy.tools.trace.descriptors import Descriptors, DescriptorTable, OpenFile, descriptor_numbers
 from perfpy.tools.trace.lines import NO_LINES, RUN_TIME, EventSums, JoinedColumns, OtherEvents, StackTexts, fault_name
+from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.record_queue import DrainingThread, ReadRecords, RecordQueue
 from perfpy.tools.trace.replay import (
     NO_SWITCHES,
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
     from perfpy.symbols.symbolizer import Symbolizer
     from perfpy.tools.trace.call_sums import Totals
     from perfpy.tools.trace.calls import CallEvents, PairedEvents
-    from perfpy.tools.trace.command import Selection, TraceCommandOptions
     from perfpy.tools.trace.descriptors import DescriptorNames
     from perfpy.tools.trace.lines import LineOptions, StackLimits
+    from perfpy.tools.trace.options import Selection, TraceCommandOptions
     from perfpy.views.script.pieces import Flat
 
     Texts = dict[int, dict[int, str]]

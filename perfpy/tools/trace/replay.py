@@ -30,8 +30,8 @@ from perfpy.tools.trace.calls import (
     call_fields,
     call_windows,
 )
-from perfpy.tools.trace.command import TraceOutput, parse_selection
 from perfpy.tools.trace.lines import NO_LINES, JoinedColumns, LineOptions, OtherEvents, StackLimits, StackTexts, TraceLines, fault_name
+from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
 from perfpy.views.script.pieces import Flat
 from perfpy.workers import ForkedWorkers, jobs_for
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch, FurtherColumns
     from perfpy.perfdata.records.delivery import Span
     from perfpy.tools.trace.calls import OpenCalls, PairedEvents, ThreadNames
-    from perfpy.tools.trace.command import TraceCommandOptions
     from perfpy.tools.trace.lane_page import LaneLines
+    from perfpy.tools.trace.options import TraceCommandOptions
     from perfpy.views.recorded import Recorded
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.kernel.procfs import ProcMapping
-    from perfpy.tools.trace.command import TraceCommandOptions
     from perfpy.tools.trace.function_calls import CallLog, CallOptions
+    from perfpy.tools.trace.options import TraceCommandOptions
 
 
 _MOST_TASKS: Final = 256  # followed at a time

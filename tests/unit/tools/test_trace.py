@@ -21,8 +21,9 @@ from perfpy.tools.trace import replay as replay_module
 from perfpy.tools.trace.call_sums import CallTotals, ThreadRows, Totals
 from perfpy.tools.trace.call_text import CallTexts
 from perfpy.tools.trace.calls import FollowedComms, Pairing
-from perfpy.tools.trace.command import TraceOutput, command, parse_selection, split_list
+from perfpy.tools.trace.command import command
 from perfpy.tools.trace.lines import KnownLines, LineKeys, LineOptions, TraceLines, line_heads
+from perfpy.tools.trace.options import TraceOutput, parse_selection, split_list
 from perfpy.tools.trace.replay import NO_SWITCHES, DividedCalls, SwitchedSamples, SwitchOptions
 from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines, row_texts
 from perfpy.views.page import lanes as lanes_module

@@ -262,7 +262,7 @@ _perfpy()
         workload="yes"
         ;;
     stacks)
-        options="-p --pid --locks --descendants --inspect --locals --json -h --help"
+        options="-p --pid --locks --running --descendants --inspect --locals --json -h --help"
         ;;
     leaks)
         options="-p --pid -d --duration --descendants --small-objects --html --json -h --help"

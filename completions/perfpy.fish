@@ -309,6 +309,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from trace' -x -a '(__fish_complet
 complete -c perfpy -n __fish_use_subcommand -f -a stacks -d 'print what the threads of a process do or wait for now'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'print the stacks of these processes'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l locks -f -d 'print only threads that wait for locks, and their holders'
+complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l running -f -d 'print one line for each thread that runs, no others'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l descendants -f -d 'also print the processes that they have started'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l inspect -f -d 'ask the inspector of your own Node for functions'
 complete -c perfpy -n '__fish_seen_subcommand_from stacks' -l locals -f -d 'also print local variables of Python functions'

@@ -459,6 +459,7 @@ _perfpy() {
                 '*-p+[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--pid=[print the stacks of these processes]:pids: _sequence _perfpy_ask pids -' \
                 '*--locks[print only threads that wait for locks, and their holders]' \
+                '*--running[print one line for each thread that runs, no others]' \
                 '*--descendants[also print the processes that they have started]' \
                 '*--inspect[ask the inspector of your own Node for functions]' \
                 '*--locals[also print local variables of Python functions]' \

@@ -37,6 +37,7 @@ TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_ENDED_BY_SIGPIPE = 141
 _OBJECTS_BEFORE_COLLECTION = 100_000  # modules and tables of a small report are 50,000, and one collection costs 3 % of its time
 
 
@@ -150,9 +151,47 @@ def _prepare_streams() -> None:
 
 
 def _print_error(name: str, error: Exception) -> int:
-    from perfpy.cli.error_lines import print_error  # rarely needed
+    """Print the error that ends a command as one line, and return the exit status that it has in perf. name is the command, or ""."""
+    import errno  # rarely needed
 
-    return print_error(name, error)
+    from perfpy.cli.line.examples import program, use_program_name_in_commands
+    from perfpy.errors import OutputFailedError
+    from perfpy.untrusted.text import one_line
+
+    if isinstance(error, BrokenPipeError):  # the reader of standard output is gone
+        _discard_output()
+        return _ENDED_BY_SIGPIPE
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and not error.filename:
+        _discard_output()
+        error = OutputFailedError("standard output", os.strerror(error.errno))
+    if os.environ.get("PERFPY_DEBUG", "0") not in ("", "0"):
+        import traceback
+
+        traceback.print_exception(error)
+    text, status = _explain(error)
+    caller = program()
+    text = use_program_name_in_commands(one_line(text), COMMANDS)
+    print(f"{caller} {name}: {text}" if name else f"{caller}: {text}", file=sys.stderr)
+    return status
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """Return the line and the exit status of an error."""
+    from perfpy.errors import PerfError  # rarely needed
+
+    if isinstance(error, PerfError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        return (f"{error.filename}: " if error.filename else "") + error.strerror, PerfError.exit_code
+    if isinstance(error, MemoryError):
+        return "out of memory", PerfError.exit_code
+    return f"internal error: {type(error).__name__}: {error}; PERFPY_DEBUG=1 prints the traceback", PerfError.exit_code
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from flushing standard output again."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _flush(name: str, status: int) -> int:

@@ -399,6 +399,36 @@ def links(pid: int) -> list[str]:
     return [target_of(pid, int(number)) for number in os.listdir(f"/proc/{pid}/fd")]
 
 
+_BUSY_SCRIPT = """
+function score(n) { let sum = 0; for (let i = 0; i < n; i++) sum += i % 7; return sum; }
+function turn() { const end = Date.now() + 50; while (Date.now() < end) score(1e6); setImmediate(turn); }
+turn();
+console.log("ready");
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node") or os.uname().machine != "x86_64", reason="no node, or another machine than x86-64")
+def test_functions_of_a_running_node_are_named_by_its_heap_and_said_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "busy.js"
+    script.write_text(_BUSY_SCRIPT)
+    with subprocess.Popen(["node", str(script)], stdout=subprocess.PIPE) as node:
+        assert node.stdout is not None
+        try:
+            node.stdout.readline()
+            process = subprocess.run([*STACKS, "--running", str(node.pid)], capture_output=True, text=True, timeout=60, check=True)
+            record = [sys.executable, "-m", "perfpy", "record", "--jit", "-o", "perf.data", "-p", str(node.pid), "--", "sleep", "1"]
+            recorded = subprocess.run(record, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=True)
+        finally:
+            node.kill()
+    assert f"Thread {node.pid} (node) runs " in process.stdout
+    assert re.search(r"(?:score|turn)\(\) \(function at busy\.js:[23]\)", process.stdout), process.stdout
+    assert "publish names" not in recorded.stderr
+    rows = subprocess.run([sys.executable, "-m", "perfpy", "report", "--stdio", "-g", "none", "--no-children", "-F", "overhead,sym"],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path, check=True).stdout  # fmt: skip
+    shares = [float(line.split("%")[0]) for line in rows.splitlines() if re.search(rf"JS:~(?:score|turn) {script}:[23]:", line)]
+    assert sum(shares) > 80, rows
+
+
 @pytest.mark.skipif(not shutil.which("node"), reason="no node")
 def test_the_inspector_of_node_names_its_functions_and_is_closed(tmp_path: Path) -> None:
     script = tmp_path / "busy.js"

@@ -14,7 +14,6 @@ import pytest
 
 import perfpy
 from perfpy import cli
-from perfpy.cli import error_lines
 from perfpy.cli.commands import COMMANDS
 from perfpy.cli.line.option_parsing import CommandOptions, PerfCommand
 from perfpy.errors import BadPerfDataError, UnknownEventError
@@ -102,7 +101,7 @@ def test_a_wrong_line_exits_129_with_one_line(args, text, capsys):
     ],
 )
 def test_a_failure_is_one_line_without_a_traceback(error, status, text, failing, capfd, monkeypatch):
-    monkeypatch.setattr(error_lines, "_discard_output", lambda: None)  # it would close pytest's own output
+    monkeypatch.setattr("perfpy.cli._discard_output", lambda: None)  # it would close pytest's own output
     monkeypatch.delenv("PERFPY_DEBUG", raising=False)
     failing(error)
     assert cli.run(["version"]) == status

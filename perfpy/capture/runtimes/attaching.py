@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.runtimes.known_runtimes import PYTHON, runtime_of
-from perfpy.capture.runtimes.v8_functions import has_readable_names
 from perfpy.capture.wait_targets import sockets_of
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
@@ -76,8 +75,13 @@ def lacks(pid: int, *, unwinds: bool = False, reads_memory: bool = False) -> str
     if runtime.attach == JCMD:
         has_callers = unwinds or _FRAME_POINTERS in _of_process(pid, "cmdline") or _FRAME_POINTERS in _of_process(pid, "environ")
         return "" if has_callers else f"process {pid} is {runtime.name}; callchains require -XX:+PreserveFramePointer from its start"
-    if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)) or (reads_memory and has_readable_names(pid)):
+    if any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid)):
         return ""
+    if reads_memory and runtime.name == NODE:
+        from perfpy.capture.runtimes.v8_functions import has_readable_names  # --help needs no numpy
+
+        if has_readable_names(pid):
+            return ""
     now = f", or see what it runs now: perfpy stacks --inspect {pid}" if runtime.name == NODE else ""
     return f"process {pid} is {runtime.name}, which cannot publish names while it runs; {runtime.attach}{now}"
 

@@ -103,7 +103,8 @@ class JavaFrames:
                 self._processes[pid] = JavaProcess.of(pid, library) if library else V8Process.of(pid, self._procfs)
                 return self._processes[pid]
             except PermissionError:
-                self._refused.add(pid)
+                if library:  # of Node, lacks() tells
+                    self._refused.add(pid)
             except (OSError, LookupError, ValueError):
                 pass  # it is still starting, or inaccessible
         pause = min(2 * waiting.pause, 1.0 if library or is_node else _LONGEST_PAUSE)
@@ -164,8 +165,8 @@ class JavaFrames:
         if not refused:
             return []
         pids = ", ".join(map(str, refused[:3])) + (" ..." if len(refused) > 3 else "")
-        problem = f"warning: --jit: cannot read the memory of process {pids} (check kernel.yama.ptrace_scope)"
-        return [f"{problem}; functions of Node, and interpreted and inlined methods of Java, have no names"]
+        problem = f"warning: --jit: cannot read the memory of Java process {pids} (check kernel.yama.ptrace_scope)"
+        return [f"{problem}; interpreted and inlined methods have no names"]
 
     def hides(self, chunk: Chunk, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which records would hide these mappings: those of JVMs' data, whose memory grows."""

@@ -212,19 +212,21 @@ _SMALL: Final = 1 << 20  # bytes; smaller programs have their interpreter in a s
 
 
 def complete_options(
-    options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False
+    options: RecordOptions, runtime: LanguageRuntime | None, program: str, *, unwound_later: bool = False, from_memory: bool = False
 ) -> RecordOptions:
     """Return the complete options.
 
     Args:
         program: the command, or the path of the running program; "" if there are several.
         unwound_later: the unwind information of its code is available at the end only.
+        from_memory: the names of its functions are read from its memory, by its stack.
     """
     if options.sampling.clockid is None:
         options = options._replace(sampling=options.sampling._replace(clockid=time.CLOCK_MONOTONIC))
     if options.sampling.callchain is not None:
         return options
-    if not options.sampling.unwind and not needs_stack_copies(runtime, program, waits=options.off_cpu.enabled):
+    from_memory = from_memory and reads_frames()
+    if not (options.sampling.unwind or from_memory or needs_stack_copies(runtime, program, waits=options.off_cpu.enabled)):
         return options._replace(sampling=options.sampling._replace(callchain=Callchain("fp")))
     excluded = (
         unwound_later or options.sampling.user_regs or options.buffers.overwrite or options.side_band.tail_synthesize

@@ -9,7 +9,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.capture.runtimes.attaching import is_java, lacks, runtime_of_process
+from perfpy.capture.runtimes.attaching import is_java, lacks, needs_names, runtime_of_process
 from perfpy.capture.runtimes.cpython_attach import attach_all
 from perfpy.capture.runtimes.known_runtimes import PYTHON, RUNTIMES, Version, complete_options, find_program, reads_frames, runtime_of
 from perfpy.errors import PerfError
@@ -50,7 +50,8 @@ class RuntimeNames:
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""
             runtime = runtime_of_process(self._pids[0]) if program else None
-        self.options = complete_options(options, runtime, program, unwound_later=writes_dumps(command))
+        from_memory = any(map(needs_names, self._pids))
+        self.options = complete_options(options, runtime, program, unwound_later=writes_dumps(command), from_memory=from_memory)
         self.variables = self._environment.variables if command and not attached else {}
         self._words = len(command)
         self._stores_names = options.output.path != _STANDARD_OUTPUT

@@ -92,6 +92,7 @@ def test_a_screen_has_the_sentences_itself(program: str, monkeypatch: pytest.Mon
 
 
 def test_a_running_process_is_recorded_for_ten_seconds_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_and_report, "print_first_answer", lambda *_: None)
     status, lines = started(monkeypatch, Recorded(), str(os.getpid()))
     assert status == 0
     assert lines == [f"record --brief --python --off-cpu -o perf.data -p {os.getpid()} -- sleep 10", *REPORTS]
@@ -140,6 +141,7 @@ def test_the_time_of_this_process_is_known() -> None:
 
 
 def test_several_processes_are_recorded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_and_report, "print_first_answer", lambda *_: None)
     pids = f"{os.getpid()},{os.getppid()}"
     assert started(monkeypatch, Recorded(), pids)[1][0].endswith(f"-p {pids} -- sleep 10")
 
@@ -157,6 +159,7 @@ def test_a_process_of_another_user_is_one_message(monkeypatch: pytest.MonkeyPatc
 
 def test_other_refusals_are_those_of_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has other events to try."""
+    monkeypatch.setattr(record_and_report, "print_first_answer", lambda *_: None)
 
     def refuse(*_arguments: object, **_options: object) -> int:
         raise KernelRefusedError("perf_event_open", 13, cause="a seccomp filter forbids it")
@@ -184,6 +187,7 @@ def test_annotate_records_a_process_that_it_is_given(
 ) -> None:
     recorded = Recorded()
     monkeypatch.setattr(record_and_report, "load_command", lambda _name: recorded)
+    monkeypatch.setattr(record_and_report, "print_first_answer", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.data").write_bytes(simple_recording(20).file())
     assert run(["annotate", str(os.getpid())]) in (0, 255)

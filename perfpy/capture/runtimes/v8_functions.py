@@ -124,8 +124,8 @@ def read_layout(pid: int, memory: ProcessMemory, procfs: ProcFs) -> dict[str, in
     values = {}
     for field, name in _VARIABLES.items():
         position = strings.find(f"\0{_PREFIX}{name}\0".encode())
-        rows = np.flatnonzero(entries["name"] == position + 1) if position >= 0 else ()
-        if not len(rows):
+        rows = np.flatnonzero(entries["name"] == position + 1)
+        if position < 0 or not len(rows):
             raise LookupError(f"it does not export {_PREFIX}{name}")
         values[field] = memory.number(base + int(entries["value"][rows[0]]), 4, signed=True)
     if values["small_integer"] != _SMALL_INTEGER - 1:

@@ -40,23 +40,23 @@ class Heap(ProcessMemory):
             self.maps[kind] = self.put(0, kind << 32)
         return self.maps[kind]
 
-    def text(self, text: str) -> int:
+    def string(self, text: str) -> int:
         data = text.encode("latin-1")
         words = struct.unpack(f"<{(len(data) + 7) // 8}Q", data.ljust((len(data) + 7) // 8 * 8, b"\0"))
         return self.put(self.map(8), len(data) << 32, *words)
 
     def function(self, name: str, script: int, position: int, code: int = 1, locals_of: int = 2) -> tuple[int, int]:
         """Return a function, and what it shares with others of the same code."""
-        variables = [self.text("a")] * locals_of + [0] * locals_of
-        named = [self.text(name)] if name else []
+        variables = [self.string("a")] * locals_of + [0] * locals_of
+        named = [self.string(name)] if name else []
         scope = self.put(
-            self.map(261), 0, 0, locals_of << 32, *variables, *named, position << 32, (position + 9) << 32, self.text("outer"), 0, 0, 0
+            self.map(261), 0, 0, locals_of << 32, *variables, *named, position << 32, (position + 9) << 32, self.string("outer"), 0, 0, 0
         )
         shared = self.put(self.map(262), 0, scope, 0, script)
         return self.put(self.map(OTHER), 0, 0, shared, 0, 0, code), shared
 
     def script(self, name: str, source: str = "") -> int:
-        return self.put(self.map(167), self.text(source), self.text(name), 0, 0, 0, 0, self.put(self.map(OTHER)))
+        return self.put(self.map(167), self.string(source), self.string(name), 0, 0, 0, 0, self.put(self.map(OTHER)))
 
     def some(self, address: int, most: int) -> bytes:
         begin = address - BASE
@@ -81,7 +81,7 @@ def test_a_function_has_its_name_script_line_and_column() -> None:
 
 def test_built_in_functions_have_no_name() -> None:
     heap = Heap()
-    assert V8Heap(heap, LAYOUT).function_name(heap.function("map", heap.text("no script"), 3)[0]) == ""
+    assert V8Heap(heap, LAYOUT).function_name(heap.function("map", heap.string("no script"), 3)[0]) == ""
 
 
 @pytest.mark.parametrize("inlined", [["tick"], ["", "tick"], []])

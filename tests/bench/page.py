@@ -27,7 +27,10 @@ from tests.builders.page_recordings import SHAPES, write_recording
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-USUAL: Final = ("usual:100000", "usual:1000000", "usual:2000000", "recursion:1500000", "growing:1000000", "threads:1000000", "deep:5000")
+USUAL: Final = (
+    *("usual:100000", "usual:1000000", "usual:2000000", "usual:10000000", "threads:1000000"),
+    *("recursion:1500000", "recursion:2000000", "growing:2000000", "growing:10000000", "deep:200000"),
+)
 _FRAME: Final = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 _PEAK: Final = """
 import resource, subprocess, sys

@@ -50,20 +50,20 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
             continue
         if not options.quiet:
             yield from _summary(histogram, options)
-        yield from table_lines(histogram, options)
+        yield from table_lines(histogram, options, report.histograms)
         yield from ("", "")
     if not options.quiet:
         yield from ("#", f"# ({tip()})", "#")
 
 
-def table_lines(histogram: Histogram, options: TextOptions) -> Iterator[str]:
-    """Return the lines of one table; with -H, levels of rows, if these have keys."""
+def table_lines(histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = ()) -> Iterator[str]:
+    """Return the lines of one table; with -H, levels of rows, if these have keys. tables: all tables of the report."""
     if histogram.options.rows.hierarchy:
         from perfpy.analysis.report.hierarchy import levels_of, make_hierarchy
 
         if levels := levels_of(histogram):
             return HierarchyText(make_hierarchy(histogram, levels), options).lines()
-    return HistogramText(histogram, options).lines()
+    return HistogramText(histogram, options, tables).lines()
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
@@ -208,9 +208,9 @@ def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | No
 
 
 class HistogramText:
-    """One table as text."""
+    """One table as text. tables: those whose columns of equal fields are as wide as this one's."""
 
-    def __init__(self, histogram: Histogram, options: TextOptions) -> None:
+    def __init__(self, histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = ()) -> None:
         self._histogram = histogram
         self._options = options
         event = histogram.leader.event.index
@@ -222,7 +222,7 @@ class HistogramText:
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
-            else KeyColumnText(entry, histogram, options, self._user_width(entry) or wide.of(entry))
+            else KeyColumnText(entry, histogram, options, self._user_width(entry) or max(wide.of(entry), _field_width(entry, tables)))
             for entry in entries
         ]
 
@@ -490,9 +490,10 @@ class KeyWidths:
 
     def of(self, key: SortKey) -> int:
         """Return the greatest of the widths of header and texts, and the minimum."""
-        return max(len(key.header), key.least, self._requested_width(key))
+        return max(len(key.header), key.least, self.longest_text(key))
 
-    def _requested_width(self, key: SortKey) -> int:
+    def longest_text(self, key: SortKey) -> int:
+        """Return the greatest of the widths of the texts."""
         histogram = self._histogram
         if key.by_comm is not None:
             longest = max(map(byte_width, histogram.last_comms()), default=0)
@@ -504,6 +505,20 @@ class KeyWidths:
             return max(map(byte_width, key_texts(key.name, histogram, np.asarray(self._entries), self._options)), default=0)
         values = histogram.keys[key.name]
         return values.column.width_of(distinct(values.number[self._entries]))
+
+
+def _field_width(key: SortKey, tables: Sequence[Histogram]) -> int:
+    """Return the width of a field's longest text in the tables of all tracepoints with this field, as in perf; 0 for other keys."""
+    if key.event is None:
+        return 0
+    widths = [0]
+    for table in tables:
+        visible = table.visible_entries()
+        same = (one for one in table.layout.keys if one.event == table.leader.event.index and one.header == key.header)
+        for one in same:
+            longest = max(map(byte_width, table.texts(one.name, visible)), default=0)
+            widths.append(min(longest, KeyWidths(table, visible).longest_text(one)))
+    return max(widths)
 
 
 # A line of advice at the end of a report, another one each time.

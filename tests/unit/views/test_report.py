@@ -341,3 +341,13 @@ def test_a_recording_without_samples_has_an_empty_report(tmp_path: Path) -> None
     assert repr(report) == "<Report of 0 samples: 0 rows>"
     with pytest.raises(IndexError):
         report[0]
+
+
+def test_columns_of_a_field_are_equally_wide_for_all_tracepoints(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """perf takes the longest text of all events that have the field, without the minimum width of theirs."""
+    built = EventRecording(["kmem:kmalloc", "kmem:mm_page_alloc"])
+    built.event("kmem:kmalloc", 10**10, 0, 0, 1, 1, 0xCC0, 0).event("kmem:mm_page_alloc", 10**10 + 1, 1, 0, 0xCC0 | 0x40100, 0)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["report", "--stdio", "-s", "gfp_flags", "-g", "none", "-i", str(tmp_path / "perf.data")]) == 0
+    dots = [line for line in capfdbinary.readouterr().out.decode().splitlines() if line.startswith("# ..")]
+    assert dots == [f"# ........  {'.' * len('GFP_KERNEL|__GFP_ZERO|__GFP_COMP')}"] * 2

@@ -508,7 +508,7 @@ class PtFlow(CodeWalk):
                         break
                     offset, limit = end, self._limit
             else:
-                if offset != begin:
+                if offset not in (begin, end_of_times):
                     self._packets.packet = _SHORT_TNT
                 end = self._follow_times(offset, total)
                 if end == offset:
@@ -593,7 +593,7 @@ class PtFlow(CodeWalk):
             else:
                 break
         clock.cycles = cycles
-        if self._parameters.has_cyc_threshold and self._packets.packet is not _CYC:
+        if self._parameters.has_cyc_threshold and offset != begin and self._packets.packet is not _CYC:
             clock.is_counted = False
         if self._period.is_ticks and offset != begin:
             self._set_limit_by_time(total)

@@ -169,6 +169,7 @@ class Options:
         interrupts: share of instructions that the kernel interrupts.
         overflows: share of instructions after which trace is lost.
         mtc, cyc, tsc: whether the packets are written.
+        cyc_thresh: of CYC packets: they are written after 2 ** (cyc_thresh - 1) cycles.
         per_thread: a trace for each thread, without CPUs.
         cpus: CPUs to run on.
         slice: instructions that a thread runs before another's turn.
@@ -193,6 +194,7 @@ class Options:
     overflows: float = 0.0
     mtc: bool = True
     cyc: bool = False
+    cyc_thresh: int = 0
     tsc: bool = True
     per_thread: bool = False
     cpus: int = 2
@@ -262,7 +264,7 @@ class Writer:
 
     def cyc(self) -> None:
         """The cycles since the last CYC packet, before packets that need it."""
-        if not self.options.cyc or not self.cycles:
+        if not self.options.cyc or self.cycles < max(1, 1 << self.options.cyc_thresh >> 1):
             return
         value, self.cycles = self.cycles, 0
         more = value >> 5
@@ -739,7 +741,7 @@ def pt_recording(  # noqa: C901  one branch a part of the file
     fields = SampleType.IP | SampleType.TID | time | cpu | SampleType.IDENTIFIER
     config = 0x2001 | (TSC_BIT if options.tsc else 0) | (0 if options.compresses_returns else NORETCOMP_BIT)
     config |= (POWER_BIT if options.power else 0) | (EVENT_BIT if options.events else 0)
-    config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT if options.cyc else 0)
+    config |= (MTC_BIT | _MTC_PERIOD << 14 if options.mtc else 0) | (CYC_BIT | options.cyc_thresh << 19 if options.cyc else 0)
     shared: dict[str, Any] = {"sample_id_all": 1, "freq": 0, "exclude_kernel": int(not options.kernel), "exclude_hv": 1}
     tracer = EventAttr(type=PT_TYPE, config=config, sample_type=fields, sample_period=1, **shared)
     dummy = EventAttr(type=1, config=9, sample_type=fields, mmap=1, comm=1, task=1, mmap2=1, context_switch=1, sample_period=1, **shared)

@@ -114,6 +114,7 @@ DETAILS = {
         intel_pt.Options(seed=2, cyc=True, events=0.02, interrupts=0.01, slice=700),
         ["Ibe", "Ii100i", "be -F +flags,+addr"],
     ),
+    "threshold of cycles": (intel_pt.Options(cyc=True, cyc_thresh=5), ["be", "i1us", "be -F +ipc", "Abe -F +ipc", "yi500i -F +ipc"]),
     "PEBS": (intel_pt.Options(seed=3, pebs=0.005), ["o", "obe", "o -F +addr,+weight,+brstack,+iregs"]),
     "PEBS with calls and cycles": (intel_pt.Options(cyc=True, pebs=0.01, pebs_calls=True), ["ogl -F +brstack"]),
     "other samples": (intel_pt.Options(samples=700), ["be", "G", "L -F +brstack", "G3L5 -F +brstack", "Zbe"]),

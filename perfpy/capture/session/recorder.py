@@ -23,7 +23,7 @@ from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wak
 from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
 from perfpy.capture.synthesis import guest_kernels
-from perfpy.capture.targets import ANY, NoSuchThreadError, Target, Workload, resolve
+from perfpy.capture.targets import ANY, NoSuchThreadError, OfflineCpuError, Target, Workload, parse_cpus, resolve
 from perfpy.errors import OutputFailedError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
@@ -247,8 +247,12 @@ class Recorder:
     def _find_target(self) -> Target:
         options = self.options
         requested = options.target if self.command or options.target.is_given else options.target._replace(all_cpus=True)
+        # As in perf, events of kinds of cores are limited to their CPUs; other machines refuse a CPU that they lack.
+        is_hybrid = bool(requested.cpu) and len(self._machine.core_pmus) > 1
         try:
-            target, warnings = resolve(requested, procfs=self._procfs)
+            target, warnings = resolve(requested, skip_offline=is_hybrid, procfs=self._procfs)
+            if not target.cpus:
+                target, warnings = resolve(requested, procfs=self._procfs)  # raises
         except UsageError as error:
             if (requested.pid or requested.tid) and not isinstance(error, NoSuchThreadError):
                 error.exit_code = _NO_TASKS
@@ -290,12 +294,15 @@ class Recorder:
 
     def _on_requested_cpus(self, events: Sequence[Event], target: Target) -> list[Event]:
         """Return the events that at least one of the CPUs can count. Warn of each that some CPU of -C cannot: the kinds of cores differ."""
-        text, requested, kept = self.options.target.cpu, set(target.cpus), []
+        text, online, kept = self.options.target.cpu, set(target.cpus), []
+        requested = set(parse_cpus(text)) if text else online
         for event in events:
-            covered = requested if event.requires_cpu or event.cpus is None else requested.intersection(event.cpus)
+            covered = online if event.requires_cpu or event.cpus is None else online.intersection(event.cpus)
             if text and covered != requested:
                 where = f"PMU '{event.pmu}' (CPUs {cpu_list_text(event.cpus or ())})"
                 self._tell(f"WARNING: A requested CPU in '{text}' is not supported by {where} for event '{event.text_name or event.name}'")
+            if event.cpus is None and requested > online:
+                raise OfflineCpuError(f"--cpu: CPU {min(requested - online)} is offline or does not exist")
             if covered:
                 kept.append(event)
         first: dict[Event, Event] = {}  # former leader of a group -> its first remaining event

@@ -20,7 +20,7 @@ from perfpy.capture.session import closing, cost_limit, recorder
 from perfpy.capture.session.cost_limit import CostLimit
 from perfpy.capture.session.inputs import Attention, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.recorder import Recorder
-from perfpy.capture.targets import Target, TargetOptions
+from perfpy.capture.targets import OfflineCpuError, Target, TargetOptions
 from perfpy.events.event import Event
 from perfpy.kernel import syscalls
 from perfpy.kernel.procfs import ProcFs
@@ -74,6 +74,25 @@ def test_with_requested_cpus_events_of_other_kinds_of_cores_are_left_out(tmp_pat
     assert (first.name, first.led_by, second.led_by) == ("page-faults", None, first)  # the next event leads the group
     (dummy,) = configure_sampling([], RecordOptions(), target, FakeKernel())
     assert (dummy.attr.mmap, dummy.system_wide) == (1, False)
+
+
+def test_hybrid_machines_record_the_cpus_that_exist(tmp_path, capsys, monkeypatch) -> None:
+    """Events of other PMUs need all CPUs of -C, as in perf."""
+    machine = sysfs_tree.intel_hybrid(tmp_path).machine()
+    monkeypatch.setattr("perfpy.capture.targets.online_cpus", lambda: tuple(range(24)))
+
+    def prepared(text: str, cpus: str) -> tuple[int, ...]:
+        session = Recorder((), [text], options=RecordOptions(target=TargetOptions(cpu=cpus)), kernel=FakeKernel())
+        session._machine = machine
+        target = session._find_target()
+        session._on_requested_cpus(session._parse(), target)
+        return target.cpus
+
+    assert prepared("cpu_core/instructions/", "0-1,400") == (0, 1)
+    assert "A requested CPU in '0-1,400' is not supported by PMU 'cpu_core'" in capsys.readouterr().err
+    for text, cpus in (("cpu_core/instructions/", "400"), ("page-faults", "0-1,400")):
+        with pytest.raises(OfflineCpuError, match="CPU 400"):
+            prepared(text, cpus)
 
 
 # Inputs are handled while the ring buffers never become empty.

@@ -302,7 +302,7 @@ def test_a_blocking_callback_is_counted_and_named(version: str, tmp_path: Path) 
     assert all(re.search(r"py::(?:Handle\.)?_run:(?s:.*)\n.*\[event loop blocked.*\n.*_run_once:", chain) for chain in marked)
     assert sum("py::slow:" in chain for chain in marked) > 0.8 * len(marked)
     verdict = output_of([*PERFPY, "report", "--verdict"], cwd=tmp_path)
-    assert "Long callbacks blocked the event loop for at least" in verdict
+    assert "Long callbacks blocked the event loop for " in verdict
 
 
 # record --python: the coroutines that await an asyncio task are callers of its functions, and only the right ones.

@@ -19,11 +19,9 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_du
 from perfpy.analysis.verdict.functions import (
     KERNEL,
     OWN,
-    SHORTEST_OF_PHASES,
-    SLICES,
     SampledFunctions,
     blocks_of,
-    find_phases,
+    interval,
     sampled_functions,
 )
 from perfpy.analysis.verdict.processes import (
@@ -57,7 +55,7 @@ from perfpy.analysis.verdict.waits import (
     work_intervals,
 )
 from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
-from perfpy.symbols.interning import sum_by
+from perfpy.symbols.interning import GroupSums, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
-    from perfpy.analysis.verdict.functions import FunctionFrames, Phase
+    from perfpy.analysis.verdict.functions import FunctionFrames
     from perfpy.analysis.verdict.processes import NamedProcess, ProcessRow, SourceLine, StartedProcesses
     from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
@@ -554,6 +552,81 @@ class Evidence:
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._data.events)
+
+
+# Phases: functions of own code that have nearly all samples one after the other.
+
+
+SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
+SLICES: Final = 100  # of the recorded time
+_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
+_OUTSIDE: Final = 0.1  # the largest share of the other samples
+_IN_PHASES: Final = 0.8  # of all samples
+_FEWEST_IN_PHASE: Final = 50  # samples
+_LEAST_OF_PHASE: Final = 0.05  # of all samples
+_MOST_PHASES: Final = 4
+
+
+class Phase(NamedTuple):
+    """The time in which a program mostly runs one function.
+
+    Attributes:
+        begin, end: seconds since the first sample.
+        share: of the samples in this time, including callees.
+    """
+
+    function: str
+    begin: float
+    end: float
+    share: float
+
+
+def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
+    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
+    size, rows = len(functions.category_of), functions.rows
+    times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
+    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
+        return []
+    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
+    is_named = functions.are_own_and_named
+    named, counts = np.flatnonzero(is_named), GroupSums()
+    index_of = np.cumsum(is_named) - 1
+    for row, function in functions.rows_of_functions(is_named):
+        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
+    by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
+    totals = by_slice.sum(axis=1)
+    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
+    phases: list[tuple[int, int, Phase]] = []
+    grain = int(np.diff(times).min())
+    charged = functions.charged_functions
+    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
+    for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
+        if totals[number] < least or len(phases) == _MOST_PHASES:
+            break
+        of_function = by_slice[number]
+        begin, end = _best_range(2 * of_function - samples)
+        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
+        outside -= within
+        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
+        if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
+            continue
+        if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
+            when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
+            phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
+    phases.sort()
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
+    return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
+
+
+def _best_range(values: Int64) -> tuple[int, int]:
+    """Return the range with the largest sum.
+
+    >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
+    (1, 4)
+    """
+    totals = np.concatenate([[0], np.cumsum(values)])
+    end = int(np.argmax(totals - np.minimum.accumulate(totals)))
+    return int(np.argmin(totals[: end + 1])), end
 
 
 # Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.

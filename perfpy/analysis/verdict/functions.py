@@ -17,7 +17,6 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.report.report import ReportSamples
-from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.interning import GroupSums, sum_by
 from perfpy.symbols.interpreters import is_c_library, is_runtime
@@ -78,6 +77,7 @@ class ChargedFunction(NamedTuple):
         callees: library and kernel functions with the samples charged to it, by share.
         kernel_work: system calls and page faults with these samples, by share.
         entries: for Python, the functions that it calls itself, with all that they call in turn, by share.
+        entries_of_caller: the same of the caller, in the samples that it calls the function by way of libraries.
     """
 
     number: int
@@ -92,6 +92,7 @@ class ChargedFunction(NamedTuple):
     kernel_work: tuple[Share, ...] = ()
     called: float = 0.0
     entries: tuple[Share, ...] = ()
+    entries_of_caller: tuple[Share, ...] = ()
 
 
 class FunctionFrames(NamedTuple):
@@ -486,14 +487,20 @@ class SampledFunctions:
 
     def _hot(self, number: int, accounted: Int64, charged: int, own: int) -> ChargedFunction:
         rows = np.flatnonzero(accounted == number)
-        caller, called, is_recursive = self._caller(number, rows)
+        caller, called, is_recursive, through = self._caller(number, rows)
         leafs = rows[(self.leaf[rows] != number) & ~self._is_in_charged_function[rows]]
         totals = sum_by(self.leaf[leafs], self.rows.period[leafs], len(self.category_of))
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),
-            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called, tuple(self._entries(number, rows)),
+            is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called, tuple(self._entries(number, rows)), through,
         )  # fmt: skip
+
+    def calls_of(self, number: int) -> list[Share]:
+        """Return what _entries() returns of the samples that are charged to a function, as shares of these samples."""
+        rows = np.flatnonzero(self.charged_functions == number)
+        charged = self.share(int(self.rows.period[rows].sum()))
+        return [Share(one.name, one.share / charged) for one in self._entries(number, rows)] if charged else []
 
     def _entries(self, number: int, rows: Int64) -> list[Share]:
         """Return the functions that a Python function calls itself, with all that they call; an import counts for the module it runs."""
@@ -506,8 +513,12 @@ class SampledFunctions:
             hits = ~is_outside[reached] & (functions == number)
             entries[reached[hits]], is_outside[reached[hits]] = last[reached[hits]], True
             last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
-        called = rows[entries[rows] >= 0]
-        totals = sum_by(entries[called], self.rows.period[called], len(self.category_of))
+        return self._largest_shares(entries[rows], self.rows.period[rows])
+
+    def _largest_shares(self, functions: Int64, periods: Int64) -> list[Share]:
+        """Return the functions with most of these periods, -1 for none."""
+        is_known = functions >= 0
+        totals = sum_by(functions[is_known], periods[is_known], len(self.category_of))
         return [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
 
     @cached_property
@@ -519,26 +530,31 @@ class SampledFunctions:
             is_sure[number] = is_import[number] and not is_called_c_function(self.name(number))
         return is_import, is_module, is_sure  # index -1: none of them
 
-    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool]:
-        """Return the own function that calls a function in most of these rows, the share of rows with a known caller, and whether the
-        function mostly calls itself.
+    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool, tuple[Share, ...]]:
+        """Return the own function that calls a function in most of these rows, the share of rows with a known caller, whether the
+        function mostly calls itself, and the functions of libraries by way of which the caller calls it.
         """
         periods = self.rows.period
-        callers = np.full(len(self.leaf), _NONE, np.int64)
+        callers, last, entries = (np.full(len(self.leaf), _NONE, np.int64) for _ in range(3))
         occurrences = np.zeros(len(self.leaf), np.int64)
         for reached, functions in self.outwards(rows):
             is_same = functions == number
             occurrences[reached[is_same]] += 1
             outer = (occurrences[reached] > 0) & ~is_same & (callers[reached] < 0) & (self.category_of[functions] == OWN)
-            callers[reached[outer]] = functions[outer]
+            callers[reached[outer]], entries[reached[outer]] = functions[outer], last[reached[outer]]
+            last[reached] = np.where(is_same, _NONE, functions)
         callers, weights = callers[rows], periods[rows]
         is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0 and not self._is_top_level(number)
         has_caller = callers >= 0
         if not has_caller.any():
-            return None, 0.0, is_recursive
+            return None, 0.0, is_recursive, ()
         totals = sum_by(callers[has_caller], weights[has_caller], len(self.category_of))
         best = int(np.argmax(totals))
-        return Share(self.name(best), self.share(int(totals[best]))), self.share(int(totals.sum())), is_recursive
+        caller = Share(self.name(best), self.share(int(totals[best])))
+        through: tuple[Share, ...] = ()
+        if caller.name.startswith(PYTHON_MARK):
+            through = tuple(self._largest_shares(np.where(callers == best, entries[rows], _NONE), weights))
+        return caller, self.share(int(totals.sum())), is_recursive, through
 
     def _is_top_level(self, number: int) -> bool:
         """Whether a function is the top level of a Python file: of texts that are executed, several have one name."""
@@ -643,81 +659,6 @@ def interval(share: float, samples: float) -> Interval:
     centre = (share + square / 2) / (1 + square)
     reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
     return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))
-
-
-# Phases: functions of own code that have nearly all samples one after the other.
-
-
-SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
-SLICES: Final = 100  # of the recorded time
-_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
-_OUTSIDE: Final = 0.1  # the largest share of the other samples
-_IN_PHASES: Final = 0.8  # of all samples
-_FEWEST_IN_PHASE: Final = 50  # samples
-_LEAST_OF_PHASE: Final = 0.05  # of all samples
-_MOST_PHASES: Final = 4
-
-
-class Phase(NamedTuple):
-    """The time in which a program mostly runs one function.
-
-    Attributes:
-        begin, end: seconds since the first sample.
-        share: of the samples in this time, including callees.
-    """
-
-    function: str
-    begin: float
-    end: float
-    share: float
-
-
-def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
-    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
-    size, rows = len(functions.category_of), functions.rows
-    times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
-    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
-        return []
-    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
-    is_named = functions.are_own_and_named
-    named, counts = np.flatnonzero(is_named), GroupSums()
-    index_of = np.cumsum(is_named) - 1
-    for row, function in functions.rows_of_functions(is_named):
-        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
-    by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
-    totals = by_slice.sum(axis=1)
-    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
-    phases: list[tuple[int, int, Phase]] = []
-    grain = int(np.diff(times).min())
-    charged = functions.charged_functions
-    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
-    for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
-        if totals[number] < least or len(phases) == _MOST_PHASES:
-            break
-        of_function = by_slice[number]
-        begin, end = _best_range(2 * of_function - samples)
-        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
-        outside -= within
-        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
-        if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
-            continue
-        if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
-            when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
-            phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
-    phases.sort()
-    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
-    return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
-
-
-def _best_range(values: Int64) -> tuple[int, int]:
-    """Return the range with the largest sum.
-
-    >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
-    (1, 4)
-    """
-    totals = np.concatenate([[0], np.cumsum(values)])
-    end = int(np.argmax(totals - np.minimum.accumulate(totals)))
-    return int(np.argmin(totals[: end + 1])), end
 
 
 # Divide functions into categories: own code, libraries, interpreters, runtimes and the kernel.

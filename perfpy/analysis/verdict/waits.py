@@ -452,40 +452,60 @@ _PICKLES: Final = re.compile(
 
 
 class PoolTimes(NamedTuple):
-    """The times of a pool's workers, on CPUs and waiting, in ns. Each time between two tasks is spent in the functions of its queues."""
+    """The times of a pool's workers, on CPUs and waiting, in ns. Each time between two tasks is spent in the functions of its queues.
+
+    Attributes:
+        giving: the CPU time in which the processes that have the pool pickled tasks, sent them, and unpickled results.
+        of_owners: all their CPU time.
+    """
 
     workers: int
     computing: int
     waiting: int
     pickling: int
     sending: int
+    giving: int = 0
+    of_owners: int = 0
 
 
-def pool_times(parts: Iterable[SampledFunctions]) -> PoolTimes | None:
+#: functions of the threads by which a process gives tasks to its pool, and takes results
+_OF_OWNER: Final = re.compile(
+    PYTHON_MARK + r"(?:(?:Pool\.)?_handle_(?:tasks|results):.*/multiprocessing/pool|(?:Queue\.)?_feed:.*/multiprocessing/queues"
+    r"|(?:_ExecutorManagerThread\.)?run:.*/concurrent/futures/process)\.py",
+    re.DOTALL,
+)
+
+
+def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) -> PoolTimes | None:
     """Return what the workers of process pools did, by the frames of their samples and waits; None without workers."""
     workers: set[int] = set()
-    taking = putting = pickling = total = 0
-    for functions in parts:
+    taking = putting = pickling = total = giving = of_owners = 0
+    for functions in filter(None, (on_cpu, waits)):
         size, rows = len(functions.category_of), np.arange(len(functions.leaf))
-        kinds = np.zeros((4, size), np.bool_)
+        kinds = np.zeros((5, size), np.bool_)
         for number in functions.present.tolist():
             name = functions.name(number)
             if name.startswith(PYTHON_MARK):
-                kinds[:, number] = [pattern.fullmatch(name) is not None for pattern in (_IN_WORKER, _TAKES, _PUTS, _PICKLES)]
+                kinds[:, number] = [pattern.fullmatch(name) is not None for pattern in (_IN_WORKER, _TAKES, _PUTS, _PICKLES, _OF_OWNER)]
         if not kinds[0].any() or "pid" not in functions.rows.dimensions:
             continue
         seen = kinds[:, functions.leaf]  # which of them are in the callchain of each row
         for reached, callers in functions.outwards(rows):
             seen[1:, reached] |= kinds[1:, callers] & ~seen[0, reached]
             seen[0, reached] |= kinds[0, callers]
-        is_worker, takes, puts, pickles = seen
+        is_worker, takes, puts, pickles, gives = seen
+        if functions is on_cpu:
+            pids = functions.rows.dimensions["pid"]
+            giving += int(functions.rows.period[gives & (takes | puts | pickles)].sum())
+            of_owners += int(functions.rows.period[np.isin(pids, pids[gives])].sum())
         periods = np.where(is_worker, functions.rows.period, 0)
         workers.update(functions.rows.dimensions["pid"][is_worker].tolist())
         total += int(periods.sum())
         pickling += int(periods[pickles & (takes | puts)].sum())
         taking += int(periods[takes & ~puts & ~pickles].sum())
         putting += int(periods[puts & ~pickles].sum())
-    return PoolTimes(len(workers), total - pickling - taking - putting, taking, pickling, putting) if workers else None
+    computing = total - pickling - taking - putting
+    return PoolTimes(len(workers), computing, taking, pickling, putting, giving, of_owners) if workers else None
 
 
 # Imports of Python.

@@ -231,10 +231,12 @@ class CellProfile:
 
 def _without_callers(sentence: Sentence, path: str) -> str:
     """Return a sentence without what called the cell: the profiler, the notebook or the program that has it."""
-    names = sentence.names
-    if names.get("function") != f"{PYTHON_MARK}<module>:{path}" or "caller" not in names:
-        return sentence.text
-    return re.sub(rf", called from {re.escape(function_text(names['caller']))}(?: \([\d.]+ %\))?", "", sentence.text, count=1)
+    text, names = sentence.text, sentence.names
+    for key, name in names.items():
+        caller = names.get(key.replace("function", "caller"), "") if key.startswith("function") else ""
+        if caller and name == f"{PYTHON_MARK}<module>:{path}":
+            text = re.sub(rf", called from {re.escape(function_text(caller))}(?: \([\d.]+ %\))?", "", text, count=1)
+    return text
 
 
 _TERMINAL: Final = 80

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.framing import cut_comm
-from perfpy.abi.perfpy_encodings import is_called_c_function, module_of_c_function
+from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function, module_of_c_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_clock, is_off_cpu
@@ -46,7 +46,7 @@ from perfpy.views.report.screen_table import (
 )
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title
-from perfpy.views.verdict.sentence import FEW_SAMPLES
+from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -84,6 +84,7 @@ _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent; smaller shares are omitted
 _MOST_CALLS: Final = 0.5  # of a function's samples: its caller is named without a share
 _RARE_CALLER: Final = 0.1  # callers with fewer are not named
+_MOSTLY_CALLS: Final = 0.6  # of the samples that are charged to a function: those of the one that it mostly calls
 _ALL_PASS: Final = 90.0  # percent: functions with larger shares distinguish nothing
 _TABLE_FRAME: Final = 3  # lines around the rows: a blank line, the title, and the names of columns
 _END: Final = 5  # lines: a blank line, the next commands, the prompt; before the report, the two commands of `perfpy ./program`
@@ -300,6 +301,7 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
         without_callees=table.without_callees,
         charged=table.charged,
         lines=row_lines(report, histogram, table.functions, displayed),
+        calls=row_calls(histogram, table.functions, displayed) if table.charged else None,
     )
     samples = sum(event.samples for event in histogram.events)
     event = histogram.leader.event
@@ -757,6 +759,16 @@ def row_lines(
         if line is not None and not statements.is_inlined(symbol, line):
             lines[entry] = line
     return lines
+
+
+def row_calls(histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]) -> dict[int, str]:
+    """Return the function of a library that each of the program's own Python functions mostly calls, as rows name it."""
+    if functions is None:
+        return {}
+    own = {entry: symbol for entry, symbol in _symbols(histogram, entries).items() if functions.category_of[symbol] == OWN}
+    calls = {entry: functions.calls_of(symbol) for entry, symbol in own.items() if functions.name(symbol).startswith(PYTHON_MARK)}
+    names = {entry: library_function(shares, _MOSTLY_CALLS) for entry, shares in calls.items()}
+    return {entry: name for entry, name in names.items() if name}
 
 
 def charged_percents(report: Report, histogram: Histogram, functions: SampledFunctions) -> dict[int, float]:

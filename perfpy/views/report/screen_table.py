@@ -183,6 +183,7 @@ class ScreenColumns:
         without_callees: leave out shares with callees.
         charged: entry -> the percentage that is charged to its function. It determines bars if the measure is the own share.
         lines: entry -> path and line of its function, which its name gets as a suffix.
+        calls: entry -> the function of a library that its function mostly calls, for the same suffix.
     """
 
     def __init__(
@@ -197,10 +198,11 @@ class ScreenColumns:
         without_callees: bool = False,
         charged: Mapping[int, float] | None = None,
         lines: Mapping[int, tuple[str, int]] | None = None,
+        calls: Mapping[int, str] | None = None,
     ) -> None:
         self._histogram = histogram
         self._options = options
-        self._lines = lines or {}
+        self._lines, self._calls = lines or {}, calls or {}
         self._charged = charged if charged and any(entry in charged for entry in entries) else {}
         self._measure = measure
         self._numbers = _numbers(histogram)
@@ -231,7 +233,8 @@ class ScreenColumns:
     def _texts(self, key: str, rows: Int64) -> list[str]:
         texts = [_as_shown(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
         if key == _SYMBOL and self._lines:
-            return [_with_line(text, self._lines.get(entry)) for text, entry in zip(texts, rows.tolist(), strict=True)]
+            of_rows = zip(texts, rows.tolist(), strict=True)
+            return [_with_line(text, self._lines.get(entry), self._calls.get(entry, "")) for text, entry in of_rows]
         return texts
 
     @property
@@ -406,8 +409,8 @@ def _as_shown(text: str, beside_file: bool) -> str:
 _C_FUNCTIONS: Final = {short_path(BUILT_IN): "C", short_path(BUILT_IN_BY_CALL): "C?"}
 
 
-def _with_line(text: str, line: tuple[str, int] | None) -> str:
-    """Return the name of a function with its hottest line.
+def _with_line(text: str, line: tuple[str, int] | None, call: str = "") -> str:
+    """Return the name of a function with its hottest line, and what it mostly calls.
 
     >>> _with_line("parse (app.py)", ("/srv/app.py", 14)), _with_line("audit", ("/src/prog.cpp", 41)), _with_line("main", None)
     ('parse (app.py:14)', 'audit (prog.cpp:41)', 'main')
@@ -415,10 +418,12 @@ def _with_line(text: str, line: tuple[str, int] | None) -> str:
     'render (app.js:5)'
     >>> _with_line("sorted (built-in)", ("/srv/app.py", 14))
     'sorted (C, app.py:14)'
+    >>> _with_line("total (app.py)", ("/srv/app.py", 14), "DataFrame.apply()")
+    'total (app.py:14, DataFrame.apply())'
     """
     if line is None:
         return text
-    location = f"{visible(short_path(line[0]))}:{line[1]}"
+    location = f"{visible(short_path(line[0]))}:{line[1]}{call and f', {call}'}"
     name, separator, file = text.removesuffix(")").rpartition(" (")
     if separator and file in _C_FUNCTIONS:
         return f"{name} ({_C_FUNCTIONS[file]}, {location})"

@@ -184,6 +184,7 @@ MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
 IN_PART: Final = 0.9  # of a function's samples including callees: with fewer its charged share is not the whole answer
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
 HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
+MAINLY: Final = 0.6  # of a Python function's samples: what it mostly calls
 UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
@@ -210,6 +211,8 @@ WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 _OF_INTERRUPTS: Final = re.compile(
     r"irqentry_\w+|(?:asm_)?sysvec_\w+|(?:asm_)?common_interrupt|\w*softirqs?(?:\.\w+)*|_*irq_exit\w*|hrtimer_interrupt"
 )
+#: what libraries put around a function, which its caller does not name: decorators, and objects that are called
+_WRAPPER: Final = re.compile(r"__call__\(\)|wrap|inner|decorat|^the import of ", re.IGNORECASE)
 _SWITCH: Final = re.compile(r"finish_task_switch\b|__schedule$|__switch_to\w*$")  # the kernel's functions that change threads
 
 
@@ -543,7 +546,10 @@ def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:
     if callee is not None and callee.share >= MOSTLY * hot.charged and is_called_c_function(callee.name):
         return f"{function_text(callee.name)} of {function}{line}"
     if not (called := entry_text(hot.entries, MOSTLY * hot.charged)):
-        return f"{function}{line}"
+        most = entry_text(hot.entries, MAINLY * hot.charged)
+        if not most or most.startswith("the import "):
+            return f"{function}{line}"
+        return f"{function} ({f'{line[2:-1]}, ' if line else ''}mostly {most})"
     is_top_level = hot.name.startswith(f"{PYTHON_MARK}<module>:")
     return f"{called}{'' if is_top_level and line else f' of {function}'}{line}"
 
@@ -561,7 +567,9 @@ def _called_from(
         return ""
     numbers[key], names[key] = hot.caller.share, hot.caller.name
     is_only = hot.caller.share >= NEARLY_ALL * hot.called
-    return f", called from {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share * functions.busy)})'}"
+    library = "" if hot.is_recursive else entry_text(hot.entries_of_caller, MOSTLY * hot.caller.share)
+    by = f"called by {library} in" if library and not _WRAPPER.search(library) else "called from"
+    return f", {by} {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share * functions.busy)})'}"
 
 
 def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
@@ -649,7 +657,7 @@ def _about(share: float, functions: SampledFunctions) -> str:
     sure = interval(share, functions.effective)
     if sure.width <= UNCERTAIN:
         return percent(share * functions.busy)
-    return "most" if sure.low * functions.busy >= HALF else f"at least {percent(sure.low * functions.busy)}"
+    return "most" if sure.low * functions.busy >= HALF else f"about {percent(share * functions.busy)}"
 
 
 def _start(share: float, functions: SampledFunctions) -> str:

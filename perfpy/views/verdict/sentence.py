@@ -256,6 +256,18 @@ def module_of_code(path: str) -> str:
     return found[1].replace("/", ".") if found else ""
 
 
+def library_function(entries: Sequence[Share], least: float) -> str:
+    """Return the function of a package with at least this share, without its package; "" for C functions, which have rows, and others.
+
+    >>> from perfpy.analysis.verdict.functions import Share
+    >>> library_function([Share("py::DataFrame.apply:/usr/lib/python3/dist-packages/pandas/core/frame.py", 0.9)], 0.6)
+    'DataFrame.apply()'
+    """
+    found = _PYTHON.fullmatch(entries[0].name) if entries and entries[0].share >= least else None
+    is_named = found is not None and module_of_code(found[2]) and found[1] != _MODULE and not found[1].startswith("[")
+    return function_text(entries[0].name) if is_named else ""
+
+
 def entry_text(entries: Sequence[Share], least: float) -> str:
     """Return the function of a library that has at least this share, as a program calls it, or the import of modules; "" for others.
 

@@ -397,7 +397,9 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
     if total < max(LOOPS_MATTER * evidence.elapsed, LEAST_BLOCKED):
         return
     numbers = {"seconds": total, "elapsed": evidence.elapsed, "running": running.period / NANOSECONDS_A_SECOND}
-    text, names = f"Long callbacks blocked the event loop for at least {seconds(total)} of {seconds(max(evidence.elapsed, total))}", {}
+    elapsed = max(evidence.elapsed, total)
+    least = "at least " if total < NEARLY_ALWAYS_BLOCKED * elapsed else ""  # shorter callbacks and the first 100 ms are not counted
+    text, names = f"Long callbacks blocked the event loop for {least}{seconds(total)} of {seconds(elapsed)}", {}
     larger, waits = (running, None) if running.period >= waiting.period else (waiting, evidence.waits)
     name = (waits.functions if waits else functions).name(larger.function) if larger.function >= 0 else ""
     share = larger.in_function / NANOSECONDS_A_SECOND / total
@@ -413,19 +415,28 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
 
 _COMPUTING: Final = 0.8  # of the time of a pool's workers
 _SMALLEST: Final = 0.005  # share that is told
+_GIVING: Final = 0.4  # of the CPU time of the process that has the pool
 
 
 def process_pool(evidence: Evidence) -> Iterator[Sentence]:
     """Tell what the workers of a pool of Python processes did, the largest part first, if they did not compute most of the time."""
     on_cpu, waits = evidence.functions if evidence.seconds is not None else None, evidence.waits
-    times = pool_times([one for one in (on_cpu, waits.functions if waits is not None else None) if one is not None])
-    if times is None or waits is None or times.computing >= _COMPUTING * sum(times[1:]):
+    times = pool_times(on_cpu, waits.functions if waits is not None else None)
+    if times is None or waits is None:
+        return
+    of_workers = times.computing, times.waiting, times.pickling, times.sending
+    total = max(sum(of_workers), 1)
+    if times.computing >= _COMPUTING * total:
         return
     activities = ("computing", "waiting for work", "pickling", "sending results")
-    total = max(sum(times[1:]), 1)
-    parts = sorted(zip((time / total for time in times[1:]), activities, strict=True), reverse=True)
+    parts = sorted(zip((time / total for time in of_workers), activities, strict=True), reverse=True)
     texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
     texts[0] = texts[0].replace("% ", "% of their time ", 1)
     who = f"{number_word(times.workers)} {plural(times.workers, 'worker')}".capitalize()
     numbers = {"workers": float(times.workers), **{activity: share for share, activity in parts}}
-    yield Sentence("process pool", f"{who} of a process pool spent {join_names(texts)}.", numbers)
+    giving = times.giving / max(times.of_owners, 1)
+    of_owner = ""
+    if giving >= _GIVING and parts[0][1] != "computing":
+        numbers["giving"] = giving
+        of_owner = f"; the process that they work for spent {percent(giving)} of its CPU time on pickling tasks and results"
+    yield Sentence("process pool", f"{who} of a process pool spent {join_names(texts)}{of_owner}.", numbers)

@@ -402,6 +402,14 @@ def test_the_function_of_a_library_that_a_line_calls_is_named(tmp_path: Path) ->
     assert text == "100 % of the CPU time is in logging.Logger.info() of run()."
     (text,) = texts(tmp_path, Stack((log, own("run")), 500), Stack((library("dumps", "json/__init__.py"), own("run")), 500))
     assert text == "100 % of the CPU time is in run()."  # neither of both
+    (text,) = texts(tmp_path, Stack((log, own("run")), 700), Stack((library("dumps", "json/__init__.py"), own("run")), 300))
+    assert text == "100 % of the CPU time is in run() (mostly logging.Logger.info())."
+    through = (own("spread"), library("SeriesGroupBy.apply", "site-packages/pandas/core/groupby/generic.py"), own("by_shop"))
+    (text,) = texts(tmp_path, Stack(through, 900), Stack((own("by_shop"),), 100))
+    assert text == "90 % of the CPU time is in spread(), called by pandas.SeriesGroupBy.apply() in by_shop()."
+    wrapped = (own("spread"), library("wraps.<locals>.inner", "functools.py"), own("by_shop"))
+    (text,) = texts(tmp_path, Stack(wrapped, 900), Stack((own("by_shop"),), 100))
+    assert text == "90 % of the CPU time is in spread(), called from by_shop()."  # decorators tell nothing
 
 
 def test_imports_are_told_with_their_modules(tmp_path: Path) -> None:
@@ -461,6 +469,8 @@ def test_waits_in_callbacks_block_the_loop(tmp_path: Path) -> None:
     sentences = verdict(tmp_path, Stack(nap, 4, state="S", weight=200), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
     (blocked,) = [one for one in sentences if one.rule == "blocked loop"]
     assert blocked.text == "Long callbacks blocked the event loop for at least 0.8 s of 0.98 s, in nap()."
+    (blocked, *_) = verdict(tmp_path, Stack(nap, 5, state="S", weight=190), Stack((own("nap"), RUN, TURN), 5), seconds=1.0)
+    assert blocked.text.startswith("Long callbacks blocked the event loop for 0.95 s of "), "all the time: no lower bound"
     sentences = verdict(tmp_path, Stack(nap, 40, state="S", weight=20), Stack((own("nap"), RUN, TURN), 50), seconds=1.0)
     assert not [one for one in sentences if one.rule == "blocked loop"], "waits below 100 ms"
     poll = (*nap[:3], TURN)
@@ -581,6 +591,11 @@ def test_time_in_workers_of_a_process_pool_is_told_apart(tmp_path: Path) -> None
         for stack in stacks
     )
     assert expected in texts(tmp_path, *executor, parent)
+    gives = of(f"ForkingPickler.dumps:{library}/multiprocessing/reduction.py", f"Pool._handle_tasks:{library}/multiprocessing/pool.py")
+    waiting = [Stack((*sleep, *of(get, worker, bootstrap)), 90, state="S", weight=10, tid=pid, pid=pid) for pid in (200, 201)]
+    tasks = [Stack(gives, 300), Stack(of("load:/srv/app.py"), 100), *stacks[:1], *stacks[7:8], *waiting]
+    (pool,) = [text for text in texts(tmp_path, *tasks) if "pool" in text]
+    assert pool.endswith("; the process that they work for spent 75 % of its CPU time on pickling tasks and results.")
 
 
 def test_lines_of_a_shell_script_that_start_processes(tmp_path: Path) -> None:

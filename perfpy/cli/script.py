@@ -356,7 +356,8 @@ class SampleListing:
     def _explain(self, run: ScriptRun) -> None:
         """Print why no sample was printed, if filters are the reason."""
         chosen = run.sample_filter()
-        if self._options.quiet or (chosen.is_open and chosen.switch is None):
+        requested = chosen if self._recording.data.sample_counts.total() else chosen._replace(machines=None)  # set without an option, too
+        if self._options.quiet or (requested.is_open and requested.switch is None):
             return
         from perfpy.cli.line.empty_results import print_nothing_left  # few listings are empty
 

@@ -802,6 +802,9 @@ def _is_of_rust_library(name: str) -> bool:
     of_type = _RUST_TYPE.match(text)
     path = of_type[1] if of_type else ""
     trait = text.partition(" as ")[2]
+    if trait.startswith("<"):  # it is declared in a method of this type: <[_]>::to_vec_in::ConvertVec
+        within = _RUST_TYPE.match(trait)
+        trait = within[1] if within and "::" in within[1] else "core::"
     return _OF_LIBRARY.match(path if "::" in path else trait) is not None or not ("::" in path or trait)
 
 

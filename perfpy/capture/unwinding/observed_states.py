@@ -338,13 +338,15 @@ class _ObservedProcess:
         """Yield the states that were seen."""
 
 
-def _program_of(pid: int) -> tuple[int, int] | None:
-    """Return device and inode of a process's program, None if it has ended or may not be looked at."""
+def _program_of(pid: int) -> str | None:
+    """Return the path of a process's program, None if it has ended or may not be looked at.
+
+    The kernel has the path; the file's inode would be asked of its file system, which a user may serve, and which may not answer.
+    """
     try:
-        file = os.stat(f"/proc/{pid}/exe")
+        return os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return None
-    return file.st_dev, file.st_ino
 
 
 class _ObservedCalls(_ObservedProcess):

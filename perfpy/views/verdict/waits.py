@@ -209,7 +209,11 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
         text += "; it did not come" if wait.reason == reasons.RESULT else deadlock or "; nobody released it"
     if with_cause:
-        text += _goroutines(evidence, wait, numbers, names) or _cause(evidence, wait, numbers, names)
+        goroutines = _goroutines(evidence, wait, numbers, names)
+        if goroutines and wait.reason in FOR_WORK and "function" not in names:  # it is a thread of Go's runtime that waits, not the program
+            text = f"While {who} waited, {goroutines.removeprefix('; meanwhile ')}"
+        else:
+            text += goroutines or _cause(evidence, wait, numbers, names)
     return Sentence("longest wait" if with_cause else "wait beside", f"{text}.", numbers, names)
 
 
@@ -314,6 +318,8 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     idle_functions = {name for wait in waits if wait.reason in FOR_WORK for name in (wait.function, wait.second) if name}
     servers = {evidence.process_of_wait(wait) for wait in waits if wait.reason in OF_SERVERS}
     waits = [wait for wait in waits if not _is_timer(evidence, wait, servers)]
+    helpers = _helpers(evidence) if not is_busy else set()
+    waits = [wait for wait in waits if evidence.process_of_wait(wait) not in helpers] or waits
     no_cause = (*FOR_OTHERS, reasons.SLEEP) if is_busy else ()
     causes = [wait for wait in waits if not _is_for_work(wait, idle_functions) and wait.reason not in no_cause]
     if any(one.reason == reasons.SLEEP and _is_in_child(evidence, one, causes) for one in _waits_of_own_code(evidence)):
@@ -334,6 +340,19 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     return waits[0] if waits and not is_busy else None
 
 
+def _helpers(evidence: Evidence) -> set[int]:
+    """Return the processes whose creator waits for something else than them for most of the time: its wait tells more than theirs."""
+    assert evidence.waits is not None
+    tids = evidence.waits.rows.dimensions["tid"]
+    helpers: set[int] = set()
+    for pid in evidence.main_threads:
+        children = evidence.main_threads.intersection(evidence.children_of(pid))
+        own = next(iter(evidence.waits.by_reason(np.flatnonzero(tids == pid))), None) if children else None
+        if own is not None and own.reason in OF_SERVERS and own.seconds >= BUSY * evidence.elapsed:
+            helpers |= children
+    return helpers
+
+
 def _is_in_child(evidence: Evidence, sleep: Wait, causes: Sequence[Wait]) -> bool:
     """Whether a process sleeps in own code for most of the time for which the process that created it waits for its children."""
     parents = [evidence.process_of_wait(one) for one in causes if one.reason == reasons.CHILD and sleep.longest >= OF_PROGRAM * one.longest]
@@ -345,8 +364,10 @@ def _wait_of_server(evidence: Evidence) -> Wait | None:
     if evidence.waits is None:
         return None
     best: tuple[tuple[bool, bool, float], Wait] | None = None
-    tids = evidence.waits.rows.dimensions["tid"]
+    tids, helpers = evidence.waits.rows.dimensions["tid"], _helpers(evidence)
     for tid in distinct(tids).tolist():
+        if evidence.process_of(tid) in helpers:
+            continue
         wait = next(iter(evidence.waits.by_reason(np.flatnonzero(tids == tid))), None)
         if wait is None or wait.seconds < BUSY * evidence.elapsed:
             continue

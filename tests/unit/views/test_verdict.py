@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
+from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.functions import LAMBDA, OWN, charge_kind, is_own_name
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
@@ -16,13 +19,13 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.verdict.comparisons import comparison_verdict
 from perfpy.views.verdict.profile import profile_verdict
 from perfpy.views.verdict.sentence import function_text
+from perfpy.views.verdict.waits import _helpers
 from tests.builders.sampled_program import Stack, sampled_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from perfpy.views.verdict.sentence import Sentence
@@ -169,6 +172,17 @@ def test_several_library_functions_are_reported_as_the_code_that_a_function_call
     leafs = [Stack((f"{name}@libc.so.6", "build", "main"), count) for name, count in counts.items()]
     (first,) = texts(tmp_path, *leafs, Stack(("main",), 10))
     assert first == "99 % of the CPU time is in build() and the code it calls (free() and malloc())."
+
+
+def test_a_second_function_that_calls_the_same_library_is_named_too(tmp_path: Path) -> None:
+    def calls(own: str, count: int) -> list[Stack]:
+        return [Stack((f"{name}@libc.so.6", own, "main"), count) for name in ("malloc", "free", "unlink_chunk")]
+
+    first, *_ = texts(tmp_path, *calls("canonical_host", 150), *calls("accepts", 130), Stack(("main",), 160))
+    assert first == (
+        "45 % of the CPU time is in canonical_host() and the code it calls (malloc() and free()), and 39 % is in accepts() and the code it"
+        " calls."
+    )
 
 
 def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
@@ -640,7 +654,7 @@ def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
     ]
     (first,) = texts(tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=states)
     assert first == (
-        '"app" waited 0.9 s of 0.9 s for events; meanwhile three goroutines (started in main.main()) waited for a lock in main.update()'
+        'While "app" waited, three goroutines (started in main.main()) waited for a lock in main.update()'
         " (g.go:5), one goroutine (started in main.main()) slept in main.update() (g.go:5) and one goroutine waited for other goroutines"
         " in main.main() (g.go:9)."
     )
@@ -1149,6 +1163,8 @@ def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:
     assert not is_own_name(bare)
     assert is_own_name("process<int, main()::<lambda(int)> >")
     assert not is_own_name("_M_invoke<0>"), "of libstdc++"
+    assert not is_own_name("<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>"), "declared in a method of slices"
+    assert is_own_name("<u8 as <app::Row>::of::Kind>::size")
     assert not is_own_name("sort.partition_func"), "of Go, unlike sort.part.0 and sort.isra.0 of C"
     assert is_own_name("sort.part.0")
     assert is_own_name("sort.isra.0")
@@ -1179,3 +1195,12 @@ def test_random_schedules_and_short_recordings_have_no_phases(seed: int, tmp_pat
     assert all(one.rule != "phases" for one in verdict(tmp_path, *stacks, seconds=10.0))
     steady = [Stack(("load", "main"), 400), Stack(("order", "main"), 400)]
     assert all(one.rule != "phases" for one in verdict(tmp_path, *steady, seconds=0.5))
+
+
+@pytest.mark.parametrize(("reason", "helpers"), [(reasons.EVENTS, {2}), (reasons.CHILD, set())])
+def test_the_wait_of_a_process_tells_more_than_that_of_a_child_which_waits_for_it(reason: int, helpers: set[int]) -> None:
+    """A process that waits for its children tells less than they do."""
+    rows = SimpleNamespace(dimensions={"tid": np.array([1, 2])})
+    waits = SimpleNamespace(rows=rows, by_reason=lambda _rows: [SimpleNamespace(reason=reason, seconds=5.0)])
+    evidence: Any = SimpleNamespace(waits=waits, main_threads=frozenset({1, 2}), children_of={1: [2], 2: []}.get, elapsed=6.0)
+    assert _helpers(evidence) == helpers

@@ -76,7 +76,7 @@ class RuntimeLocator:
         """Return the interpreter of a process; None if it does not run CPython."""
         try:
             program = os.readlink(f"{self._procfs.root}/{pid}/exe")
-            mappings = loaded_files(self._procfs.maps(pid, data=True, lines=_lines_of_candidates(self._procfs.map_lines(pid), program)))
+            mappings = loaded_files(self._procfs.maps(pid, data=True, lines=lines_of_candidates(self._procfs.map_lines(pid), program)))
         except OSError:
             return None
         for mapping, version in _candidates(mappings, program):
@@ -90,7 +90,7 @@ class RuntimeLocator:
         return None
 
 
-def _lines_of_candidates(lines: Iterable[bytes], program: str) -> Iterator[bytes]:
+def lines_of_candidates(lines: Iterable[bytes], program: str) -> Iterator[bytes]:
     """Yield the lines of /proc/PID/maps that name the program or what may be an interpreter. Most are of other libraries."""
     end = b" " + os.fsencode(program)
     return (line for line in lines if line.rpartition(b"/")[2].startswith(_INTERPRETERS) or line.endswith(end))

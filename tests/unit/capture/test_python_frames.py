@@ -25,7 +25,7 @@ from perfpy.capture.python_frames.kernel_frames import (
     entry_of,
     frame_program,
 )
-from perfpy.capture.python_frames.locating import cold_parts, is_part, jump_targets, loaded_files
+from perfpy.capture.python_frames.locating import cold_parts, is_part, jump_targets, lines_of_candidates, loaded_files
 from perfpy.capture.python_frames.recorded_frames import PythonSummary, notes
 from perfpy.capture.python_frames.threads import LONGEST_NAME, BlockedLoops, PendingNames, ReadNames
 from perfpy.interpreters.frames import MOST_FRAMES, ThreadFrames
@@ -59,6 +59,21 @@ def test_files_that_are_mapped_as_data_are_not_loaded():
     below, above = mapping(0x1000, READ, 0), mapping(0x9000, READ, 0)
     assert loaded_files([below, *loaded, above]) == loaded[:1]
     assert loaded_files([below, above]) == []
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/python3.11", "/opt/app", "/opt/odd name (deleted)"])
+def test_only_lines_that_may_name_the_interpreter_are_read(program: str):
+    head = b"7f00-7f10 r-xp 00000000 fe:00 26 "
+    others = (
+        b"",
+        b"                  [heap]",
+        b" /usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+        b" /opt/app.so",
+        b" /x/opt/app",
+    )
+    chosen = (b" " + program.encode(), b" /usr/lib/libpython3.11.so.1.0", b" /usr/bin/python3.12")
+    lines = [head + path for path in (*others, *chosen, *others)]
+    assert list(lines_of_candidates(iter(lines), program)) == [head + path for path in chosen]
 
 
 def test_every_file_has_its_own_beginning():

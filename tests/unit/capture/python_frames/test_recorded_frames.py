@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.perfpy_encodings import FIRST_ADDRESS
 from perfpy.capture.python_frames import recorded_frames
@@ -68,6 +70,18 @@ def test_code_of_processes_that_are_long_unused_is_dropped(monkeypatch: pytest.M
     with receiving(process(1), code(1, 0), process(2), code(2, 0), chain(1, 5), process(3), code(3, 0)) as frames:
         assert list(frames._processes) == [1, 3]
         assert frames._code_memory == sum(one.ranges.memory for one in frames._processes.values())
+
+
+def test_loops_are_found_whatever_ranges_a_file_claims():
+    ranges = [(0x3000, 0x3010), (0x1000, 0x1100), (0x1080, 0x1200), (0x1200, 0x1210), (0x1010, 0x1020), (0x5000, 0x5000), (0x7000, 0x6000)]
+    addresses = [*range(0xFF0, 0x1230, 8), 0x2FFF, 0x3000, 0x300F, 0x3010, 0x5000, 0x6800, 0x7000]
+    expected = [any(begin <= address < end for begin, end in ranges) for address in addresses]
+    with receiving(FoundProcess(1, (3, 12), ranges), FoundProcess(2, (3, 12), [])) as frames:
+        one, none = frames._processes[1], frames._processes[2]
+        assert one.are_loops(np.array(addresses, np.uint64)).tolist() == expected
+        assert one.loops_among(addresses) == [number for number, is_loop in enumerate(expected) if is_loop]
+        assert not none.are_loops(np.array(addresses, np.uint64)).any()
+        assert none.loops_among(addresses) == []
 
 
 def test_answers_about_a_dropped_process_are_ignored():

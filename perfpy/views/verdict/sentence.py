@@ -257,15 +257,21 @@ def module_of_code(path: str) -> str:
 
 
 def library_function(entries: Sequence[Share], least: float) -> str:
-    """Return the function of a package with at least this share, without its package; "" for C functions, which have rows, and others.
+    """Return the function of a package with at least this share; "" for C functions, which have rows, and others.
+
+    Methods have their class's name; functions have that of their module.
 
     >>> from perfpy.analysis.verdict.functions import Share
     >>> library_function([Share("py::DataFrame.apply:/usr/lib/python3/dist-packages/pandas/core/frame.py", 0.9)], 0.6)
     'DataFrame.apply()'
+    >>> library_function([Share("py::dumps:/usr/lib/python3.11/json/__init__.py", 0.9)], 0.6)
+    'json.dumps()'
     """
     found = _PYTHON.fullmatch(entries[0].name) if entries and entries[0].share >= least else None
-    is_named = found is not None and module_of_code(found[2]) and found[1] != _MODULE and not found[1].startswith("[")
-    return function_text(entries[0].name) if is_named else ""
+    module = module_of_code(found[2]) if found is not None else ""
+    if found is None or not module or found[1] == _MODULE or found[1].startswith("["):
+        return ""
+    return f"{'' if '.' in found[1] else f'{visible(module)}.'}{function_text(entries[0].name)}"
 
 
 def entry_text(entries: Sequence[Share], least: float) -> str:

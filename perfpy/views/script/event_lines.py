@@ -22,7 +22,7 @@ from perfpy.views.script.fields import SYNTH_TYPE, has_callchain
 from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +46,9 @@ _COLUMNS: Final = {
 }  # fmt: skip
 
 
+#: types and fields of events whose config decides about their lines
+_NUMBERED: Final = (PerfType.SOFTWARE, PerfType.TRACEPOINT, SYNTH_TYPE)
+_NUMBERED_FIELDS: Final = SampleType.RAW | SampleType.BRANCH_STACK
 _FLAG_BITS: Final = (1 << 32) - 1  # of weights of hardware traces
 #: the column of texts of data_src that `perfpy.views.script.lines` adds to batches
 DATA_SOURCE_TEXT: Final = "data_src_text"
@@ -76,16 +79,31 @@ def is_branch_trace(event: FileEvent) -> bool:
     return attr.type == PerfType.HARDWARE and bool(attr.config & HardwareId.BRANCH_INSTRUCTIONS) and attr.sample_period == 1
 
 
-class EventLines:
-    """The formatter of one event's lines."""
+def line_shape(event: FileEvent) -> bytes | None:
+    """Return what the lines of an event depend on besides its name, equal for events whose lines are formatted together.
 
-    def __init__(self, event: FileEvent, fields: set[str], chosen: bool, context: LineContext, trace: TraceSource | None) -> None:
-        """Set the event.
+    None for events whose numbers matter to their lines.
+    """
+    attr = event.attr
+    has_own_period = bool(attr.sample_type & SampleType.PERIOD)
+    if attr.type in _NUMBERED or attr.sample_type & _NUMBERED_FIELDS or not has_own_period or is_branch_trace(event):
+        return None
+    return attr.copy(config=0, sample_period=0).pack()
+
+
+class EventLines:
+    """The formatter of the lines of one event, or of several with equal line_shape()."""
+
+    def __init__(
+        self, events: Sequence[FileEvent], fields: set[str], chosen: bool, context: LineContext, trace: TraceSource | None
+    ) -> None:
+        """Set the events.
 
         Args:
             chosen: whether the user chose the fields
             trace: the tracepoints' print formats
         """
+        event = events[0]
         self._event = event
         self._fields = fields
         self._chosen = chosen
@@ -98,7 +116,8 @@ class EventLines:
         comm_form = field_text.comm_form(narrow="ip" in fields and self._with_chain, latency=context.latency)
         self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
-        self._name = b"%s: " % one_line_bytes(event.name.encode("utf-8", "surrogateescape").rjust(context.name_width))
+        self._names = [one_line_bytes(one.name.encode("utf-8", "surrogateescape").rjust(context.name_width)) + b": " for one in events]
+        self._numbers_of_events = np.array([one.index for one in events])  # ascending
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = context.frame_texts(style, b" ")
         self._chain_frames = context.frame_texts(style, b"\t", b"\n")
@@ -134,11 +153,13 @@ class EventLines:
         return not self._fields
 
     def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
-        """Return the text of the rows of a batch, all of this event; `shown_times`: the values of the time field."""
+        """Return the text of the rows of a batch, all of these events; `shown_times`: the values of the time field."""
         rows = len(batch)
         pieces = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]
         if "event" in self._fields:
-            pieces.append(self._name)
+            # always coded if there are several names, because the joiner keeps the texts of neighbors
+            codes = np.searchsorted(self._numbers_of_events, batch.event) if len(self._names) > 1 else None
+            pieces.append(self._names[0] if codes is None else Coded(codes, self._names))
         if self._context.flags:
             pieces.append(self._trace_flags(batch))
         if is_branch_trace(self._event):

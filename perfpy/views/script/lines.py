@@ -19,7 +19,7 @@ from perfpy.perfdata.records.batches import Batch
 from perfpy.symbols.address_spaces import TaskNames
 from perfpy.untrusted.text import one_line
 from perfpy.views.script import field_text
-from perfpy.views.script.event_lines import DATA_SOURCE_TEXT, EventLines, columns_of
+from perfpy.views.script.event_lines import DATA_SOURCE_TEXT, EventLines, columns_of, line_shape
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text, time_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 from perfpy.views.script.pieces import Flat
@@ -138,12 +138,11 @@ class ScriptLines:
 
     def makers(self) -> _Makers:
         """Return the formatters by event."""
-        return _Makers(self._maker)
+        return _Makers(self.events, self._maker)
 
-    def _maker(self, number: int) -> EventLines:
-        event = self.events[number]
-        one = self.fields.sets[kind_of(event)]
-        return EventLines(event, one.fields, one.chosen, self.context, self.trace)
+    def _maker(self, events: Sequence[FileEvent]) -> EventLines:
+        one = self.fields.sets[kind_of(events[0])]
+        return EventLines(events, one.fields, one.chosen, self.context, self.trace)
 
     def _filter(self, batch: Batch) -> Batch:
         mask = None if self.sample_filter.is_open else self.sample_filter.passing_mask(self._view(batch))
@@ -204,14 +203,17 @@ class ScriptLines:
     def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
         batch = self._with_data_sources(batch, [number for number in present if makers[number].has_data_source], makers)
-        if len(present) == 1:
-            maker = makers[present[0]]
+        together = dict[EventLines, list[int]]()
+        for number in present:
+            together.setdefault(makers[number], []).append(number)
+        if len(together) == 1:
+            (maker,) = together
             return Flat([], 0) if maker.is_silent else maker.flat(batch, times)
         lines = np.full(len(batch), b"", object)
-        for number in present:
-            rows = np.flatnonzero(batch.event == number)
-            if not makers[number].is_silent:
-                sample_lines = makers[number].flat(take_rows(batch, rows), times[rows]).lines()
+        for maker, numbers in together.items():
+            rows = np.flatnonzero(np.isin(batch.event, numbers) if len(numbers) > 1 else batch.event == numbers[0])
+            if not maker.is_silent:
+                sample_lines = maker.flat(take_rows(batch, rows), times[rows]).lines()
                 lines[rows] = np.fromiter(sample_lines, object, len(sample_lines))
         return Flat(lines.tolist(), 1)
 
@@ -222,15 +224,27 @@ def write_texts(texts: list[bytes], out: BinaryIO) -> None:
 
 
 class _Makers(dict[int, EventLines]):
-    """The formatters by event index, created for the first sample, because a file may have many events."""
+    """The formatters by event index, created for the first sample, because a file may have many events.
 
-    def __init__(self, make: Callable[[int], EventLines]) -> None:
+    Events whose lines differ by their names only share one.
+    """
+
+    def __init__(self, events: Sequence[FileEvent], make: Callable[[Sequence[FileEvent]], EventLines]) -> None:
         super().__init__()
+        self._events = events
         self._make = make
+        self._alike: dict[bytes, list[FileEvent]] = {}
+        for event in events:
+            shape = line_shape(event)
+            if shape is not None:
+                self._alike.setdefault(shape, []).append(event)
         self.data_sources = field_text.DataSourceTexts()
 
     def __missing__(self, number: int) -> EventLines:
-        maker = self[number] = self._make(number)
+        shape = line_shape(self._events[number])
+        events = [self._events[number]] if shape is None else self._alike[shape]
+        maker = self._make(events)
+        self.update((event.index, maker) for event in events)
         return maker
 
 

@@ -85,10 +85,11 @@ class Joiner:
 
     def __init__(self) -> None:
         self._pairs: dict[tuple[object, ...], tuple[IdTable, list[bytes]]] = {}
+        self._ended: tuple[Sequence[bytes], bytes, list[bytes]] | None = None  # texts, what follows them, and both
 
     def join(self, pieces: Sequence[Piece], count: int) -> Flat:
         """Join all pieces in order, for `count` samples."""
-        columns = self._fuse(list(pieces), count)
+        columns = self._end_coded(self._fuse(list(pieces), count))
         stride = len(columns)
         if stride == 1:
             return Flat(_as_list(columns[0], count), 1)
@@ -127,6 +128,19 @@ class Joiner:
                     continue
             index += 1
         return pieces
+
+    def _end_coded(self, pieces: list[Piece]) -> list[Piece]:
+        """Fuse a coded piece with the constant at the end of the line, while the piece has the same list of texts."""
+        if len(pieces) < 2 or not isinstance(pieces[-1], bytes) or not isinstance(pieces[-2], Coded):
+            return pieces
+        (codes, texts), end = pieces[-2], pieces[-1]
+        if self._ended is None:
+            self._ended = texts, end, []
+        known, same_end, ended = self._ended
+        if known is not texts or same_end != end:
+            return pieces
+        ended.extend(text + end for text in texts[len(ended) :])
+        return [*pieces[:-2], Coded(codes, ended)]
 
     def _pair(self, position: tuple[object, ...], first: Coded, between: bytes, second: Coded) -> Coded | None:
         from perfpy.symbols.interning import IdTable

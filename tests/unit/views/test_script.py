@@ -40,6 +40,7 @@ from perfpy.symbols.interning import IdTable
 from perfpy.views.dump.recording import hex_lines, write_dump
 from perfpy.views.record_text import record_name, record_text
 from perfpy.views.script import event_lines
+from perfpy.views.script import lines as script_lines
 from perfpy.views.script import run as divided
 from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
@@ -209,6 +210,31 @@ def test_events_with_different_fields_keep_their_order(tmp_path: Path) -> None:
     lines = script(tmp_path, built, "hw:ip", "sw:time,ip")
     assert sorted(line.split()[-1] for line in lines) == ["0", "1", "2", "3"]
     assert [line.split()[0] for line in lines if ":" in line] == ["1.000000:", "3.000000:"]
+
+
+def test_events_that_differ_by_their_names_are_formatted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any mixture: all events, one alone and then another, events without a period of their own."""
+    attr = usual_attr(USUAL | SampleType.IDENTIFIER, type=0)
+    software = attr.copy(type=1, config=1)
+    built = PerfDataBuilder([attr, attr.copy(config=1), software, attr.copy(config=3)], ids=[(1,), (2,), (3,), (4,)])
+    for number in range(90):
+        event = (0, 1, 2, 3)[number % 4] if number < 50 else number // 10 % 2
+        built.sample(event=event, ip=number % 3, pid=7, tid=7, time=number * SECOND, period=event + number % 2, misc=2)
+    monkeypatch.setattr(script_lines, "_ROWS", 7)
+    together = script(tmp_path, built, "time,event,ip,period")
+    assert len({line.split()[2] for line in together}) == 4
+    monkeypatch.setattr(script_lines, "line_shape", lambda event: None)
+    assert together == script(tmp_path, built, "time,event,ip,period")
+
+
+def test_lines_end_alike_whatever_their_last_piece_is() -> None:
+    joiner, texts, others = Joiner(), [b"a", b"bb"], [b"x"]
+    first, codes = [b"1", b"2", b"3"], np.array([0, 1, 0])
+    assert b"".join(joiner.join([first, Coded(codes, texts), b"\n"], 3).parts) == b"1a\n2bb\n3a\n"
+    assert b"".join(joiner.join([first, Coded(codes * 0, others), b"\n"], 3).parts) == b"1x\n2x\n3x\n"
+    assert b"".join(joiner.join([first, Coded(codes, texts), b";\n"], 3).parts) == b"1a;\n2bb;\n3a;\n"
+    texts.append(b"ccc")
+    assert b"".join(joiner.join([first, Coded(codes * 2, texts), b"\n"], 3).parts) == b"1a\n2ccc\n3a\n"
 
 
 def test_fields_that_a_recording_lacks_are_an_error(tmp_path: Path) -> None:

@@ -439,51 +439,117 @@ _L1, _L2, _L3, _RAM, _WALKER = 0x8, 0x20, 0x40, 0x80, 0x20
 _NO_NUMBER, _RAM_NUMBER = 0xF, 0xD
 _SNOOP_NONE, _SNOOP_HIT = 0x2, 0x4
 
-#: data source -> level, snoop and more of the Neoverse cores (Arm Neoverse N1 TRM, "Data Source packet")
-_SOURCES: Final = {
-    0x0: (_L1 | _HIT) * _LEVEL | 1 * _NUMBER | _SNOOP_NONE * _SNOOP,
-    0x8: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NONE * _SNOOP,
-    0x9: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _PEER,
-    0xA: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
-    0xB: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_HIT * _SNOOP,
-    0xC: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
-    0xD: _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _IS_REMOTE | _PEER,
-    0xE: (_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+_SNOOP_NOT_AVAILABLE, _SNOOP_MODIFIED = 0x1, 0x10
+_OTHER_CACHE, _FAR_CACHE, _FAR_RAM, _IO = 0x400, 0x800, 0x100, 0x1000  # remote, one and two hops away
+_IO_NUMBER, _ANY_CACHE_NUMBER = 0xA, 0xB
+
+
+class CoreSources(NamedTuple):
+    """What the data sources of a kind of cores mean.
+
+    Attributes:
+        words: data source -> level, snoop and more of a load.
+        is_complete: loads with other sources have no level; otherwise their events tell it.
+        hides_stores: no store has a level; otherwise only stores with one of the sources have none.
+    """
+
+    words: dict[int, int]
+    is_complete: bool
+    hides_stores: bool
+
+
+#: of the Neoverse cores (Arm Neoverse N1 TRM, "Data Source packet")
+_NEOVERSE_SOURCES: Final = CoreSources(
+    {
+        0x0: (_L1 | _HIT) * _LEVEL | 1 * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x8: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x9: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _PEER,
+        0xA: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
+        0xB: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_HIT * _SNOOP,
+        0xC: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _PEER,
+        0xD: _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _IS_REMOTE | _PEER,
+        0xE: (_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+    },
+    is_complete=True,
+    hides_stores=True,
+)
+#: of AmpereOneX, as the output of perf 7.3 shows them
+_AMPERE_SOURCES: Final = CoreSources(
+    {
+        0x0: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _PEER,
+        0x3: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_HIT * _SNOOP,
+        0x5: _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _IS_REMOTE | _PEER,
+        0x7: (_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x8: (_L1 | _HIT) * _LEVEL | 1 * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x9: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NONE * _SNOOP,
+    },
+    is_complete=False,
+    hides_stores=False,
+)
+#: of HiSilicon's HIP12, as the output of perf 7.3 shows them
+_HIP12_SOURCES: Final = CoreSources(
+    {
+        0x00: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _PEER,
+        0x01: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_MODIFIED * _SNOOP | _PEER,
+        0x02: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_HIT * _SNOOP,
+        0x03: (_L3 | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_MODIFIED * _SNOOP,
+        0x04: (_OTHER_CACHE | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _PEER,
+        0x05: (_OTHER_CACHE | _HIT) * _LEVEL | 3 * _NUMBER | _SNOOP_MODIFIED * _SNOOP | _PEER,
+        0x06: _FAR_CACHE * _LEVEL | _ANY_CACHE_NUMBER * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _IS_REMOTE | _PEER,
+        0x07: _FAR_CACHE * _LEVEL | _ANY_CACHE_NUMBER * _NUMBER | _SNOOP_MODIFIED * _SNOOP | _IS_REMOTE | _PEER,
+        0x08: (_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x09: (_FAR_RAM | _HIT) * _LEVEL | _RAM_NUMBER * _NUMBER | _SNOOP_NOT_AVAILABLE * _SNOOP | _IS_REMOTE,
+        0x0D: (_IO | _HIT) * _LEVEL | _IO_NUMBER * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x10: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_NONE * _SNOOP,
+        0x11: (_L2 | _HIT) * _LEVEL | 2 * _NUMBER | _SNOOP_MODIFIED * _SNOOP,
+        0x12: (_L1 | _HIT) * _LEVEL | 1 * _NUMBER | _SNOOP_NONE * _SNOOP,
+    },
+    is_complete=False,
+    hides_stores=True,
+)
+_UNKNOWN_STORE: Final = np.uint64(_NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _NOT_AVAILABLE * _SNOOP)
+
+_ARM, _HISILICON, _NVIDIA, _AMPERE = 0x41, 0x48, 0x4E, 0xC0  # implementers
+#: implementer -> part number (MIDR_EL1, arch/arm64/include/asm/cputype.h) -> data sources. Neoverse N1, N2 and V1 as in perf 6.12; as
+#: the output of perf 7.3 shows, V2 and V3, Cortex-A78C, A715, A720, A720AE, A725, X1, X1C, X3, X4 and X925, NVIDIA's Olympus and the others
+_CORES: Final = {
+    _ARM: dict.fromkeys(
+        (0xD0C, 0xD49, 0xD40, 0xD4F, 0xD84, 0xD4B, 0xD4D, 0xD81, 0xD89, 0xD87, 0xD44, 0xD4C, 0xD4E, 0xD82, 0xD85), _NEOVERSE_SOURCES
+    ),
+    _HISILICON: {0xD06: _HIP12_SOURCES},
+    _NVIDIA: {0x010: _NEOVERSE_SOURCES},
+    _AMPERE: {0xAC4: _AMPERE_SOURCES},
 }
-_UNKNOWN_STORE: Final = _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER | _NOT_AVAILABLE * _SNOOP
-_SOURCE_TABLE: Final = np.zeros(0x10000, np.uint64)
-for _source, _word in _SOURCES.items():
-    _SOURCE_TABLE[_source] = _word
-
-_ARM, _NVIDIA = 0x41, 0x4E  # implementers
-#: part numbers (MIDR_EL1, arch/arm64/include/asm/cputype.h) of the cores whose data sources are these, by implementer: Neoverse N1, N2 and
-#: V1 in perf 6.12; from then on, as the output of perf 7.3 shows, V2 and V3, Cortex-A78C, A715, A720, A720AE, A725, X1, X1C, X3, X4 and
-#: X925, and NVIDIA's Olympus
-_NEOVERSE: Final = {
-    _ARM: frozenset((0xD0C, 0xD49, 0xD40, 0xD4F, 0xD84, 0xD4B, 0xD4D, 0xD81, 0xD89, 0xD87, 0xD44, 0xD4C, 0xD4E, 0xD82, 0xD85)),
-    _NVIDIA: frozenset((0x010,)),
-}
 
 
-def has_neoverse_sources(midr: int) -> bool:
-    """Whether a CPU with this MIDR_EL1 has the data sources of the Neoverse cores."""
-    return (midr >> 4 & 0xFFF) in _NEOVERSE.get(midr >> 24 & 0xFF, ())
+def sources_of_core(midr: int) -> CoreSources | None:
+    """Return the meaning of the data sources of a CPU with this MIDR_EL1; None if only events tell where accesses went."""
+    return _CORES.get(midr >> 24 & 0xFF, {}).get(midr >> 4 & 0xFFF)
 
 
-def data_sources(records: SpeRecords, *, is_neoverse: bool) -> Words:
+def data_sources(records: SpeRecords, core: CoreSources | None) -> Words:
     """Return where each access went; 0 for records that are no accesses."""
-    events = records.events
     is_load, is_store = (records.operation & LOAD) != 0, (records.operation & STORE) != 0
-    word = np.where(is_load, np.uint64(_OP_LOAD), np.uint64(_OP_STORE))
-    if is_neoverse:
-        word |= np.where(is_store, np.uint64(_UNKNOWN_STORE), _SOURCE_TABLE[records.source])
-    else:
-        in_llc, in_l1 = (events & (LLC_ACCESS | LLC_MISS)) != 0, (events & (L1_ACCESS | L1_MISS)) != 0
-        missed = np.where(in_llc, (events & LLC_MISS) != 0, (events & L1_MISS) != 0)
-        level = np.where(in_llc, _L3, np.where(in_l1, _L1, 0)) | np.where(in_llc | in_l1, np.where(missed, _MISS, _HIT), 0)
-        word |= level.astype(np.uint64) * np.uint64(_LEVEL)
-        word |= np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
+    events = records.events
+    told = np.zeros(len(events), np.uint64) if core is not None and core.is_complete else _told_by_events(events)
+    if core is not None:
+        words, has_word = np.zeros(0x10000, np.uint64), np.zeros(0x10000, bool)
+        sources = list(core.words)
+        words[sources], has_word[sources] = list(core.words.values()), True
+        is_known = has_word[records.source]
+        told = np.where(is_known, words[records.source], told)
+        told = np.where(is_store & (is_known | core.hides_stores), _UNKNOWN_STORE, told)
+    word = np.where(is_load, np.uint64(_OP_LOAD), np.uint64(_OP_STORE)) | told
     walked = (events & (TLB_ACCESS | TLB_MISS)) != 0
     tlb = np.where(walked, _WALKER | np.where(events & TLB_MISS, _MISS, _HIT), 0)
     word |= tlb.astype(np.uint64) * np.uint64(_TLB)
     return np.where(is_load | is_store, word, np.uint64(0))
+
+
+def _told_by_events(events: NDArray[np.uint32]) -> Words:
+    """Return the level that the events of records tell."""
+    in_llc, in_l1 = (events & (LLC_ACCESS | LLC_MISS)) != 0, (events & (L1_ACCESS | L1_MISS)) != 0
+    missed = np.where(in_llc, (events & LLC_MISS) != 0, (events & L1_MISS) != 0)
+    level = np.where(in_llc, _L3, np.where(in_l1, _L1, 0)) | np.where(in_llc | in_l1, np.where(missed, _MISS, _HIT), 0)
+    remote = np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
+    return level.astype(np.uint64) * np.uint64(_LEVEL) | remote

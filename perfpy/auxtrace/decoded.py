@@ -33,7 +33,7 @@ from perfpy.auxtrace.arm_spe import (
     SpeRecords,
     data_sources,
     decode_records,
-    has_neoverse_sources,
+    sources_of_core,
 )
 from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
@@ -374,7 +374,7 @@ class _SpeRecording:
     def _queue(self, tids: _ThreadsOf, cpu: int, tid: int, records: SpeRecords) -> _Queue:
         thread = tids.of(records, cpu, tid)
         midr = self._midrs.get(cpu, self._midrs.get(min(self._midrs), 0)) if self._midrs else _midr_of(self._data)
-        sources = data_sources(records, is_neoverse=has_neoverse_sources(midr))
+        sources = data_sources(records, sources_of_core(midr))
         return _Queue(records, np.full(len(thread), cpu, np.int32), tids.processes(thread), thread, sources)
 
 

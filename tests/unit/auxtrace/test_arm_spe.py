@@ -16,7 +16,7 @@ from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo
 from perfpy.abi.records import SampleId, SwitchCpuWide
 from perfpy.auxtrace import arm_spe
 from perfpy.auxtrace import decoded as decoded_recordings
-from perfpy.auxtrace.arm_spe import LOAD, STORE, SpeRecords, data_sources, decode_records, has_neoverse_sources
+from perfpy.auxtrace.arm_spe import LOAD, STORE, SpeRecords, data_sources, decode_records, sources_of_core
 from perfpy.auxtrace.itrace import parse_itrace
 from perfpy.errors import PerfError, UsageError
 from tests.builders import arm_spe as spe
@@ -151,16 +151,16 @@ def test_data_sources_are_those_of_the_cores() -> None:
     )
     records, _ = decoded(trace + spe.operation(spe.BRANCH, 0) + spe.END)
     assert records.operation.tolist() == [LOAD, LOAD, STORE, 0]
-    generic = [hex(one) for one in data_sources(records, is_neoverse=False).tolist()]
+    generic = [hex(one) for one in data_sources(records, None).tolist()]
     assert generic == ["0x142", hex(2 | 0x44 << 5 | 0x24 << 26), hex(4 | 0xC << 5), "0x0"]
-    neoverse = [hex(one) for one in data_sources(records, is_neoverse=True).tolist()]
+    neoverse = [hex(one) for one in data_sources(records, sources_of_core(0x413FD0C1)).tolist()]
     assert neoverse == [
         hex(2 | 0x22 << 5 | 2 << 33 | 2 << 19),
         hex(2 | 1 << 5 | 0xF << 33 | 1 << 37 | 1 << 39 | 0x24 << 26),
         hex(4 | 1 << 5 | 0xF << 33 | 1 << 19),
         "0x0",
     ]
-    assert [has_neoverse_sources(midr) for midr in (0x413FD0C1, 0x410FD490, 0x410FD400, 0x410FD080, 0)] == [True] * 3 + [False] * 2
+    assert [sources_of_core(midr) is not None for midr in (0x413FD0C1, 0x410FD490, 0x410FD400, 0x410FD080, 0)] == [True] * 3 + [False] * 2
 
 
 # From records to a recording.
@@ -322,3 +322,31 @@ def test_newer_cores_have_the_data_sources_of_neoverse(midr: int, has_sources: b
     )
     assert n1 != other
     assert own == (n1 if has_sources else other)
+
+
+#: the words that perf 7.3 prints for loads that hit the TLB, by MIDR and data source
+OTHER_CORES = {
+    0xC00FAC40: {
+        0x0: 0x8488080442, 0x3: 0x688200842, 0x5: 0xBE88080022, 0x7: 0x1A88101042, 0x8: 0x288100142, 0x9: 0x488100442
+    },
+    0x480FD060: {
+        0x0: 0x8488080442, 0x1: 0x8488800442, 0x2: 0x688200842, 0x3: 0x688800842, 0x4: 0x8688088042, 0x5: 0x8688808042,
+        0x6: 0xB688090002, 0x7: 0xB688810002, 0x8: 0x1A88101042, 0x9: 0x3A88082042, 0xD: 0x1488120042, 0x10: 0x488100442,
+        0x11: 0x488800442, 0x12: 0x288100142,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("midr", OTHER_CORES, ids=["AmpereOneX", "HIP12"])
+def test_other_cores_have_data_sources_of_their_own(midr: int) -> None:
+    """Loads with other sources, and AmpereOneX's stores with them, have the level of their events; other stores have none."""
+    trace = b"".join(
+        spe.operation(spe.LOAD_STORE, kind) + spe.events(spe.L1_ACCESS | spe.TLB_ACCESS) + spe.data_source(source, 2) + spe.END
+        for kind in (0, 1)
+        for source in range(0x120)
+    )
+    words = data_sources(decoded(trace)[0], sources_of_core(midr)).tolist()
+    loads, stores = words[:0x120], words[0x120:]
+    assert {source: word for source, word in enumerate(loads) if word != 0x88000142} == OTHER_CORES[midr]
+    is_amperes = midr == 0xC00FAC40
+    assert stores == [0x88000144 if is_amperes and source not in OTHER_CORES[midr] else 0x1E88080024 for source in range(0x120)]

@@ -449,6 +449,13 @@ class Evidence:
             return None
         return find_holders(wait, statements.waits, self.functions if self.seconds is not None else None)
 
+    def is_only_busy_thread(self, tid: int) -> bool:
+        """Whether nearly all of the recorded CPU time is one thread's."""
+        if self.functions is None or self.seconds is None or "tid" not in self.functions.rows.dimensions:
+            return False
+        rows = self.functions.rows
+        return int(rows.period[rows.dimensions["tid"] == tid].sum()) >= NEARLY_ALL * max(int(rows.period.sum()), 1)
+
     def children_of(self, pid: int) -> list[int]:
         """Return the processes that a process created."""
         return self._processes.children_of(pid)
@@ -785,6 +792,7 @@ class Statements:
         is_inside[rows] = is_start[functions.leaf[rows]]
         for reached, callers in functions.outwards(rows):
             is_inside[reached[is_start[callers]]] = True
+        starts = is_inside.copy()
         if self.waits is not None and self._waits is not False:
             is_inside[rows] |= self.waits.reason[rows] == CHILD
         charged = functions.charged_functions
@@ -793,8 +801,8 @@ class Statements:
         best = int(np.argmax(totals)) if len(rows) else 0
         if not len(rows) or totals[best] < MOST * totals.sum():
             return None
-        rows = rows[charged[rows] == best]
-        line = self._heaviest(best, functions.innermost_frames(best, rows))
+        rows = rows[(charged[rows] == best) & starts[rows]]  # waits for them have another line
+        line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
         return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()))
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:

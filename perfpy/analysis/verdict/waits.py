@@ -455,6 +455,9 @@ class PoolTimes(NamedTuple):
     """The times of a pool's workers, on CPUs and waiting, in ns. Each time between two tasks is spent in the functions of its queues.
 
     Attributes:
+        computing: on CPUs, in tasks.
+        waiting: for work.
+        blocked: waiting in tasks, also for a CPU.
         giving: the CPU time in which the processes that have the pool pickled tasks, sent them, and unpickled results.
         of_owners: all their CPU time.
     """
@@ -464,6 +467,7 @@ class PoolTimes(NamedTuple):
     waiting: int
     pickling: int
     sending: int
+    blocked: int
     giving: int = 0
     of_owners: int = 0
 
@@ -479,7 +483,7 @@ _OF_OWNER: Final = re.compile(
 def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) -> PoolTimes | None:
     """Return what the workers of process pools did, by the frames of their samples and waits; None without workers."""
     workers: set[int] = set()
-    taking = putting = pickling = total = giving = of_owners = 0
+    taking = putting = pickling = computing = blocked = giving = of_owners = 0
     for functions in filter(None, (on_cpu, waits)):
         size, rows = len(functions.category_of), np.arange(len(functions.leaf))
         kinds = np.zeros((5, size), np.bool_)
@@ -500,12 +504,12 @@ def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) 
             of_owners += int(functions.rows.period[np.isin(pids, pids[gives])].sum())
         periods = np.where(is_worker, functions.rows.period, 0)
         workers.update(functions.rows.dimensions["pid"][is_worker].tolist())
-        total += int(periods.sum())
         pickling += int(periods[pickles & (takes | puts)].sum())
         taking += int(periods[takes & ~puts & ~pickles].sum())
         putting += int(periods[puts & ~pickles].sum())
-    computing = total - pickling - taking - putting
-    return PoolTimes(len(workers), computing, taking, pickling, putting, giving, of_owners) if workers else None
+        in_tasks = int(periods[~(takes | puts)].sum())
+        computing, blocked = (computing + in_tasks, blocked) if functions is on_cpu else (computing, blocked + in_tasks)
+    return PoolTimes(len(workers), computing, taking, pickling, putting, blocked, giving, of_owners) if workers else None
 
 
 # Imports of Python.

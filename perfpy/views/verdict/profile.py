@@ -471,12 +471,14 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
     if rule == "hot function" and further:
         text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
-    second = next((one for one in further if function_text(one.name) != function_text(first.name)), None)
+    second = next(iter(further), None)
     if rule == "hot function and callees" and second is not None:  # the same library's code may be called from several functions
         numbers["charged 0"], names["function 0"] = second.charged, second.name
         calls = " and the code it calls" if second.own < MOSTLY * second.charged and not _is_python(second) else ""
         verb = "is" if evidence.seconds is not None else "are"
-        text += f", and {_about(second.charged, functions)} {verb} in {function_text(second.name)}{_source(evidence, second)}{calls}"
+        is_copy = function_text(second.name) == function_text(first.name) and second.file == first.file  # inlined into some callers
+        where = "another copy of it" if is_copy else f"{function_text(second.name)}{_source(evidence, second)}{calls}"
+        text += f", and {_about(second.charged, functions)} {verb} in {where}"
     yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, first, numbers)}.", numbers, names)
 
 

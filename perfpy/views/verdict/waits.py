@@ -84,7 +84,7 @@ _BESIDE: Final = (
 
 #: what threads wait for
 WAIT_WORDS: Final = {
-    reasons.CPU: "for a CPU, which other threads used",
+    reasons.CPU: "for a CPU, which other threads or programs used",
     reasons.GIL: "for Python's global interpreter lock (GIL)",
     reasons.JOIN: "for the end of a thread",
     reasons.BARRIER: "at a barrier",
@@ -165,6 +165,8 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
     if wait.reason == reasons.OTHER and wait.threads == 1 and (call := evidence.call_of(wait)):
         return f" in the system call {visible(call)}"
     text = f" {WAIT_WORDS[wait.reason]}"
+    if wait.reason == reasons.CPU and wait.threads == 1 and evidence.is_only_busy_thread(wait.thread):
+        text = " for a CPU, which other programs used"
     if wait.reason == reasons.QUEUE and wait.in_own >= ONE_FUNCTION and evidence.takes_from_queues:
         text = " for an item of a queue"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
@@ -273,8 +275,9 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
         return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
-    who = "its holders" if holders else _waker_text(evidence, wait, waker)
-    return f"; {who} {_activity(waker)}{' in total' if holders else ''}{where}"
+    if holders:  # several threads wait at the same time: their waits add up to more than a holder can do
+        return f"; for {seconds(waker.seconds)} of that its holders {_activity(waker)}{where}"
+    return f"; {_waker_text(evidence, wait, waker)} {_activity(waker, seconds(waker.seconds))}{where}"
 
 
 def _children(evidence: Evidence, wait: Wait) -> str:
@@ -297,13 +300,18 @@ def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
     return f"the {'child process' if is_child else 'process' if is_process else 'thread'}{named} that {verb} it"
 
 
-def _activity(waker: Waker) -> str:
+def _activity(waker: Waker, duration: str = "") -> str:
+    """Return what a thread did, and for how long, unless that is told elsewhere."""
     if waker.reason == RUNNING:
-        is_alone = waker.in_queue < IN_QUEUE * waker.seconds
-        return f"used a CPU{'' if is_alone else ', or waited for one,'} for {seconds(waker.seconds)}"
-    if waker.reason == reasons.SLEEP:
-        return f"slept {seconds(waker.seconds)}"
-    return f"waited {seconds(waker.seconds)} {WAIT_WORDS[waker.reason]}"
+        activity = "used a CPU" if waker.in_queue < IN_QUEUE * waker.seconds else "used a CPU, or waited for one"
+        return f"{activity}{',' if ',' in activity else ''} for {duration}" if duration else activity
+    time = f" {duration}" if duration else ""
+    return f"slept{time}" if waker.reason == reasons.SLEEP else f"waited{time} {_wait_words(waker.reason)}"
+
+
+def _wait_words(reason: int) -> str:
+    """Return what a thread that is not the subject of the sentence waits for."""
+    return "for a CPU" if reason == reasons.CPU else WAIT_WORDS[reason]
 
 
 def find_main_wait(evidence: Evidence) -> Wait | None:
@@ -445,11 +453,11 @@ def process_pool(evidence: Evidence) -> Iterator[Sentence]:
     times = pool_times(on_cpu, waits.functions if waits is not None else None)
     if times is None or waits is None:
         return
-    of_workers = times.computing, times.waiting, times.pickling, times.sending
+    of_workers = times.computing, times.waiting, times.pickling, times.sending, times.blocked
     total = max(sum(of_workers), 1)
     if times.computing >= _COMPUTING * total:
         return
-    activities = ("computing", "waiting for work", "pickling", "sending results")
+    activities = ("computing", "waiting for work", "pickling", "sending results", "waiting in their tasks")
     parts = sorted(zip((time / total for time in of_workers), activities, strict=True), reverse=True)
     texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
     texts[0] = texts[0].replace("% ", "% of their time ", 1)

@@ -591,7 +591,8 @@ def test_time_in_workers_of_a_process_pool_is_told_apart(tmp_path: Path) -> None
     ]
     parent = Stack((*sleep, *of(get, f"Pool._handle_results:{library}/multiprocessing/pool.py")), 50, state="S", weight=10)
     expected = (
-        "Two workers of a process pool spent 50 % of their time computing, 30 % waiting for work, 10 % sending results and 10 % pickling."
+        "Two workers of a process pool spent 30 % of their time waiting for work, 25 % waiting in their tasks, 25 % computing, "
+        "10 % sending results and 10 % pickling."
     )
     assert expected in texts(tmp_path, *stacks, parent)
     assert not [text for text in texts(tmp_path, *stacks[:1], *stacks[7:8], parent) if "pool" in text], "they compute all the time"
@@ -752,7 +753,7 @@ def test_several_holders_of_a_lock_are_told_if_they_did_little_else(tmp_path: Pa
     waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
     sleeps = [Stack((*SLEEP[:3], "holder"), 450, tid=tid, state="S") for tid in (102, 103)]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, threads=(101, 102, 103), seconds=0.92)
-    assert first.endswith(" for a lock, in drain(); its holders slept 0.9 s in total, in holder().")
+    assert first.endswith(" for a lock, in drain(); for 0.9 s of that its holders slept, in holder().")
     disk = [Stack((*DISK[:3], "save"), 400, tid=tid, state="D") for tid in (102, 103)]
     first, *_ = texts(tmp_path, Stack(("main",), 20), *waits, *sleeps, *disk, threads=(101, 102, 103), seconds=0.92)
     assert first.endswith(" for a lock, in drain().")
@@ -879,7 +880,7 @@ def test_a_cpu_limit_is_told_in_place_of_other_threads(tmp_path: Path) -> None:
     text = '"app" waited 0.7 s of 0.95 s for a CPU; its cgroup may use 0.2 CPUs, and reached that limit in 90 % of the periods.'
     assert second == text
     _, second, *_ = texts(tmp_path, *stacks, seconds=0.95, states=[limit._replace(seen=1)])
-    assert second == '"app" waited 0.7 s of 0.95 s for a CPU, which other threads used.'
+    assert second == '"app" waited 0.7 s of 0.95 s for a CPU, which other programs used.'
 
 
 def test_tasks_of_a_pool_that_wait_for_tasks_of_the_same_pool(tmp_path: Path) -> None:
@@ -983,7 +984,7 @@ def test_the_sleep_of_a_child_does_not_add_to_that_of_its_parent(tmp_path: Path)
 def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
     first, second = texts(tmp_path, Stack(("work", "main"), 300), Stack(("schedule@kernel", "work", "main"), 700, state="R"))
     assert first.startswith("100 % of the CPU time is in work()")
-    assert second == '"app" waited 0.7 s of 1 s for a CPU, which other threads used.'
+    assert second == '"app" waited 0.7 s of 1 s for a CPU, which other programs used.'
 
 
 def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path: Path) -> None:

@@ -387,6 +387,8 @@ _GO_REASONS: Final = {
     **dict.fromkeys(("sync.WaitGroup.Wait", "sync.(*WaitGroup).Wait"), GO_OTHERS),
 }
 _GO_RESOLVES: Final = re.compile(r"net\.\(\*Resolver\)\..*|net\.cgoLookup\w*.*")
+#: reasons of goroutines that wait for nothing, as they are in a queue for a CPU, compute, or assist the garbage collector
+_GO_RUNS: Final = frozenset({"runnable", "running", "preempted", "GC assist marking", "garbage collection"})
 #: packages whose functions are what the reason says
 _GO_WAITS: Final = ("runtime.", "sync.", "time.")
 
@@ -418,7 +420,7 @@ def waiting_goroutines(states: Iterable[ObservedState]) -> list[WaitingGoroutine
     looks = 1
     for state in states:
         number = next((number for number, frame in enumerate(state.frames) if is_own_name(frame.function)), -1)
-        if number < 0:
+        if number < 0 or state.reason in _GO_RUNS:
             continue
         callee = state.frames[number - 1].function if number else ""
         texts = (state.reason, *(frame.function for frame in state.frames))

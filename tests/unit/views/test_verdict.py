@@ -666,6 +666,16 @@ def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
     assert "slept" not in first
 
 
+def test_goroutines_that_compute_or_are_in_a_queue_for_a_cpu_do_not_wait(tmp_path: Path) -> None:
+    """A mutex that is handed over lets its new holder run first, at a line of the former one that waits for nothing."""
+    main, unlock = ObservedFrame("main.main", "/srv/g.go", 9), ObservedFrame("main.get.func1", "/srv/g.go", 5)
+    idle = Stack(("schedule@kernel", "do_epoll_wait@kernel", "runtime.netpoll", "runtime.findrunnable"), 10, state="S", weight=90)
+    runs = [ObservedState(100, "go", 50, 50, reason, [unlock], []) for reason in ("runnable", "preempted", "GC assist marking")]
+    states = [ObservedState(100, "go", 50, 50, "select", [main], []), *runs]
+    (first,) = texts(tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=states)
+    assert first == 'While "app" waited, one goroutine waited in a select in main.main() (g.go:9).'
+
+
 def test_a_goroutine_that_waits_in_a_library_has_the_function_that_it_called(tmp_path: Path) -> None:
     frames = [("runtime.gopark", "proc.go"), ("net.(*Resolver).lookupIPAddr", "lookup.go"), ("net.(*Resolver).LookupHost", "lookup.go")]
     of_stack = [ObservedFrame(name, file, 1) for name, file in frames]

@@ -346,6 +346,7 @@ def test_a_range_that_is_dragged_is_followed_by_everything(page: Browser) -> Non
     page.press("ArrowDown")
     assert page.text("#about") == f"app: 100.00%, {page.text('#selected').split(' · ')[1]}"
     page.click("#whole")
+    assert page.text("#about") == "app: 50.00%, 5.000 s"
     assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
 
 
@@ -745,6 +746,19 @@ def test_stacks_in_order_of_time(page: Browser) -> None:
     assert page.text("#selected").startswith("30")
 
 
+def test_the_busiest_thread_runs_most_and_does_not_wait_most(browser: Browser, tmp_path: Path) -> None:
+    ran = [*(At("app;hot", at * 10 * MS, 10 * MS, 7, 8) for at in range(1, 101)), At("app;main", 1010 * MS, 10 * MS, 7, 7)]
+    slept = [At("app;main;nap", 1000 * MS, 900 * MS + at, 7, 7) for at in range(3)]
+    file = tmp_path / "busiest.html"
+    file.write_text(render([timed_stacks(ran), timed_stacks(slept, "offcpu-time", off_cpu=True)], PageText("busiest")), encoding="utf-8")
+    browser.open(file)
+    browser.choose("#event", "on and off the CPU")
+    browser.click("#tab-chart")
+    assert browser.run("document.querySelector('#chart-thread').options[0].textContent") == "busiest: app 7/8"
+    browser.choose("#event", "offcpu-time")
+    assert browser.run("document.querySelector('#chart-thread').options[0].textContent") == "busiest: app 7"
+
+
 def test_marks_are_listed_filtered_and_searched(page: Browser) -> None:
     page.click("#tab-marks")
     rows = [row.split("\t") for row in page.texts("#marks tbody tr")]
@@ -955,6 +969,17 @@ def test_the_hottest_lines_are_beside_a_function(page: Browser, width: int) -> N
     box, text = page.box(".snippet-box"), page.box(".snippet tr:nth-child(2) td.text")
     assert box[0] <= text[0] < text[0] + 60 < box[0] + box[2] <= width
     page.size(1200, 900)
+
+
+def test_the_hottest_lines_follow_the_range(page: Browser) -> None:
+    functions(page)
+    page.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'hot').click()")
+    assert page.texts(".snippet tr")[1:] == ["75.00%\t2\t  x++;", "25.00%\t3\t}"]
+    assert "Hottest lines, as shares of its own samples" in page.texts("#details h3")
+    select(page, 2.995, 4.995)
+    assert page.texts(".snippet tr")[1:] == ["50.00%\t2\t  x++;", "50.00%\t3\t}"]
+    page.click("#whole")
+    assert page.texts(".snippet tr")[1:] == ["75.00%\t2\t  x++;", "25.00%\t3\t}"]
 
 
 def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:

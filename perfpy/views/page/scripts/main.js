@@ -22,7 +22,7 @@ import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/
 import { chunkOf, pause } from "./views/elements.js";
 import { copy, showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
-import { sayChanges, saySelected, sayVerdict } from "./views/said.js";
+import { sayChanges, sayFocused, saySelected, sayVerdict } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
 import { Toolbar } from "./views/toolbar.js";
@@ -173,6 +173,7 @@ class Page {
     this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: this.counted.counts, side: this.state.side } : null;
     if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: null, ofForm: null });
     this.showView(keep, moving);
+    if (isOther) sayFocused(this);
     if (!moving) {
       this.toolbar.show(this.state, this.profile.tick);
       if (isOther || this.isBehind || this.described !== this.state.chosen) this.describeChosen();
@@ -291,7 +292,6 @@ class Page {
   choose(f, showsCode = true) {
     this.state.chosen = f;
     keepAddress(this);
-    if (f !== null) this.weighCode();
     this.describeChosen();
     const view = { functions: this.table, tree: this.tree, callers: this.callerTree }[this.state.tab];
     if (view) view.showChosen();
@@ -300,6 +300,7 @@ class Page {
 
   describeChosen() {
     this.described = this.state.chosen;
+    if (this.described !== null) this.weighCode();
     this.details.show(this.functions(), this.described);
   }
 

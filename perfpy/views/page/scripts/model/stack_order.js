@@ -1,11 +1,11 @@
 /* The stacks of one thread in order of time: for each column of pixels the stack with most weight, and runs of equal frames. */
 
 import { firstNotBelow } from "./kinds.js";
-import { keptKinds, masksOf, sumsBy, tablesOf } from "./selection.js";
+import { JOINED, keptKinds, masksOf, onAndOff, sumsBy, tablesOf } from "./selection.js";
 
-/* The thread with most weight among the chosen samples. */
+/* The thread with most weight among the chosen samples; of time on and off the CPU the former, as a thread that waits is not busy. */
 export function busiestThread(profile, choice) {
-  const { sums } = sumsBy(profile, choice, "thread", profile.threads.length);
+  const event = choice.event === JOINED ? onAndOff(profile)[0] : choice.event, { sums } = sumsBy(profile, { ...choice, event }, "thread", profile.threads.length);
   return sums.reduce((best, sum, thread) => sum > sums[best] ? thread : best, 0);
 }
 

@@ -30,6 +30,12 @@ export function saySelected(page) {
   $("empty").querySelector("span").textContent = page.profile.events.length ? "The filters leave none." : nothing(page.profile);
 }
 
+/* What was said of a frame has other numbers when other samples are selected. */
+export function sayFocused(page) {
+  const { graph, state: { tab } } = page;
+  if ($("about").textContent && tab !== "sandwich") $("about").textContent = tab === "flame" && graph.tree ? page.describe(graph.tree, graph.focus) : "";
+}
+
 /* The charged weights of all time with the filters, kept until these change. */
 let kept = { key: "" };
 function wholeOf(page, choice) {

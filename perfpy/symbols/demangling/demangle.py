@@ -216,8 +216,8 @@ _JAVA_ARGUMENT: Final = rf"(\[*)(?:([BCDFIJSZ])|L({_CLASS});)"
 _JAVA_METHOD: Final = rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT})*)\)[^)]*"
 _JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
 
-#: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *
-_TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval|RegExp):)[~^+*]")
+#: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *; regular expressions have none, but may begin with ^
+_TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval):)[~^+*]")
 
 
 def without_tier(name: str) -> str:
@@ -225,6 +225,8 @@ def without_tier(name: str) -> str:
 
     >>> without_tier("JS:*slowGroup /srv/app.js:7:3"), without_tier("[.] LazyCompile:~slowGroup app.js:7"), without_tier("operator*")
     ('JS:slowGroup /srv/app.js:7:3', '[.] LazyCompile:slowGroup app.js:7', 'operator*')
+    >>> without_tier("RegExp:^a+$")
+    'RegExp:^a+$'
     """
     return _TIER.sub(r"\1", name) if ":" in name else name
 

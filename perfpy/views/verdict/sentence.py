@@ -102,7 +102,7 @@ def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
     """
     if line is not None and line[1]:
         return f" ({visible(line[0].rpartition('/')[2])}:{line[1]})"
-    text = at_a_glance(name)
+    text = at_a_glance(name) if not _EXPRESSION.match(name) else ""
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
         return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"
     return f" ({visible(file)})" if file else ""
@@ -140,6 +140,8 @@ def join_names(names: Sequence[str]) -> str:
 
 _PYTHON: Final = re.compile(PYTHON_MARK + r"([^:(]+):(?!:)(.+)", re.DOTALL)
 _SCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):[~^+*]? (?:file://)?(\S.*?):(\d+:\d+)")
+_EXPRESSION: Final = re.compile(r"RegExp:(?!:)(.+)", re.DOTALL)  # code that V8 generated for a regular expression
+_LONGEST_EXPRESSION: Final = 60  # characters
 _JAVA: Final = re.compile(r"[\w$.]+(?:\[\])* ([\w$]+(?:\.[\w$]+)+)\([^()]*\)")
 #: Python's functions without a name of their own
 _NAMELESS: Final = {
@@ -174,6 +176,8 @@ def name_in_sentence(name: str) -> str:
     ('the top level of slow.js', 'an anonymous function')
     >>> name_in_sentence("void order<Row>(std::vector<Row>&)"), name_in_sentence("__memmove_avx_unaligned_erms")
     ('order<Row>()', 'memcpy() or memmove()')
+    >>> name_in_sentence("RegExp:^(a+)+@b$"), name_in_sentence("RegExp::CallOrigin")
+    ('the regular expression ^(a+)+@b$', 'RegExp::CallOrigin()')
     """
     if python := _PYTHON.fullmatch(name):
         return _of_python(python[1], python[2])
@@ -181,6 +185,9 @@ def name_in_sentence(name: str) -> str:
         return f"the top level of {short_path(script[1])}" if script[2] == "1:1" else "an anonymous function"
     if java := _JAVA.fullmatch(name):
         return f"{java[1]}()"
+    if expression := _EXPRESSION.fullmatch(name):
+        text = expression[1]
+        return f"the regular expression {text if len(text) <= _LONGEST_EXPRESSION else f'{text[: _LONGEST_EXPRESSION - 3]}...'}"
     text = at_a_glance(name)
     if text != name and text.endswith(")") and " (" in text and name.partition(":")[0].isalpha():
         text = text.rpartition(" (")[0]

@@ -73,8 +73,8 @@ class ProcessStart(NamedTuple):
 
     Attributes:
         function: own code; "" for lines of a script that are in no function.
-        line: the path and the line, or the first of several lines.
-        lines: those of a script that are in no function.
+        line: the path and the line, or the most frequent of several lines; 0 for many.
+        lines: those of a script.
         is_nearly_all: whether it starts nearly all of them there.
     """
 
@@ -102,7 +102,7 @@ def find_start_in_script(states: Iterable[ObservedState]) -> ProcessStart | None
             break
     else:
         chosen = []  # the script starts them everywhere
-    return ProcessStart(function, (file, lines.most_common(1)[0][0]), lines.total() >= NEARLY_ALL * total, sorted(chosen))
+    return ProcessStart(function, (file, chosen[0] if chosen else 0), lines.total() >= NEARLY_ALL * total, sorted(chosen))
 
 
 class Processes:

@@ -110,11 +110,13 @@ def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
 
 def starting_code(start: ProcessStart) -> str:
     """Return where processes are started: a function and its line, or the lines of a script."""
+    lines, script = join_names([str(line) for line in start.lines]), start.line[0].rpartition("/")[2] if start.line else ""
     if start.function or start.line is None:
-        return f"{function_text(start.function)}{source(start.function, start.line)}"
-    script = visible(start.line[0].rpartition("/")[2])
-    lines = join_names([str(line) for line in start.lines])
-    return f"{plural(len(start.lines), 'line')} {lines} of {script}" if lines else script
+        where = source(start.function, start.line, script)
+        if len(start.lines) > 1:
+            where = f"{where.rpartition(':')[0]}:{lines})"
+        return f"{function_text(start.function)}{where}"
+    return f"{plural(len(start.lines), 'line')} {lines} of {visible(script)}" if lines else visible(script)
 
 
 def beginning(text: str) -> str:

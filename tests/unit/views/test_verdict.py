@@ -626,6 +626,8 @@ def test_lines_of_a_shell_script_that_start_processes(tmp_path: Path) -> None:
     assert place(("", 11, 25), ("", 14, 24), ("", 2, 1)) == ", in lines 11 and 14 of b.sh."
     assert place(*(("", line, 5) for line in range(10))) == ", in b.sh."
     assert place(("render", 4, 45), ("", 9, 5)) == ", in render() (b.sh:4)."
+    assert place(("render", 4, 18), ("render", 6, 16), ("render", 5, 16)) == ", in render() (b.sh:4, 5 and 6)."
+    assert place(*(("render", line, 5) for line in range(1, 11))) == ", in render() (b.sh)."
     assert place(("render", 4, 42), ("", 9, 8)) == ", mostly in render() (b.sh:4)."
     assert place(("render", 4, 25), ("", 9, 25)) == "."  # two places
     assert place(("", 11, 3)) == "."  # too few looks

@@ -512,7 +512,7 @@ def test_idle_threads_are_folded(browser: Browser, tmp_path: Path) -> None:
     file.write_text(render([timed_stacks(samples)], PageText("t")), encoding="utf-8")
     browser.open(file)
     assert browser.texts(".track-name") == ["app 7 (31 threads)", "7 app"]
-    assert browser.text(".fold") == "30 threads with less than 1\u00a0%"
+    assert browser.text(".fold") == "30 threads (app) with less than 1\u00a0%"
     browser.click(".fold button")
     assert len(browser.texts(".track-name")) == 32
 
@@ -542,6 +542,23 @@ def test_events_are_switched(page: Browser) -> None:
     assert functions(page, 0, 3)[0] == ["100.00%", "grow"]
     page.choose("#event", "offcpu-time")
     assert page.text("#selected") == "1 of 1 samples · 2.000 s"
+
+
+def test_waits_are_counted_as_threads_that_wait(browser: Browser, tmp_path: Path) -> None:
+    """Six threads wait, each 50 times: for three seconds in nap, then for two in sleep."""
+    waits = [At(f"app;{'nap' if at <= 30 else 'sleep'}", at * 100 * MS, 100 * MS, 7, 7 + one) for at in range(1, 51) for one in range(6)]
+    file = tmp_path / "waits.html"
+    file.write_text(render([timed_stacks(waits, "offcpu-time", off_cpu=True)], PageText("waits")), encoding="utf-8")
+    browser.open(file)
+    assert browser.text("#activity-title") == "Waits by category"
+    select(browser, 0.9, 1.9)
+    assert browser.text("#said").startswith("6.00 threads waited at a time. 100 % of the waiting time is in nap and what it calls")
+    browser.run("document.activeElement.blur()")
+    browser.press("a")
+    select(browser, 3.4, 4.4)
+    assert browser.text("#said").startswith(
+        "In A 6.00 threads waited at a time, in B 6.00. B has more in sleep: none of the waiting time in A"
+    )
 
 
 def test_time_on_the_cpu_and_off_it_is_one_picture(page: Browser) -> None:

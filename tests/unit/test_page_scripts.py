@@ -506,6 +506,10 @@ def test_the_axis_has_round_steps_above_the_highest_bar(seconds: bool, most: flo
     assert result["steps"][-1][1] == 1
 
 
+def test_the_axis_of_waits_counts_threads() -> None:
+    assert [text for text, _ in node("axisOf({seconds: true, unit: 1000}, 6000, true)")["steps"]] == ["0", "3 waiting", "6 waiting"]
+
+
 def test_changes_that_may_be_chance_are_noise() -> None:
     """6 points of 40 are beyond the chance of 4,000 samples, and within that of 400."""
     data = profile_data([[stacks("app;f 40\napp;g 60")], [stacks("app;f 46\napp;g 54")]])

@@ -283,8 +283,12 @@ def _accuracy(report: Report) -> str:
         return "waits are measured, time on the CPU is sampled"
     if events and all(is_sampled_each_time(event.attr) for event in events):
         return "not every event has its sample" if report.lost else "every event has its sample, shares are exact"
-    half, small = (f"{margin(share, report.samples):.2g}" for share in (50, 5))
-    return f"a share of 50 % is accurate to {half} points, a share of 5 % to {small}"
+    sampled = [one.leader for one in report.histograms if one.leader.samples and not is_sampled_each_time(one.leader.event.attr)]
+    shown = next((one for one in sampled if not is_off_cpu(one.event)), None)  # the page shows time on the CPU first
+    samples = shown.samples if shown is not None else report.samples
+    half, small = (f"{margin(share, samples):.2g}" for share in (50, 5))
+    of = f"of the {samples:,} of {visible(shown.event.name)} " if shown is not None and samples < report.samples else ""
+    return f"{of}a share of 50 % is accurate to {half} points, a share of 5 % to {small}"
 
 
 # Pages of one recording, and of the changes between two.

@@ -20,7 +20,7 @@ import pytest
 import perfpy
 import perfpy.views.page
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT
+from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, PerfType, SoftwareId
 from perfpy.abi.records import SampleId
 from perfpy.analysis.aggregate import profile, shared_pass
 from perfpy.analysis.annotation import CallAtLine, CodeRow
@@ -186,6 +186,26 @@ def test_the_judgement_comes_first_and_then_the_doubts(tmp_path: Path) -> None:
     assert judgement == "13 samples, none lost: a share of 50 % is accurate to 27 points, a share of 5 % to 12"
     assert any("record with -g to see callers" in doubt for doubt in doubts)
     assert any("have no symbol" in doubt for doubt in doubts)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ({"task-clock": 814, "offcpu-time": 12487}, "of the 814 of task-clock a share of 50 % is accurate to 3.4 points"),
+        ({"offcpu-time": 12487, "task-clock": 814}, "of the 814 of task-clock a share of 50 % is accurate to 3.4 points"),
+        ({"task-clock": 814}, "a share of 50 % is accurate to 3.4 points"),
+    ],
+)
+def test_waits_do_not_make_shares_of_samples_more_accurate(numbers: dict[str, int], expected: str) -> None:
+    off = SimpleNamespace(freq=False, type=PerfType.SOFTWARE, config=SoftwareId.BPF_OUTPUT, sample_period=1)
+    clock = SimpleNamespace(freq=True, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK)
+    attrs = {"task-clock": clock, "offcpu-time": off}
+    events = [
+        SimpleNamespace(event=SimpleNamespace(name=name, attr=attrs[name], has_waits=False), samples=count)
+        for name, count in numbers.items()
+    ]
+    report: Any = SimpleNamespace(samples=sum(numbers.values()), lost=0, histograms=[SimpleNamespace(leader=event) for event in events])
+    assert module._accuracy(report).startswith(expected)
 
 
 # A page's parts come from one pass over the samples, and are those of single passes.

@@ -178,9 +178,7 @@ class Page {
       this.toolbar.show(this.state, this.profile.tick);
       if (isOther || this.isBehind || this.described !== this.state.chosen) this.describeChosen();
       this.showForm();
-      sayRange(this);
-      sayChanges(this);
-      sayVerdict(this);
+      for (const say of [sayRange, sayChanges, sayVerdict]) say(this);
     }
     if (lanes) this.loadTimes(); else if (!moving) this.tracks.draw();
     saySelected(this);
@@ -271,7 +269,8 @@ class Page {
   loadTimes() {
     if (!this.profile.last) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
-    const kind = this.unit() !== "time" ? "Events" : this.event !== JOINED && !this.profile.events[this.event].seconds ? "Wall-clock time" : "CPU time";
+    const { seconds, off } = this.event === JOINED ? { seconds: 1 } : this.profile.events[this.event];
+    const kind = this.unit() !== "time" ? "Events" : off ? "Waits" : seconds ? "CPU time" : "Wall-clock time";
     $("activity-title").textContent = `${kind} by category`;
   }
 

@@ -143,12 +143,13 @@ export function find(profile, choice, { tracks, all, layout }, hits) {
 /* how much of the highest bar, and of a CPU, may be above the axis, as sums of samples waver */
 const OVER = 0.06, OVER_CPUS = 0.1;
 
-/* The weight of a whole bar, which is rounded up to a step of the axis, and its steps: [text, part of the bar]. CPUs where weights are times:
-   each of few, the half and all of many. */
-export function axisOf({ seconds, unit }, most) {
+/* The weight of a whole bar, which is rounded up to a step of the axis, and its steps: [text, part of the bar]. CPUs where weights are times, or
+   threads that wait at a time: each of few, the half and all of many. */
+export function axisOf({ seconds, unit }, most, areWaits = false) {
   const value = (seconds ? most / unit : most) * (1 - OVER), cpus = Math.max(1, Math.ceil(value - OVER_CPUS)), isWhole = seconds && value > 0.5;
   const step = !isWhole ? stepOf(value, 2) : cpus < 4 ? 1 : Math.ceil(cpus / 2), top = Math.max(1, Math.ceil((isWhole ? cpus : value) / step)) * step;
-  const text = level => seconds ? `${+level.toFixed(2)} CPU${level === 1 ? "" : "s"}` : level >= 1e6 ? `${+(level / 1e6).toPrecision(3)} M` : whole(level);
+  const noun = level => areWaits ? "waiting" : level === 1 ? "CPU" : "CPUs";
+  const text = level => seconds ? `${+level.toFixed(2)} ${noun(level)}` : level >= 1e6 ? `${+(level / 1e6).toPrecision(3)} M` : whole(level);
   const steps = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => [i ? text(i * step) : "0", i * step / top]);
   return { unit: seconds ? top * unit : top, steps };
 }

@@ -46,17 +46,22 @@ export function taskTree(lanes, threads, commandOf) {
   return sorted(grouped(rows, "commands")).map(row => place(row, ""));
 }
 
-/* The rows to show: [{row, level, isOpen}], and how many threads are folded. Where each row has little time, the first ones are shown.
+/* The rows to show: [{row, level, isOpen}], how many threads are folded, and the patterns of the names of these, those with most first.
+   Where each row has little time, the first ones are shown.
    isOpen(row, place, level): whether its rows below are shown; isFound(row): whether its own name is searched; showsIdle: rows with little time, too. */
 export function shownRows(tree, { isOpen, isFound, showsIdle, least, few, most }) {
-  const shown = [];
+  const shown = [], counts = new Map();
   let folded = 0;
   const walk = (rows, level) => {
     const over = busyOf(rows, least), busy = new Set(over.length ? over : rows), found = rows.filter(row => holds(row, isFound)), room = showsIdle ? most : few;
     let place = 0;
     const isFirst = new Set(found);
     for (const row of [...found, ...rows.filter(one => !isFirst.has(one))]) {
-      if (place >= most || !isFirst.has(row) && (place >= room || !showsIdle && !busy.has(row))) { folded += row.lanes.length; continue; }
+      if (place >= most || !isFirst.has(row) && (place >= room || !showsIdle && !busy.has(row))) {
+        folded += row.lanes.length;
+        counts.set(namePattern(row.name), (counts.get(namePattern(row.name)) || 0) + row.lanes.length);
+        continue;
+      }
       const opens = row.below.length > 0 && (isOpen(row, place, level) || row.below.some(one => holds(one, isFound)));
       shown.push({ row, level, isOpen: opens });
       place++;
@@ -64,7 +69,7 @@ export function shownRows(tree, { isOpen, isFound, showsIdle, least, few, most }
     }
   };
   walk(tree, 0);
-  return { shown, folded };
+  return { shown, folded, patterns: [...counts].sort((a, b) => b[1] - a[1]).map(([pattern]) => pattern) };
 }
 
 const holds = (row, isFound) => isFound(row) || row.below.some(one => holds(one, isFound));

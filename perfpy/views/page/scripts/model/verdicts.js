@@ -7,14 +7,18 @@ import { counted, duration } from "./words.js";
 /* fewer samples say nothing; a function below OUTSTANDING does not stand out */
 const FEWEST = 20, OUTSTANDING = 0.1;
 
+export const WAITS = "waiting time";
+
 const round = share => !share ? "none" : `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 const places = weights => weights.reduce((best, weight, f) => weight > weights[best] ? f : best, 0);
 
 /* The sentence of a range. weights: by function, of the range and of the whole recording (chargedWeights); samples: of the range;
-   total: the weight of the range; name: f => text; of: "CPU time" or "events"; cpus: how many were used, null if that is not known. */
+   total: the weight of the range; name: f => text; of: "CPU time", WAITS or "events"; cpus: how many were used, or of waits how many threads
+   waited at a time, null if that is not known. */
 export function verdictOf({ weights, wholeWeights, samples, total, wholeTotal, name, of, cpus }) {
   if (samples < FEWEST) return samples ? `Only ${counted(samples, "sample")} here: too few to tell.` : "No samples here.";
-  const f = places(weights), share = weights[f] / (total || 1), margin = chance([share, 0], [samples, 1]), used = cpus === null ? "" : `${cpus.toFixed(2)} CPUs were used. `;
+  const f = places(weights), share = weights[f] / (total || 1), margin = chance([share, 0], [samples, 1]), does = of === WAITS ? "threads waited at a time" : "CPUs were used";
+  const used = cpus === null ? "" : `${cpus.toFixed(2)} ${does}. `;
   if (share - margin < OUTSTANDING) return `${used}No function stands out${share ? `: the largest, ${name(f)}, has ${round(share)} of the ${of}` : ""}.`;
   const whole = wholeWeights[f] / (wholeTotal || 1), is = Math.abs(share - whole) > margin ? `, ${round(whole)} in the whole recording` : "";
   return `${used}${round(share)} of the ${of} is in ${name(f)} and what it calls (\u00b1 ${Math.max(0.1, 100 * margin).toFixed(margin < 0.1 ? 1 : 0)} points${is}).`;
@@ -23,7 +27,8 @@ export function verdictOf({ weights, wholeWeights, samples, total, wholeTotal, n
 /* The sentence of two ranges. weights, totals, samples, cpus, lengths (ns): of A and of B. */
 export function verdictOfBoth({ weights, totals, samples, name, of, cpus, lengths }) {
   if (Math.min(...samples) < FEWEST) return `${samples[0] < samples[1] ? "A" : "B"} has only ${counted(Math.min(...samples), "sample")}: too few to compare.`;
-  const sizes = cpus ? `A used ${cpus[0].toFixed(2)} CPUs for ${duration(lengths[0])}, B ${cpus[1].toFixed(2)} for ${duration(lengths[1])}. ` : "";
+  const [a, b] = (cpus || []).map(one => one.toFixed(2)), [first, second] = lengths.map(duration);
+  const used = of === WAITS ? `In A ${a} threads waited at a time, in B ${b}` : `A used ${a} CPUs for ${first}, B ${b} for ${second}`, sizes = cpus ? `${used}. ` : "";
   const shares = f => weights.map((column, k) => column[f] / (totals[k] || 1)), changes = [];
   for (let f = 0; f < weights[0].length; f++) {
     const [a, b] = shares(f);

@@ -120,6 +120,7 @@ export class Details {
       return row;
     });
     const box = el("div.snippet-box", { tabIndex: 0, role: "region", "aria-label": "Hottest lines" }, el("table.snippet", {}, el("tbody", {}, ...rows)));
-    return [el("h3", { textContent: of ? `Hottest lines, as shares of ${of}, which it is inlined into` : "Hottest lines, as shares of its own samples" }), box, button("Show code", () => this.told.showCode(f))];
+    const title = `Hottest lines, as shares of ${of ? `${of}, which it is inlined into` : "its own samples"}`;
+    return [el("h3", { textContent: title }), box, button("Show code", () => this.told.showCode(f))];
   }
 }

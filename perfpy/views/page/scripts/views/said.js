@@ -3,7 +3,7 @@
 import { SCALE, changeColour } from "../model/categories.js";
 import { JOINED, collect, onAndOff } from "../model/selection.js";
 import { chargedWeights } from "../model/trees.js";
-import { verdictOf, verdictOfBoth } from "../model/verdicts.js";
+import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
 import { el } from "./elements.js";
 import { nothing } from "./headline.js";
@@ -53,9 +53,9 @@ export function sayVerdict(page) {
   $("said").hidden = !isShown;
   if (!isShown) return;
   if (!range) { $("said").textContent = "Range A is kept: select another range, B, to compare it with."; return; }
-  const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time } = page.profile.events[event];
+  const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time, off } = page.profile.events[event];
   const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1);
-  const words = { name: f => `${page.short(f)}`, of: time ? "CPU time" : "events", lengths };
+  const words = { name: f => `${page.short(f)}`, of: off ? WAITS : time ? "CPU time" : "events", lengths };
   const samples = page.counted.counts;
   if (page.isCompared) {
     const { totals } = page, cpus = seconds ? totals.map((total, k) => total / lengths[k]) : null;

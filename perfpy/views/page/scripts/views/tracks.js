@@ -15,6 +15,8 @@ const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, 
 const SMOOTH = 4;
 /* how high waits are where the axis counts CPUs: a sign, no number */
 const BAND = 4;
+/* names of folded threads */
+const NAMED = 2;
 /* the kind of marks of samples that were lost */
 const LOST = "lost";
 
@@ -67,24 +69,25 @@ export class Tracks {
   arrange() {
     const { profile, choice, by, told } = this, pattern = told.pattern(), isCpu = by === "cpu";
     this.bins = Math.max(40, Math.min(MOST_BINS, Math.floor((this.all.clientWidth || 800) / 2), this.binsOfSamples()));
-    const { shown, folded } = shownRows(this.tree, {
+    const { shown, folded, patterns } = shownRows(this.tree, {
       isOpen: (row, place, level) => this.turned.has(row.path) !== (place === 0 && level === 0 && row.kind === "process"),
       isFound: row => !!pattern && !isCpu && row.kind !== "cpu" && pattern.test(row.name),
       showsIdle: this.showsIdle || isCpu, least: IDLE, few: FEW, most: isCpu ? Infinity : MOST });
     this.activity = activityOf(profile, choice, by, told.shown(), this.bins, this.categoryOf, this.hits, shown.map(({ row }) => row.lanes));
     this.rows = [...profile.lanes.map(lane => ({ lane, kind: "lane" })),
       ...shown.map(({ row, level, isOpen }, i) => ({ ...row, row, level, isOpen, track: this.activity.tracks[i] }))];
-    this.list.replaceChildren(...this.rows.map(row => this.row(row)), ...this.fold(folded));
+    this.list.replaceChildren(...this.rows.map(row => this.row(row)), ...this.fold(folded, patterns));
     this.legends();
     this.draw();
   }
 
   hasWaits() { return this.activity.all.some(track => track.bins[WAITING]); }
 
-  fold(idle) {
+  fold(idle, patterns) {
     if (!idle && !this.showsIdle) return [];
     const least = this.showsIdle ? "; search for their names" : ` with less than 1\u00a0%${this.hasWaits() ? " of the CPU time" : ""}`;
-    const rest = idle ? `${counted(idle, "thread")}${least}` : "", text = this.showsIdle ? `Fold idle threads${rest && ` (${rest})`}` : rest;
+    const names = patterns.length ? ` (${patterns.slice(0, NAMED).join(", ")}${patterns.length > NAMED ? " and others" : ""})` : "";
+    const rest = idle ? `${counted(idle, "thread")}${names}${least}` : "", text = this.showsIdle ? `Fold idle threads${rest && ` (${rest})`}` : rest;
     return [el("div.fold", { role: "listitem" }, button(text, () => { this.showsIdle = !this.showsIdle; this.arrange(); }, { "aria-expanded": this.showsIdle }))];
   }
 
@@ -208,7 +211,7 @@ export class Tracks {
   drawAll(ink, dark) {
     const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
     const [axis] = prepared(this.axis, height, AXIS), most = track => track.most(false) || track.most(true);
-    const { unit, steps } = axisOf(this.activity, Math.max(...tracks.map(most)));
+    const areWaits = this.hasWaits() && !tracks.some(track => track.most(false)), { unit, steps } = axisOf(this.activity, Math.max(...tracks.map(most)), areWaits);
     this.top = unit;
     this.shadePhases(pen, width, RULER, height - RULER, ink);
     this.ruler(pen, width, height, ink);

@@ -282,6 +282,8 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
     goroutines = _goroutines(pid, procfs) if not python and not java else []
     targets_of = WaitTargets(pid, inner_tids)
     sleeping = {thread.tid: thread for thread in sleepers(tids, procfs, 0)}
+    slept = [tid for tid, one in of_python.items() if one.state != _RUNS and tid not in sleeping]
+    sleeping |= {thread.tid: thread for thread in sleepers(slept, procfs, 0)}  # a timer woke them for a moment
     targets = {tid: targets_of.of(thread) for tid, thread in sleeping.items()}
     for tid, wait in monitor_waits(pid, inner_tids).items() if not java else ():
         if tid in targets:
@@ -295,7 +297,8 @@ def _read_known(pid: int, procfs: ProcFs, *, with_locals: bool) -> _Unread:
     for tid in tids:
         status = procfs.status(tid)
         if status is not None:
-            state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else _RUNS
+            at_stack = of_python[tid].state if tid in of_python else _RUNS  # as its stack was read
+            state = STATES.get(sleeping[tid].letter, sleeping[tid].letter) if tid in sleeping else at_stack
             stack = java.get(tid)
             frames = [NativeFrame(*frame, _JVM) for frame in stack.frames] if stack else []
             target = targets.get(tid, WaitTarget())

@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from perfpy.capture.python_frames.current_stacks import CurrentFrame, ThreadStack
+from perfpy.capture import sleeping_threads
+from perfpy.capture.python_frames import current_stacks
+from perfpy.capture.python_frames.current_stacks import CurrentFrame, ProcessStacks, ThreadStack
 from perfpy.capture.runtimes.hotspot_monitors import JavaFrame, JavaStack
 from perfpy.capture.wait_targets import WaitTarget
 from perfpy.errors import PerfError, UsageError
@@ -50,6 +52,20 @@ def test_headings_say_what_a_thread_waits_for(target, text):
 
 def test_running_threads_wait_for_nothing():
     assert lines(thread(7, WaitTarget("read"), "running"))[1] == "Thread 7 (work): running"
+
+
+def test_a_thread_that_a_timer_wakes_for_a_moment_is_told_as_its_stack_was_read(monkeypatch: pytest.MonkeyPatch):
+    with subprocess.Popen(["sleep", "60"]) as child:
+        stack = PYTHON._replace(tid=child.pid, wait="poll_schedule_timeout")
+        read = ProcessStacks(child.pid, "", "3.11", [stack], 0)
+        monkeypatch.setattr(current_stacks, "process_stacks", lambda *_, **__: read)
+        monkeypatch.setattr(sleeping_threads, "sleepers", lambda *_: iter(()))  # it runs whenever the kernel is asked
+        try:
+            (process,) = stacks.read_processes([child.pid])
+        finally:
+            child.kill()
+    assert process.threads[0].state == "sleeping"
+    assert stacks.waiting_text(process.threads[0]) == "poll_schedule_timeout"
 
 
 def test_python_threads_have_their_name_and_functions():

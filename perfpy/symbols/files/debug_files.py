@@ -73,7 +73,7 @@ class GuestFiles(NamedTuple):
     guestkallsyms: str = ""
     guestvmlinux: str = ""
     shows_host: bool = True
-    shows_guests: bool = True
+    shows_guests: bool = False
 
 
 class SymbolOptions(NamedTuple):

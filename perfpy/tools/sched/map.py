@@ -230,7 +230,8 @@ class MapStyle(NamedTuple):
     """Options for the map.
 
     Attributes:
-        cpu_count: the number of columns at first; there are more as soon as a CPU with a higher number switches.
+        cpu_count: the number of columns at first, which CPUs of the first window add to; there are more as soon as one with a higher
+            number switches.
         compact: only columns of CPUs with switches, in order of their first one.
         blue_tids: highlighted threads.
         red_cpus: highlighted CPUs.
@@ -301,10 +302,10 @@ class MapLines:
         if self._style.compact:
             known = frozenset(self._columns)
             return {number: row for number, row in zip(cpu[first].tolist(), first.tolist(), strict=True) if number not in known}
-        count = len(self._columns)
+        count, is_begin = len(self._columns), not self._running
         for number, row in zip(cpu[first].tolist(), first.tolist(), strict=True):
             added = range(count + len(columns), min(number + 1, _MOST_CPUS))
-            columns |= dict.fromkeys(added, row)
+            columns |= dict.fromkeys(added, -1 if is_begin else row)
         return columns
 
     def _cells_of(

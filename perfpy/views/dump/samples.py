@@ -30,7 +30,7 @@ _NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
-HOST_ONLY: Final = GuestFiles(shows_guests=False)
+HOST_ONLY: Final = GuestFiles()
 #: (cpu, time) -> the start of a line
 Stamp = Callable[[int, int], str]
 

@@ -87,7 +87,7 @@ def never_answers(requests: int, answers: int, stores: tuple[int, int, int]) -> 
 
 def is_late(requests: int, answers: int, stores: tuple[int, int, int]) -> None:
     """Ready after a while."""
-    time.sleep(0.3)
+    time.sleep(1.0)
     echo(requests, answers, stores)
 
 

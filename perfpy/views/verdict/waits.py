@@ -200,6 +200,7 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         text += f" (by the stacks of {percent(share)} of these waits)"
     names = {}
     in_both = wait.in_function + wait.in_second
+    is_endless = wait.reason in (*OF_THREADS, reasons.RESULT) and evidence.is_endless(wait)
     if wait.function and max(wait.in_function, in_both if wait.second else 0.0) >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
         is_one = wait.in_function >= ONE_FUNCTION
@@ -207,9 +208,12 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         most = "" if is_one or both else "mostly "
         if both or wait.in_function >= IN_ONE_FUNCTION:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
-    if wait.reason in (*OF_THREADS, reasons.RESULT) and evidence.is_endless(wait):
+        elif is_endless:  # each thread hangs in another one
+            text += f", in {function_text(wait.function)}, {function_text(wait.second)} and others"
+    if is_endless:
         deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
-        text += "; it did not come" if wait.reason == reasons.RESULT else deadlock or "; nobody released it"
+        missed = deadlock or ("; none of them got it" if wait.threads > 1 else "; nobody released it")
+        text += "; it did not come" if wait.reason == reasons.RESULT else missed
     if with_cause:
         goroutines = _goroutines(evidence, wait, numbers, names)
         if goroutines and wait.reason in FOR_WORK and "function" not in names:  # it is a thread of Go's runtime that waits, not the program

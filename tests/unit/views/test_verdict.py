@@ -779,9 +779,14 @@ def test_locks_that_nobody_released(tmp_path: Path) -> None:
     assert first == f"Two threads waited 18 s in total for a lock, in reserve() and cancel(); {deadlock}"
     sleeper = Stack(SLEEP, 1, tid=103, state="S", weight=9000)  # perhaps the holder
     assert texts(tmp_path, *waits, sleeper, threads=(101, 102, 103), seconds=0.001) == [
-        "Two threads waited 18 s in total for a lock, in reserve() and cancel(); nobody released it.",
+        "Two threads waited 18 s in total for a lock, in reserve() and cancel(); none of them got it.",
         '"app" slept 9 s of 9 s, in nap().',
     ]
+    third = Stack((*LOCK[:4], "refund"), 1, tid=104, state="S", weight=8999)
+    first, *_ = texts(tmp_path, *waits, third, sleeper, threads=(101, 102, 103, 104), seconds=0.001)
+    assert first == "Three threads waited 27 s in total for a lock, in reserve(), cancel() and others; none of them got it."
+    first, *_ = texts(tmp_path, waits[0], sleeper, threads=(101, 103), seconds=0.001)
+    assert first.endswith(" for a lock, in reserve(); nobody released it.")
 
 
 def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: Path) -> None:
@@ -795,7 +800,7 @@ def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: P
     first, *_ = texts(tmp_path, *waits, *of_jvm, seconds=0.001)
     assert first.endswith(" for a lock, in debit() and credit(); none of them got it: a deadlock, as no other thread can release it.")
     first, *_ = texts(tmp_path, *waits, *of_jvm, Stack(SLEEP, 1, tid=104, state="S", weight=9000), seconds=0.001)
-    assert first.endswith("; nobody released it.")
+    assert first.endswith("; none of them got it.")
     again = [one._replace(samples=9, weight=1000) for one in waits]  # monitors are looked at again after a time limit
     assert ": a deadlock, as" in texts(tmp_path, *again, *of_jvm, seconds=0.001)[0]
     woken = [again[0], again[1]._replace(waker=103)]

@@ -375,7 +375,10 @@ def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> N
     assert page.texts("#scale span") == ["\u221210", "\u22123", "\u22121", "±0", "+1", "+3", "+10"]
     page.focus("#graph")
     page.press("ArrowDown")
-    assert page.text("#about") in ("app: 100.00% in A, 0.00% in B, -100.00%", "db: 0.00% in A, 100.00% in B, +100.00%")
+    assert page.text("#about") in (
+        "app: 100.00% in A (2.000 s), 0.00% in B (0.0 µs), -100.00%",
+        "db: 0.00% in A (0.0 µs), 100.00% in B (3.000 s), +100.00%",
+    )
     page.run("document.activeElement.blur()")
     page.press("a")
     assert chips(page) == ["6.000 s to 9.000 s"]
@@ -1032,6 +1035,37 @@ def test_the_table_is_sorted_by_the_column_that_is_clicked(page: Browser) -> Non
     names = [row[0] for row in functions(page, 3)]
     assert names == sorted(names)
     assert page.run("document.querySelectorAll('#functions th')[3].getAttribute('aria-sort')") == "ascending"
+    page.run("document.querySelectorAll('#functions th button')[3].click()")
+    assert [row[0] for row in functions(page, 3)] == names[::-1]
+    assert page.run("document.querySelectorAll('#functions th')[3].getAttribute('aria-sort')") == "descending"
+
+
+#: by change: query has more of the time, hot less
+RISEN = ["query", "main", "hot"]
+
+
+def test_a_second_click_on_change_puts_the_other_end_first(browser: Browser, two: Path) -> None:
+    browser.open(two)
+    sort = "document.querySelectorAll('#functions th')[2].getAttribute('aria-sort')"
+    functions(browser)
+    assert browser.run(sort) == "other"  # by size, in either way
+    for order, names in (("descending", RISEN), ("ascending", RISEN[::-1]), ("descending", RISEN)):
+        browser.run("document.querySelectorAll('#functions th button')[2].click()")
+        assert browser.run(sort) == order
+        assert [name for (name,) in functions(browser, 4)] == names
+    assert not browser.errors
+
+
+def test_changes_say_whose_shares_they_are_and_show_the_times_of_both_sides(browser: Browser, two: Path) -> None:
+    browser.open(two)
+    functions(browser)
+    titles = browser.run("[...document.querySelectorAll('#functions tbody tr td')].map(one => one.title)")
+    assert [titles[place] for place in (0, 1)] in (["20.000 ms", "60.000 ms"], ["60.000 ms", "60.000 ms"])
+    browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'query').click()")
+    assert browser.texts("#details .shares dd") == ["25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00%)"]
+    browser.click("#tab-flame")
+    assert "as shares of each side's total (before 80.000 ms, after 120.000 ms)" in browser.text("#change-legend")
+    assert not browser.errors
 
 
 def test_dark_is_the_systems_wish_or_ones_own(page: Browser) -> None:
@@ -1164,7 +1198,7 @@ def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> N
     assert browser.text("#change-legend").startswith("points of after above before")
     browser.focus("#graph")
     browser.press("ArrowDown")
-    assert browser.text("#about") == "app: 100.00% before, 100.00% after, 0.00%"
+    assert browser.text("#about") == "app: 100.00% before (80.000 ms), 100.00% after (120.000 ms), 0.00%"
     browser.choose("#lanes", "CPUs")
     assert browser.texts(".track-name") == ["before: CPU 0", "after: CPU 0"]
     browser.click("#tab-tree")

@@ -65,7 +65,7 @@ class Page {
     this.above = new FlameView($("above"), $("above-box"), frames, look);
     this.below = new FlameView($("below"), $("below-box"), frames, look);
     this.below.upwards = false;
-    const rows = { short, choose, chosen, hits, pattern, dark };
+    const rows = { short, choose, chosen, hits, pattern, dark, unit: () => this.unit() };
     this.tree = new CallTree($("call-tree"), { ...rows, opened: open => { this.state.open = open; keepAddress(this); } }, inwards);
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],

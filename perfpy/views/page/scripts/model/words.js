@@ -31,7 +31,10 @@ const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `in ${sidesOf(tree)[k]
 /* A node of a tree, with its name and its shares of the totals. */
 export function describeNode(tree, i, [name, module], totals, unit) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
-  if (tree.kind === "changes") return `${text}: ${percent(part(0))} ${of(tree, 0)}, ${percent(part(1))} ${of(tree, 1)}, ${signed(part(1) - part(0))}`;
+  if (tree.kind === "changes") {
+    const side = k => `${percent(part(k))} ${of(tree, k)} (${amount(tree.sum[k][i], unit)})`;
+    return `${text}: ${side(0)}, ${side(1)}, ${signed(part(1) - part(0))}`;
+  }
   const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], unit)}`;
   return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;
 }

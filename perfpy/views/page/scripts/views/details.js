@@ -77,8 +77,9 @@ export class Details {
     if (tree.kind === "changes") {
       const [before, after] = self.map(part);
       const [first, second] = sidesOf(tree);
-      row(`Self ${first}`, before, percent(before));
-      row(`Self ${second}`, after, `${percent(after)} (${signed(after - before)})`);
+      const [a, b] = self.map(column => amount(column[f], this.told.unit()));
+      row(`Self ${first}`, before, `${percent(before)}, ${a}`);
+      row(`Self ${second}`, after, `${percent(after)}, ${b} (${signed(after - before)})`);
     } else {
       const unit = this.told.unit();
       const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], unit)}`);

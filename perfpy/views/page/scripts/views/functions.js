@@ -1,7 +1,7 @@
 /* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
 
 import { byFunction, chance, hottestCallers } from "../model/trees.js";
-import { percent, sidesOf, signed, whole } from "../model/words.js";
+import { amount, percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { button, el, marked } from "./elements.js";
 
@@ -17,6 +17,8 @@ const COLUMNS = {
   changes: [["before", "Self before"], ["after", "Self after"], ["change", "Change"], ["total", "Total after"], ...TAIL],
 };
 const FIRST = { one: "self", parts: "on", changes: "change" };
+/* of a column that is clicked again: the other end first; of changes, first by size, what has more of B first, or what has less */
+const NEXT = { "": "-", "-": "" }, NEXT_CHANGE = { "": "+", "+": "-", "-": "+" };
 const ABOUT = { charged: "Samples of the function itself, and of the library and kernel code that it calls: the share that the headline names" };
 
 /* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
@@ -32,7 +34,7 @@ export function functionRows(tree, names, charged = null, charges = "") {
     const row = { f, name: names[f][0], module: names[f][1], caller, callerName: isNamed ? names[caller][0] : "", callerShare: callers.share[f] };
     if (tree.kind === "changes") {
       const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chance(own, tree.compared.samples);
-      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1], isNoise });
+      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1], isNoise, weights: self.map(column => column[f]) });
     }
     else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
@@ -42,23 +44,27 @@ export function functionRows(tree, names, charged = null, charges = "") {
   return rows;
 }
 
-/* The rows in order: by a text from a to z, else those with most first; by what changed most in either way. */
-export function sortedRows(rows, by) {
+/* The rows in order: by a text from a to z, else those with most first; by what changed most in either way. order: "-" for the other end first, "+" of
+   changes for what has more of the second side first, and "-" what has less. */
+export function sortedRows(rows, by, order = "") {
+  if (by === "change" && order) return [...rows].sort((a, b) => (order === "+" ? b.change - a.change : a.change - b.change) || b.total - a.total);
+  if (order) return sortedRows(rows, by).reverse();
   if (TEXTS.includes(by)) return [...rows].sort((a, b) => a[by] < b[by] ? -1 : a[by] > b[by] ? 1 : 0);
   const size = by === "change" ? row => Math.abs(row[by]) : row => row[by];
   return [...rows].sort((a, b) => size(b) - size(a) || b.total - a.total);
 }
 
 export class FunctionTable {
-  /* told: {short(f), choose(f), chosen() -> f or null, hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark(), sorted(column)} */
+  /* told: {short(f), choose(f), chosen() -> f or null, unit(), hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark(), sorted(column)} */
   constructor(table, more, told) {
-    Object.assign(this, { table, more, told, rows: [], kind: "one", by: null });
+    Object.assign(this, { table, more, told, rows: [], kind: "one", by: null, order: "" });
     table.addEventListener("keydown", event => this.key(event));
   }
 
   load(tree, names, charged = null, charges = "", sort = null, moving = false) {
-    if (tree.kind !== this.kind || !this.by) this.by = FIRST[tree.kind];
-    if (COLUMNS[tree.kind].some(([key]) => key === sort)) this.by = sort;
+    if (tree.kind !== this.kind || !this.by) Object.assign(this, { by: FIRST[tree.kind], order: "" });
+    const [, order, by] = /^([+-]?)(\w+)$/.exec(sort || "") || [];
+    if (COLUMNS[tree.kind].some(([key]) => key === by)) Object.assign(this, { by, order });
     Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
     this.names = names;
     this.rows = functionRows(tree, names, charged, charges);
@@ -67,7 +73,7 @@ export class FunctionTable {
 
   /* Sort by a column, or by the first one if the table does not have it. */
   sortBy(column) {
-    this.by = COLUMNS[this.kind].some(([key]) => key === column) ? column : FIRST[this.kind];
+    Object.assign(this, { by: COLUMNS[this.kind].some(([key]) => key === column) ? column : FIRST[this.kind], order: "" });
     this.draw();
     this.told.sorted(this.by);
   }
@@ -84,7 +90,7 @@ export class FunctionTable {
   wanted() {
     const hits = this.told.hits();
     const isShown = row => this.names[row.f][2] !== COMMAND || row.self > 0 || row.off > 0 || row.before || row.after || hits;
-    return sortedRows(this.rows, this.by).filter(row => (!hits || hits[row.f]) && isShown(row));
+    return sortedRows(this.rows, this.by, this.order).filter(row => (!hits || hits[row.f]) && isShown(row));
   }
 
   /* The rows that a window holds come at once, those below when the page has rested; moving: while a range is dragged. */
@@ -106,12 +112,24 @@ export class FunctionTable {
   /* The columns, with the names of what is compared. */
   titled(columns) { return columns.map(([key, title]) => [key, title.replace("before", this.sides[0]).replace("after", this.sides[1])]); }
 
+  direction() {
+    if (this.by === "change") return { "": "other", "+": "descending", "-": "ascending" }[this.order];
+    return TEXTS.includes(this.by) === (this.order === "-") ? "descending" : "ascending";
+  }
+
+  clicked(key) {
+    this.order = key === this.by ? (key === "change" ? NEXT_CHANGE : NEXT)[this.order] ?? "" : "";
+    this.by = key;
+    this.draw();
+    this.told.sorted(this.order + key);
+  }
+
   head(columns) {
-    const head = el("tr"), { told } = this;
+    const head = el("tr");
     for (const [key, title] of columns) {
-      const cell = el("th", { scope: "col", title: ABOUT[key] || "", "aria-sort": key !== this.by ? "none" : TEXTS.includes(key) ? "ascending" : "descending" });
+      const cell = el("th", { scope: "col", title: ABOUT[key] || "", "aria-sort": key === this.by ? this.direction() : "none" });
       cell.className = TEXTS.includes(key) ? key : `number ${key}`;
-      cell.append(button(title, () => { this.by = key; this.draw(); told.sorted(key); }));
+      cell.append(button(title, () => this.clicked(key)));
       head.append(cell);
     }
     return head;
@@ -138,6 +156,7 @@ export class FunctionTable {
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
     cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
+    if (key === "before" || key === "after") cell.title = amount(row.weights[key === "after" ? 1 : 0], told.unit());
     if (mark) cell.title = mark;
     if (key === "change" && row.isNoise && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
     if (key === "self" || key === "on") cell.style.setProperty("--part", `${100 * row[key]}%`);

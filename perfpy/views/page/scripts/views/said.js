@@ -70,8 +70,9 @@ export function sayVerdict(page) {
 /* What colours and widths of changes mean. */
 export function sayChanges(page) {
   const isChanges = page.kind === "changes", [before, after] = page.compared ? page.compared.sides : ["", ""];
+  const sizes = isChanges ? page.totals.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
   const ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
-  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}; grey: may be chance` : ofParts;
+  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's total (${sizes}); grey: may be chance` : ofParts;
   $("scale").hidden = $("side-box").hidden = !isChanges;
   $("side").value = String(page.state.side);
   [...$("side").options].slice(1).forEach((option, k) => { option.text = [before, after][k]; });

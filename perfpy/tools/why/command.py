@@ -23,7 +23,7 @@ from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
 from perfpy.cli.record_and_report import stack_option
-from perfpy.errors import KernelRefusedError
+from perfpy.errors import KernelRefusedError, plural
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
 from perfpy.untrusted.destinations import temporary_folder
@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait
 
 
+_SECONDS: Final = 10.0  # of a recording of processes
+
+
 class WhyCommandOptions(InputOptions, VerboseOptions, QuietOptions, SymbolFileOptions):
     """Options of `perfpy why`."""
 
     pid: str = option("-p,--pid", Value(default=""), "explain these processes (comma-separated)", metavar="<pid>")
-    duration: float = option("-d,--duration", Value(float, default=0.0), "seconds to record a process (default: until Ctrl-C)")
+    duration: float = option("-d,--duration", Value(float, default=_SECONDS), "seconds to record a process; 0: until Ctrl-C (default: 10)")
     python: bool = option("--python", Flag(), "name Python functions and lines, also of other processes")
     as_json: bool = option("-j,--json", Flag(), "print JSON")
     output: str = option("-o,--output", Value(default=""), "keep the recording in this file", metavar="<file>")
@@ -63,6 +66,9 @@ def run(options: WhyCommandOptions) -> int:
         fail(f"-i {options.input} excludes a command to run")
     if options.workload or (pids and not options.input):
         check_processes(pids)
+        if not options.workload and not options.quiet:
+            until = f"for {options.duration:g} seconds; Ctrl-C shows the answer earlier" if options.duration else "until Ctrl-C"
+            print(f"recording {plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))} {until}", file=sys.stderr)
         if not can_record():
             return watch(options, pids)
         return record_and_explain(options, lambda path, started: explain_file(options, path, pids, started))
@@ -229,7 +235,7 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
             workload.start()
         watched = pids or ([workload.pid] if workload is not None else [])
         thread_watch = ThreadWatch(watched)
-        _look(thread_watch, workload, pids, signals, options.duration)
+        _look(thread_watch, workload, pids, signals, 0.0 if workload else options.duration)
     threads = thread_watch.times()
     waits = {thread.tid: _waits(thread_watch, thread.tid, thread.columns) for thread in threads}
     if options.as_json:

@@ -120,7 +120,9 @@ def colours(script: str) -> str:
 def page_picture(perfpy: list[str], folder: str, file: Path) -> None:
     """Record a program, and write the picture of its page."""
     (Path(folder) / "steps.py").write_text(STEPS)
-    subprocess.run([*perfpy, "record", "-q", "--python", "-F", "500", sys.executable, "steps.py"], cwd=folder, check=True)
+    subprocess.run(
+        [*perfpy, "record", "-q", "-o", "perf.data", "--python", "-F", "500", sys.executable, "steps.py"], cwd=folder, check=True
+    )
     page = Path(folder) / "page.html"
     subprocess.run([*perfpy, "report", "-q", "--html", str(page)], cwd=folder, check=True)
     text = re.sub(r"[^ \"]*__main__\.py", "perfpy", page.read_text()).replace(sys.executable, "python3").replace(f"{folder}/", "")

@@ -314,7 +314,13 @@ def shorten_chains(table: ChainTable, is_rare: NDArray[np.bool_], function_of: N
 
 
 class ShortChains(NamedTuple):
-    """A table of chains, the number of each chain of the table before, and whether a chain is one of those that may have lost frames."""
+    """A smaller table of chains, in which rare chains may lack frames.
+
+    Attributes:
+        table: the chains.
+        number_of: for each chain of the larger table its number in this one.
+        is_short: of each chain: whether it may lack frames.
+    """
 
     table: ChainTable
     number_of: NDArray[np.int32]

@@ -311,8 +311,9 @@ class Evidence:
     @cached_property
     def process_rows(self) -> list[ProcessRow]:
         """What the processes of a service with several workers did; empty for other programs, and for tracepoints (no CPU time)."""
-        is_counted = self.functions is not None and self.event.attr.type != PerfType.TRACEPOINT
-        return process_rows(self.functions, self.process_names) if is_counted and self.functions is not None else []
+        if self.functions is None or self.event.attr.type == PerfType.TRACEPOINT:
+            return []
+        return process_rows(self.functions, self.process_names)
 
     def _kept(self, name: str) -> bytes:
         """Return a file in the recording, b"" if it is missing."""

@@ -510,7 +510,10 @@ def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) 
         taking += int(periods[takes & ~puts & ~pickles].sum())
         putting += int(periods[puts & ~pickles].sum())
         in_tasks = int(periods[~(takes | puts)].sum())
-        computing, blocked = (computing + in_tasks, blocked) if functions is on_cpu else (computing, blocked + in_tasks)
+        if functions is on_cpu:
+            computing += in_tasks
+        else:
+            blocked += in_tasks
     return PoolTimes(len(workers), computing, taking, pickling, putting, blocked, giving, of_owners) if workers else None
 
 

@@ -127,7 +127,7 @@ class _Process:
 
 
 def _borders(ranges: Iterable[tuple[int, int]]) -> list[int]:
-    """Return where ranges begin and end, in turns and in order; those that overlap are one."""
+    """Return the beginning and the end of each range, in order of the addresses. Overlapping ranges are joined."""
     borders: list[int] = []
     for begin, end in sorted(ranges):
         if borders and begin <= borders[-1]:

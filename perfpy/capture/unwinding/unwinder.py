@@ -433,7 +433,9 @@ _WAKINGS: Final = ("sched_waking", "sched_wakeup_new")
 
 
 class ConcernedProcesses:
-    """The processes whose stacks are unwound: the chosen ones, the processes that they start, and those that wake their threads.
+    """The processes whose stacks are unwound.
+
+    These are the chosen ones, those that they start, and those that wake threads of either.
 
     Args:
         pids: of the processes.

@@ -235,7 +235,7 @@ def _without_callers(sentence: Sentence, path: str) -> str:
     for key, name in names.items():
         caller = names.get(key.replace("function", "caller"), "") if key.startswith("function") else ""
         if caller and name == f"{PYTHON_MARK}<module>:{path}":
-            text = re.sub(rf", called (?:from|by \S+ in) {re.escape(function_text(caller))}(?: \([\d.]+ %\))?", "", text, count=1)
+            text = re.sub(rf", called (?:from|by [^,]+? in) {re.escape(function_text(caller))}(?: \([\d.]+ %\))?", "", text, count=1)
     return text
 
 

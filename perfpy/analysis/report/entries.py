@@ -351,13 +351,15 @@ def shown_rows(folded: Folded, drawn: DrawnChains | None, location_table: Locati
 
 def drawn_chains(
     profile: FoldedSamples, symbolizer: Symbolizer, options: ReportOptions, most_frames: int, history: BranchHistory | None = None
-) -> DrawnChains | None:
-    """Return the distinct chains (frames and offsets) in the order in which trees are read, truncated to `most_frames`.
+) -> tuple[DrawnChains | None, DrawnChains | None]:
+    """Return the distinct chains (frames and offsets) in the order in which trees are read, truncated to `most_frames`, and whole.
+
+    Trees that begin with callers lose the innermost frames, which tell where the time goes.
 
     Inlined calls do not count as depth. They are new frames of the symbolizer. history: of the folding, if chains are of its entries.
     """
     if profile.chains is None:
-        return None
+        return None, None
     frames, offsets = profile.chains.chains()
     if history is not None:
         frames = history.frames(frames, symbolizer)
@@ -368,11 +370,16 @@ def drawn_chains(
     if callers_first:
         frames = _reverse_chains(frames, offsets)
     lengths = np.diff(offsets)
-    if len(lengths) and int(lengths.max()) > most_frames:
-        lengths = np.minimum(lengths, most_frames)
-        frames = frames[slices_index(offsets[:-1], lengths)[0]]
-    frames, lengths = symbolizer.expand(frames, lengths, callers_first=callers_first)
-    return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    def expanded(frames: NDArray[np.int32], lengths: Int64) -> DrawnChains:
+        frames, lengths = symbolizer.expand(frames, lengths, callers_first=callers_first)
+        return frames, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    whole = expanded(frames, lengths)
+    if not len(lengths) or int(lengths.max()) <= most_frames:
+        return whole, whole
+    lengths = np.minimum(lengths, most_frames)
+    return expanded(frames[slices_index(offsets[:-1], lengths)[0]], lengths), whole
 
 
 def with_inlined_leaves(folded: Folded, drawn: DrawnChains | None, symbolizer: Symbolizer, *, callers_first: bool) -> Folded:

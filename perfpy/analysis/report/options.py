@@ -250,6 +250,8 @@ class CallGraph(NamedTuple):
         return self.key in ("address", "srcline")
 
 
+#: frames of a callchain by default: in perf's text, and elsewhere, where imports within imports and recursion exceed those
+PERFS_FRAMES, ALL_FRAMES = 127, 2048
 #: the default of -p: the parents for --sort parent
 DEFAULT_PARENT = "^sys_|^do_page_fault"
 
@@ -260,7 +262,7 @@ class ChainOptions(NamedTuple):
     Attributes:
         call_graph: None for a report without callchains
         children: whether callers are rows, too
-        max_stack: frames of a callchain that count
+        max_stack: frames of a callchain that count in tables and trees
         ignore_callees: a regular expression for functions whose callees are dropped
         recursion_as_one: whether a function that calls itself is one line of a call tree
         branch_history: whether callchains begin with branch records
@@ -268,7 +270,7 @@ class ChainOptions(NamedTuple):
 
     call_graph: CallGraph | None = None
     children: bool = False
-    max_stack: int = 127
+    max_stack: int = PERFS_FRAMES
     ignore_callees: str = ""
     recursion_as_one: bool = False
     branch_history: bool = False

@@ -325,7 +325,7 @@ class SampleWords(NamedTuple):
 def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
     """Return the report of folded samples. listed: files of the recording's build-id table."""
     options = plan.options
-    drawn = drawn_chains(profile, symbolizer, options, plan.most_frames, plan.folding.history)  # adds frames, so it comes first
+    drawn, whole = drawn_chains(profile, symbolizer, options, plan.most_frames, plan.folding.history)  # adds frames, so it comes first
     graph = options.chains.call_graph
     folded = with_inlined_leaves(profile.folded, drawn, symbolizer, callers_first=graph is not None and graph.order == "caller")
     locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)
@@ -343,7 +343,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
         return _source_texts(symbolizer, options).begins(functions)
 
     report = Report(histograms, options, plan.layout, [], folded, missing, str)
-    report.chains, report.find_lines, report.find_begins = drawn, lines, begins
+    report.chains, report.find_lines, report.find_begins = whole, lines, begins
     return report
 
 
@@ -482,12 +482,12 @@ def _scan_again(scan: SampleScan, folding: FoldingPlan, grain: int) -> SampleSca
 def _samples_of(plan: ReportPlan, scan: SampleScan, most: int) -> ReportSamples:
     """Fold about this many samples of a scan at most."""
     options, profile = plan.options, scan.excerpt(most)
-    drawn = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
+    _, chains = drawn_chains(profile, scan.symbolizer, options, plan.most_frames)  # adds frames, so it comes first
     graph = options.chains.call_graph
     are_callers_first = graph is not None and graph.order == "caller"
-    folded = with_inlined_leaves(profile.folded, drawn, scan.symbolizer, callers_first=are_callers_first)
+    folded = with_inlined_leaves(profile.folded, chains, scan.symbolizer, callers_first=are_callers_first)
     locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
-    return ReportSamples(folded, drawn, locations, are_callers_first, scan.unwinding is not None)
+    return ReportSamples(folded, chains, locations, are_callers_first, scan.unwinding is not None)
 
 
 # A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form.

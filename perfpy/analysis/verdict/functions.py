@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
 
 
-_DEPTH: Final = 512  # frames of a callchain that are searched
+_DEPTH: Final = 2048  # frames of a callchain that are searched
 _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
 _BLOCK: Final = 1 << 18  # frames

@@ -70,7 +70,7 @@ def merge(
     segments = _segments([*ended, *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
     first = _alignment(loops, segments, is_cut=is_cut)
     fits = len(segments) - sum(segment[-1].is_left for segment in segments) == len(loops) or (is_cut and first >= 0)
-    loop_frames, grade = list[list[Frame]](), EXACT
+    loop_frames, grade, sure_of_outermost = list[list[Frame]](), EXACT, EXACT
     has_read_frame = True  # whether a frame of the outermost loop was read
     has_other_frames = False  # whether frames that were read do not belong to a loop
     for number, loop in enumerate(loops):
@@ -87,13 +87,13 @@ def merge(
         elif sure == OPEN_LINES and loop and seen_callers:
             frames, sure = _with_seen_line(loop, frames, seen_callers)
         loop_frames.append(frames)
-        grade = max(grade, sure)
+        grade, sure_of_outermost = max(grade, sure), PARTIAL if loop is None else sure
     if has_other_frames and not all(loops):  # the thread may run another greenlet by now
         loop_frames = [frames if loop else [] for loop, frames in zip(loops, loop_frames, strict=True)]
         grade = max(grade, PARTIAL)
     if is_cut and loops and not has_read_frame:
         return MergedFrames(loop_frames, max(grade, PARTIAL))  # as above: it has other callers
-    if is_cut and loops and grade < PARTIAL:
+    if is_cut and loops and min(grade, sure_of_outermost) < PARTIAL:
         for segment in segments[first + len(loops) :]:
             loop_frames[-1] += [(frame.code, frame.offset) for frame in segment]
     return MergedFrames(loop_frames, grade)

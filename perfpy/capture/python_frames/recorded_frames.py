@@ -14,7 +14,7 @@ import os
 import select
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -92,7 +92,7 @@ _WORTH_SWEEPING: Final = 4096  # samples whose frames wait
 _MOST_THREADS: Final = 256  # of a process whose callers are kept
 _SIZE_OF_GIL: Final = 256  # bytes of struct _gil_runtime_state from the holder on, at most
 _MOST_LAGS: Final = 1 << 16  # the last ones, for the median; live views run for days
-_MOST_LOOPS: Final = 64  # of a chain that are evaluated
+_MOST_LOOPS: Final = 512  # of a chain that are evaluated
 _LATEST: Final = 1_000_000_000  # ns that a sample may be older than one that was unwound before
 
 _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
@@ -163,6 +163,16 @@ class _Loops(NamedTuple):
     is_cut: bool
 
 
+def _has_all_callers(loops: _Loops, merged: merging.MergedFrames) -> bool:
+    """Whether a truncated native chain has Python frames up to the thread's first one."""
+    chain = loops.chain
+    if chain is None or not chain.is_whole or not chain.frames or not merged.loops:
+        return False
+    if chain.is_exact:
+        return sum(is_entry for *_, is_entry in chain.frames) > len(merged.loops)
+    return loops.is_cut and merged.loops[-1][-1:] == [chain.frames[-1][1:3]]
+
+
 _NO_CALLERS: Final = SeenCallers()  # of samples whose frames are exact
 
 
@@ -178,6 +188,7 @@ class PythonFrames:
     Attributes:
         counts: samples by grade (see merging).
         blocked_loops: the turns of event loops that lasted long.
+        completed: size of stack copies -> samples with all Python frames although the copy does not hold all native ones.
     """
 
     def __init__(self, event: FileEvent, answers: int, cache: str | None) -> None:
@@ -209,6 +220,7 @@ class PythonFrames:
         self._forgotten_functions = 0
         self._last_image: tuple[str, bytes] | None = None  # an image whose functions were forgotten, until it is taken
         self.counts = [0] * (merging.UNKNOWN + 1)
+        self.completed: Counter[int] = Counter()
         self.blocked_loops = BlockedLoops()
         self._lags: deque[int] = deque(maxlen=_MOST_LAGS)
         self._copied = 0  # samples whose frames the kernel copied
@@ -419,6 +431,7 @@ class PythonFrames:
         """Return the chain with the Python frames of each loop; None if there are none."""
         owner = loops.owner
         self.counts[merged.grade] += 1
+        self.completed[batch.copy_size] += _has_all_callers(loops, merged)
         frames = dict(zip(loops.rows, merged.loops, strict=True))
         if not any(frames.values()):
             return None
@@ -574,6 +587,7 @@ class _Batch:
     def __init__(self, columns: Columns, attr: EventAttr, chains: Ragged, keys: NDArray[np.uint64], unwinder: UserCallchains) -> None:
         self._columns = columns
         self._chains = chains
+        self.copy_size = attr.sample_stack_user
         self.pids: list[int] = columns["pid"].tolist()
         self._tids: list[int] = columns["tid"].tolist()
         self._times: list[int] = columns["time"].tolist()

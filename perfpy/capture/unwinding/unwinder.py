@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.files.debug_files import DsoFiles
 
 
+_MOST_FRAMES: Final = 127  # native ones of a callchain
+_MOST_FRAMES_OF_PYTHON: Final = 1024  # the same: a call by way of C takes some ten of them
 _MOST_JOINED: Final = 8 << 20  # bytes
 _LONGEST_JOINING: Final = 8.0  # seconds
 _COMM: Final = struct.Struct("=IHHII")  # the header of a COMM record, and its pid and tid
@@ -395,10 +397,10 @@ class PieceUnwinder:
         symbolizer = self._replay.symbolizer(before, pids)
         if self._current is None or symbolizer is not self._current[0]:
             self._note_truncated()
-            self._current = (
-                symbolizer,
-                UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, runtime_code=self._java),
-            )
+            most = _MOST_FRAMES_OF_PYTHON if self._python else _MOST_FRAMES
+            java = self._java
+            callchains = UserCallchains(self._attrs, self._machine, symbolizer, endian=NATIVE_ENDIAN, max_stack=most, runtime_code=java)
+            self._current = (symbolizer, callchains)
         return self._current[1]
 
     def hits(self) -> bytes:
@@ -414,8 +416,10 @@ class PieceUnwinder:
         """Return notes for the user, at the end."""
         self._note_truncated()
         self._current = None
+        whole = self._python.completed if self._python else {}
+        truncated = [one._replace(truncated=max(one.truncated - whole.get(one.size, 0), 0)) for one in self._truncated.values()]
         return (
-            [f"note: {line}" for line in truncation_note(self._truncated.values())]
+            [f"note: {line}" for line in truncation_note(truncated)]
             + (self._waits.notes() if self._waits else [])
             + (self._java.notes() if self._java else [])
             + (self._python.notes() if self._python else [])

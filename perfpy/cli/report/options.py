@@ -82,7 +82,7 @@ class ReportCallchainOptions(CommandOptions):
     latency: bool = option("--latency", Flag(), "sort by share of wall-clock time (needs context switches)")
     inverted: bool = option("-G,--inverted", Flag(), "show call graphs from callers to callees")
     hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
-    max_stack: int = option("--max-stack", Value(parse_unsigned, default=127), "use at most n frames of a callchain", metavar="<n>")
+    max_stack: int | None = option("--max-stack", Value(parse_unsigned), "use at most n frames of a callchain", metavar="<n>")
     branch_history: bool = option("--branch-history", Flag(), "begin callchains with the recorded branches (needs record -b)")
     ignore_callees: str = option(
         "--ignore-callees", Value(parse_pattern, default=""), "drop callees of these functions from callchains", metavar="<regex>"

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.analysis.filters import EventSwitch, SampleFilter, events_named, ranges_of
 from perfpy.analysis.report.options import (
+    ALL_FRAMES,
     DEFAULT_PARENT,
+    PERFS_FRAMES,
     CallGraph,
     ChainOptions,
     ColumnOptions,
@@ -565,6 +567,7 @@ class ReportRequest:
         percentage = options.percentage or configured_percentage(config)
         children = children and not options.hierarchy
         sample_filter = self.sample_filter()
+        most_frames = PERFS_FRAMES if plain or self._shows_history else ALL_FRAMES
         return ReportOptions(
             columns=self._requested_columns(sample_filter, children=children, plain=plain),
             sample_filter=sample_filter,
@@ -572,6 +575,7 @@ class ReportRequest:
                 ChainOptions,
                 call_graph=graph,
                 children=children,
+                max_stack=most_frames if options.max_stack is None else options.max_stack,
                 recursion_as_one=not plain and options.json is None and not graph.within_functions,
                 branch_history=self._shows_history and self._recording.data.has_branches,
             ),

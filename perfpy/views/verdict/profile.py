@@ -39,6 +39,7 @@ from perfpy.views.verdict.sentence import (
     module_of_code,
     name_in_sentence,
     number_word,
+    package_folders,
     percent,
     program_text,
     seconds,
@@ -396,12 +397,14 @@ def imports(evidence: Evidence) -> Iterator[Sentence]:
     if share < MOST_IN_IMPORTS or sure.low < SURELY_IN_IMPORTS:
         return
     texts, names, numbers = [], {}, {"imports": share}
+    packages = package_folders(functions.name(number) for number in functions.present.tolist())
     for number, one in enumerate(modules):
         if one.share >= OF_IMPORTS * share:
             path = one.name.partition("<module>:")[2]
             names[f"module {number}"], numbers[f"share {number}"] = one.name, one.share
-            portion = f" ({percent(one.share * functions.busy)})" if sure.width <= UNCERTAIN else ""
-            texts.append(f"{visible(module_of_code(path)) or short_path(path)}{portion}")
+            time = seconds(one.share * evidence.seconds)
+            portion = f" ({time}, {percent(one.share * functions.busy)})" if sure.width <= UNCERTAIN else ""
+            texts.append(f"{visible(module_of_code(path, packages) or short_path(path))}{portion}")
     how_much = f"{_start(share, functions)} of {_noun(evidence)}"
     of_which = f", above all of {join_names(texts)}" if texts else ""
     yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)

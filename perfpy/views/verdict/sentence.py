@@ -12,7 +12,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from perfpy.analysis.verdict.functions import Share
     from perfpy.analysis.verdict.processes import ProcessStart
@@ -248,21 +248,43 @@ def without_arguments(name: str) -> str:
 
 _PACKAGE: Final = re.compile(r".*/(?:site|dist)-packages/([^/]+?)(?:\.py)?(?:/.*)?", re.DOTALL)
 _IN_LIBRARY: Final = re.compile(r".*/python\d[\d.]*t?/(?!site-packages/)(.+?)(?:/__init__)?\.py", re.DOTALL)
+_OF_PACKAGE: Final = "__init__.py"
 _FROZEN: Final = re.compile(r"<frozen (.+)>", re.DOTALL)
 
 
-def module_of_code(path: str) -> str:
+def module_of_code(path: str, packages: Collection[str] = ()) -> str:
     """Return the name by which a program imports the code of a file: the package, or the module of Python's library; "" for others.
+
+    packages: folders of the program's own packages, of which it returns the modules.
 
     >>> module_of_code("/usr/lib/python3/dist-packages/pandas/core/frame.py"), module_of_code("/usr/lib/python3.11/email/mime/text.py")
     ('pandas', 'email.mime.text')
     >>> module_of_code("/usr/lib/python3.11/json/__init__.py"), module_of_code("<frozen posixpath>"), module_of_code("/srv/app.py")
     ('json', 'posixpath', '')
+    >>> module_of_code("/srv/shop/models/order.py", {"/srv/shop", "/srv/shop/models"}), module_of_code("/srv/a/__init__.py", {"/srv/a"})
+    ('shop.models.order', 'a')
     """
     if found := _PACKAGE.fullmatch(path) or _FROZEN.fullmatch(path):
         return found[1]
-    found = _IN_LIBRARY.fullmatch(path)
-    return found[1].replace("/", ".") if found else ""
+    if found := _IN_LIBRARY.fullmatch(path):
+        return found[1].replace("/", ".")
+    folder, _, file = path.rpartition("/")
+    names = [] if file == _OF_PACKAGE else [file.removesuffix(".py")]
+    while folder in packages:
+        folder, _, name = folder.rpartition("/")
+        names.append(name)
+    return ".".join(reversed(names)) if len(names) > 1 or file == _OF_PACKAGE else ""
+
+
+def package_folders(functions: Iterable[str]) -> set[str]:
+    """Return the folders of packages whose files have some of these functions of Python.
+
+    >>> package_folders(["py::<module>:/srv/shop/__init__.py", "main"])
+    {'/srv/shop'}
+    """
+    ending = f"/{_OF_PACKAGE}"
+    paths = (name.partition(":/")[2] for name in functions if name.startswith(PYTHON_MARK) and name.endswith(ending))
+    return {f"/{path.removesuffix(ending)}" for path in paths}
 
 
 def library_function(entries: Sequence[Share], least: float) -> str:

@@ -426,6 +426,22 @@ def test_the_function_of_a_library_that_a_line_calls_is_named(tmp_path: Path) ->
     assert text == "90 % of the CPU time is in spread(), called from by_shop()."  # decorators tell nothing
 
 
+@pytest.mark.parametrize("order", ["caller", "callee"])
+def test_imports_within_imports_are_deeper_than_trees(order: str, tmp_path: Path) -> None:
+    """The trees of perf's text have 127 frames, which begin with callers; modules have the names by which they are imported."""
+    chain = [own("build"), "py::<module>:/srv/shop/tables.py@jitted-0-1.so"]
+    for number in range(60):
+        chain += [EXEC, IMPORT, f"py::<module>:/srv/part{number}.py@jitted-0-1.so"]
+    package = "py::<module>:/srv/shop/__init__.py@jitted-0-1.so"
+    path = sampled_program(tmp_path, [Stack((*chain, EXEC, IMPORT, package, EXEC, IMPORT, own("<module>")), 1000)])
+    options = ReportOptions(chains=ChainOptions(CallGraph(order=order), children=True), rows=RowOptions(by_thread=True))
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    with Recording(str(path)) as recording:
+        first, second, *_ = profile_verdict(recording.report(options=options, symbols=symbols), recording.data)
+    assert first.text == "100 % of the CPU time (1 s) is in imports, above all of shop.tables (1 s, 100 %)."
+    assert second.text.startswith("100 % of the CPU time is in build()")
+
+
 def test_imports_are_told_with_their_modules(tmp_path: Path) -> None:
     """Modules of a library count for the one that the program imports, own modules for themselves."""
     top, module = own("<module>"), "py::<module>:/srv/tables.py@jitted-0-1.so"
@@ -436,7 +452,7 @@ def test_imports_are_told_with_their_modules(tmp_path: Path) -> None:
         Stack((*imported("email/mime/text.py"), top), 150),
         Stack((own("work"), top), 200),
     )
-    assert first == "80 % of the CPU time (0.8 s) is in imports, above all of tables.py (50 %) and email.mime.text (30 %)."
+    assert first == "80 % of the CPU time (0.8 s) is in imports, above all of tables.py (0.5 s, 50 %) and email.mime.text (0.3 s, 30 %)."
     assert second.startswith("50 % of the CPU time is in build()")
     assert "30 % is in the import of email.mime.text of the top level of app.py" in second
     few = texts(tmp_path, Stack((*imported("ssl.py"), top), 300), Stack((own("work"), top), 700))

@@ -58,6 +58,14 @@ def loop(level: int | None, number: int, offset: int = 20) -> Evaluated:
 ONE_LOOP = [frame(2, 2), frame(1, 1), frame(0, 0, is_entry=True)]
 
 
+def test_a_truncated_chain_has_the_callers_of_its_outermost_loop_although_an_inner_one_has_ended():
+    read = [frame(2, 2, is_entry=True), frame(1, 1, is_entry=True), frame(0, 0, is_entry=True)]
+    merged = merge([loop(5, 3), loop(1, 1)], read, CODES, is_cut=True)
+    assert merged == ([[(3, 20)], [(1, 20), (0, 10)]], PARTIAL)
+    assert merge([loop(5, 3), loop(4, 1)], read, CODES, is_cut=True) == ([[(3, 20)], [(1, 20)]], PARTIAL)
+    assert merge([loop(5, 3), None], read, CODES, is_cut=True)[0] == [[(3, 20)], []]
+
+
 def test_the_samples_own_instruction_counts_and_not_the_later_one():
     merged = merge([loop(2, 2, 44)], ONE_LOOP, CODES, is_cut=False)
     assert merged == ([[(2, 44), (1, 10), (0, 10)]], EXACT)

@@ -6,11 +6,12 @@ import colorsys
 import dataclasses
 import itertools
 import json
+import random
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN,
 from perfpy.views.page.marks import WaitChains, WaitLane
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
@@ -101,13 +105,57 @@ CATEGORY_OF = {
 }
 
 
-def form(kind: str) -> Any:
-    """The nodes of a form of CATEGORISED with weight, as [depth, name, sum]; all other functions are the kernel's."""
-    part = stacks(CATEGORISED)
+def form(kind: str, text: str = CATEGORISED) -> Any:
+    """The nodes of a form of stacks with weight, as [depth, name, sum]; all other functions are the kernel's."""
+    part = stacks(text)
     part = dataclasses.replace(part, categories=[CATEGORY_OF.get(function.name, KERNEL) for function in part.functions])
-    text = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
-    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({text})"
+    grown = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
+    tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({grown})"
     return node(lines(tree), profile_data([[part]]))
+
+
+def folded_path(path: list[str]) -> list[str]:
+    """The frames that a stack has with folded plumbing, by the plain rule."""
+    shown, run, last, left_out = path[:1], "", -1, path[0]
+    for name in path[1:]:
+        kind = CATEGORY_OF.get(name, KERNEL)
+        in_run = bool(run) and last == kind
+        if kind in (RUNTIME, INTERPRETER):
+            run = left_out = run if in_run else name
+        elif kind in (LIBRARY, KERNEL) and in_run:
+            left_out = ""
+        elif kind == KERNEL and name.startswith("entry_"):
+            run, left_out = "", name
+        else:
+            shown, run, left_out = [*shown, name], name if kind in (LIBRARY, KERNEL) else "", ""
+        last = kind
+    return [*shown, left_out] if left_out and len(path) > 1 else shown
+
+
+def own_path(path: list[str]) -> list[str]:
+    """The frames of own code of a stack."""
+    return [*path[:1], *(name for name in path[1:] if CATEGORY_OF.get(name, KERNEL) == OWN)]
+
+
+@pytest.mark.parametrize(("kind", "path_of"), [("folded", folded_path), ("own", own_path)])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_form_has_the_frames_of_the_plain_rule(kind: str, path_of: Callable[[list[str]], list[str]], seed: int) -> None:
+    rng, names = random.Random(seed), [*CATEGORY_OF, "entry_SYSCALL_64", "vfs_read", "copy"]
+    expected: dict[tuple[str, ...], int] = {}
+    text = []
+    for weight in range(1, 200):
+        path = [rng.choice(["sh", "ls"]), *(rng.choice(names) for _ in range(rng.randrange(1, 9)))]
+        text.append(f"{';'.join(path)} {weight}")
+        shown = path_of(path)
+        for depth in range(1, len(shown) + 1):
+            expected[tuple(shown[:depth])] = expected.get(tuple(shown[:depth]), 0) + weight
+    found: dict[tuple[str, ...], int] = {}
+    path = []
+    for depth, name, weight in form(kind, "\n".join(text)):
+        path[depth - 1 :] = [name]
+        assert tuple(path) not in found
+        found[tuple(path)] = weight
+    assert found == expected
 
 
 def test_folded_plumbing_keeps_the_call_that_entered_it() -> None:

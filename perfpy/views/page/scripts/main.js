@@ -148,7 +148,7 @@ class Page {
   /* The weighed tree of the form, of which not every view needs one. */
   get weighed() {
     const form = this.form(), { own } = this;
-    return this.ofForm ||= weighed(form, form === this.forms.get("all") ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
+    return this.ofForm ||= weighed(form, form.name === this.forms.get("all").name ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
   }
 
   /* Whether two ranges are compared. */

@@ -22,50 +22,69 @@ function generic(names) {
 const isFolded = category => category === LIBRARY || category === KERNEL;
 const isPassedOver = category => category === RUNTIME || category === INTERPRETER;
 
+/* Grows a form. near: for each node itself if it has a frame in the form, else the nearest outer node with one, 0 for the root; late: for nodes
+   without a frame 1 if samples that end there get one of their own, with the name of `named`.
+
+   The children of a node have different names. Where frames between a node and others are left out, what comes together in its place may have
+   the same name: only there, and below, frames are looked for before they are made. */
+function grownForm(tree, near, late, named, ends) {
+  if (near.every((node, i) => node === i)) return wholeForm(tree);
+  const { n, name, parent } = tree, forest = new Forest(n), to = new Int32Array(n), isMixed = new Uint8Array(n);
+  for (let i = 1; i < n; i++) {
+    const isFrame = near[i] === i, above = isFrame ? near[parent[i]] : near[i];
+    if (isFrame ? above !== parent[i] : late[i] && ends[i]) isMixed[above] = 1;
+  }
+  for (let i = 1; i < n; i++) {
+    if (near[i] !== i) { to[i] = to[near[i]]; continue; }
+    const above = near[parent[i]];
+    if (isMixed[above]) isMixed[i] = 1;
+    to[i] = isMixed[above] ? forest.node(to[above], name[i]) : forest.append(to[above], name[i]);
+  }
+  for (let i = 1; i < n; i++) if (ends[i] && late[i]) to[i] = forest.node(to[i], named[i]);
+  const { of, ...grown } = forest.finished();
+  for (let i = 0; i < n; i++) to[i] = of[to[i]];
+  return { ...grown, of: to };
+}
+
+function wholeForm(tree) {
+  const of = new Int32Array(tree.n);
+  for (let i = 0; i < tree.n; i++) of[i] = i;
+  return { ...tree, of };
+}
+
 /* Runs of library or kernel frames become the frame that entered them. Runs of runtime and interpreter frames become one frame
    if samples end in them, and none if they only lead to other code. */
-function foldedForm(tree, names) {
-  const forest = new Forest(tree.n), isGeneric = generic(names), category = Uint8Array.from(names, name => name[2]);
-  const to = new Int32Array(tree.n), attach = new Int32Array(tree.n), run = new Int32Array(tree.n).fill(-1);
+function foldedForm(tree, names, ends) {
+  const isGeneric = generic(names), category = Uint8Array.from(names, name => name[2]);
+  const near = new Int32Array(tree.n), late = new Uint8Array(tree.n), named = new Int32Array(tree.n), run = new Int32Array(tree.n).fill(-1);
   for (let i = 1; i < tree.n; i++) {
-    const p = tree.parent[i], f = tree.name[i], kind = category[f], before = p ? category[tree.name[p]] : -1;
-    if (isPassedOver(kind)) {
-      run[i] = before === kind && run[p] >= 0 ? run[p] : f;
-      attach[i] = attach[p];
-      to[i] = -1; /* made when a sample ends here */
-    } else if (isFolded(kind) && before === kind && run[p] >= 0) {
+    const p = tree.parent[i], f = tree.name[i], kind = category[f], before = p ? category[tree.name[p]] : -1, isInRun = before === kind && run[p] >= 0;
+    if (isPassedOver(kind) || isGeneric[f] && !(isFolded(kind) && isInRun)) {
+      if (isPassedOver(kind)) run[i] = isInRun ? run[p] : f;
+      near[i] = near[p];
+      late[i] = 1; /* it is made when a sample ends here */
+      named[i] = run[i] >= 0 ? run[i] : f;
+    } else if (isFolded(kind) && isInRun) {
       run[i] = run[p];
-      to[i] = attach[i] = attach[p];
-    } else if (isGeneric[f]) {
-      attach[i] = attach[p];
-      to[i] = -1;
-      run[i] = -1;
+      near[i] = near[p];
     } else {
-      to[i] = attach[i] = forest.node(attach[p], f);
+      near[i] = i;
       run[i] = isFolded(kind) ? f : -1;
     }
   }
-  return { forest, place: i => to[i] >= 0 ? to[i] : to[i] = forest.node(attach[i], run[i] >= 0 ? run[i] : tree.name[i]) };
+  return grownForm(tree, near, late, named, ends);
 }
 
 /* Only own code; the weight of all other frames is that of the own frame that led to them. */
-function ownForm(tree, names) {
-  const forest = new Forest(tree.n), to = new Int32Array(tree.n);
-  for (let i = 1; i < tree.n; i++) {
-    const kind = names[tree.name[i]][2], above = to[tree.parent[i]];
-    to[i] = kind === OWN || kind === COMMAND ? forest.node(above, tree.name[i]) : above;
-  }
-  return { forest, place: i => to[i] };
+function ownForm(tree, names, ends) {
+  const near = new Int32Array(tree.n), late = new Uint8Array(tree.n), isOwn = Uint8Array.from(names, ([, , kind]) => +(kind === OWN || kind === COMMAND));
+  for (let i = 1; i < tree.n; i++) near[i] = isOwn[tree.name[i]] ? i : near[tree.parent[i]];
+  return grownForm(tree, near, late, near, ends);
 }
 
 /* A form of a tree; ends: the nodes that samples may end at, a byte each. */
 export function formOf(tree, names, form, ends) {
-  if (form === "all") return { ...tree, of: Int32Array.from({ length: tree.n }, (_, i) => i) };
-  const { forest, place } = form === "own" ? ownForm(tree, names) : foldedForm(tree, names);
-  const to = new Int32Array(tree.n);
-  for (let i = 1; i < tree.n; i++) if (ends[i]) to[i] = place(i);
-  const grown = forest.finished();
-  return { ...grown, of: to.map(node => grown.of[node]) };
+  return form === "all" ? wholeForm(tree) : form === "own" ? ownForm(tree, names, ends) : foldedForm(tree, names, ends);
 }
 
 /* A form in which a function that is on its own stack again is one with its outermost frame, as if it had not called itself, nor what lies between. */

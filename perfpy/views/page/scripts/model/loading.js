@@ -12,7 +12,11 @@ const SCRIPT = globalThis.document && document.currentScript ? document.currentS
 async function preparedProfile(text) {
   const profile = await profileOf(JSON.parse(text)), { tree, names } = profile, ends = endsOf(profile);
   const forms = Object.fromEntries(FORMS.map(kind => [kind, formOf(tree, names, kind, ends)]));
-  for (const form of Object.values(forms)) form.shape = shapeOf(form, names.length);
+  const shapes = new Map(); /* forms without left out frames are one tree */
+  for (const form of Object.values(forms)) {
+    if (!shapes.has(form.name)) shapes.set(form.name, shapeOf(form, names.length));
+    form.shape = shapes.get(form.name);
+  }
   return { ...profile, forms, categoryOf: categoryOfNodes(profile) };
 }
 

@@ -42,6 +42,14 @@ export class Forest {
     return this.n++;
   }
 
+  /* A new node, which is not among those that node() finds. */
+  append(parent, name) {
+    if (this.n >= this.name.length) this.enlarge();
+    this.name[this.n] = name;
+    this.parent[this.n] = parent;
+    return this.n++;
+  }
+
   enlarge() {
     const { name, parent, n } = this, larger = new Forest(name.length * 2);
     for (let i = 1; i < n; i++) larger.node(parent[i], name[i]);

@@ -6,51 +6,62 @@ only two short pieces of a range to add. */
 
 const MOST_SUMS = 2_000_000, MOST_BLOCKS = 256, LEAST_BLOCKS = 8, LEAST_BLOCK = 2048; /* samples */
 
-/* of: the kind of each row; kinds: {n, node, thread, cpu, site: of each, weight, count: sums}. Columns may be missing. */
-function numbered({ n, node, thread, cpu, site, weight, count }) {
-  const none = node.subarray(0, 0), of = new Uint32Array(n), [a, b, c] = [thread || none, cpu || none, site || none];
-  const hasThread = !!thread, hasCpu = !!cpu, hasSite = !!site;
-  let slots = new Int32Array(1 << 12).fill(-1), first = new Uint32Array(1 << 11), kinds = 0;
-  const hash = row => {
-    let h = Math.imul(node[row] + 1, 0x9e3779b1);
-    if (hasThread) h = Math.imul(h ^ a[row], 0x85ebca6b) ^ h >>> 15;
-    if (hasCpu) h = Math.imul(h ^ b[row], 0xc2b2ae35) ^ h >>> 13;
-    if (hasSite) h = Math.imul(h ^ c[row], 0x27d4eb2f) ^ h >>> 16;
-    return (h ^ h >>> 15) >>> 0;
-  };
-  for (let row = 0; row < n; row++) {
-    const mask = slots.length - 1;
-    let slot = hash(row) & mask, kind = slots[slot];
-    while (kind >= 0) {
-      const other = first[kind];
-      if (node[other] === node[row] && (!hasThread || a[other] === a[row]) && (!hasCpu || b[other] === b[row]) && (!hasSite || c[other] === c[row])) break;
-      kind = slots[slot = slot + 1 & mask];
-    }
-    if (kind < 0) {
-      kind = slots[slot] = kinds++;
-      first[kind] = row;
-      if (kinds === first.length) {
-        const larger = new Uint32Array(2 * kinds);
-        larger.set(first);
-        first = larger;
-        slots = new Int32Array(4 * kinds).fill(-1);
-        for (let one = 0; one < kinds; one++) {
-          let free = hash(first[one]) & slots.length - 1;
-          while (slots[free] >= 0) free = free + 1 & slots.length - 1;
-          slots[free] = one;
-        }
+function highest(values) {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
+  return most;
+}
+
+/* The rows of a table grouped by node: {order: rows, ascending within each node; begins: where those of each node begin, and the end}. */
+export function byNode(node) {
+  const n = node.length, begins = new Uint32Array(highest(node) + 2), order = new Uint32Array(n);
+  for (let row = 0; row < n; row++) begins[node[row] + 1]++;
+  for (let i = 1; i < begins.length; i++) begins[i] += begins[i - 1];
+  const next = begins.slice();
+  for (let row = 0; row < n; row++) order[next[node[row]]++] = row;
+  return { order, begins };
+}
+
+/* What tells the kinds of a node apart, as one number for each row, and its columns again: thread, CPU and site. */
+function taskKeys({ n, thread, cpu, site }) {
+  const columns = Object.entries({ thread, cpu, site }).filter(([, values]) => values);
+  const parts = columns.map(([name, values]) => ({ name, values, size: highest(values) + 1 }));
+  const keys = parts.reduce((all, { size }) => all * size, 1) < 2 ** 32 ? new Uint32Array(n) : new Float64Array(n);
+  for (const { values, size } of parts) for (let row = 0; row < n; row++) keys[row] = keys[row] * size + values[row];
+  return { keys, parts };
+}
+
+/* of: the kind of each row, ordered by node; kinds: {n, node, thread, cpu, site: of each, weight, count: sums}. Columns may be missing. */
+function numbered({ order, begins }, table) {
+  const { n, weight, count } = table, { keys, parts } = taskKeys(table), of = new Uint32Array(n), node = new Uint32Array(n), key = keys.slice();
+  let most = 1, kinds = 0;
+  for (let i = 1; i < begins.length; i++) most = Math.max(most, begins[i] - begins[i - 1]);
+  const slots = new Int32Array(2 << 32 - Math.clz32(most)).fill(-1);
+  for (let i = 0; i + 1 < begins.length; i++) {
+    const first = kinds, end = begins[i + 1], mask = (2 << 32 - Math.clz32(end - begins[i])) - 1; /* kinds below `first` are of other nodes */
+    for (let at = begins[i]; at < end; at++) {
+      const row = order[at], one = keys[row], h = Math.imul(one, 0x9e3779b1);
+      let slot = (h ^ h >>> 15) & mask, kind = slots[slot];
+      while (kind >= first && key[kind] !== one) kind = slots[slot = slot + 1 & mask];
+      if (kind < first) {
+        kind = slots[slot] = kinds++;
+        node[kind] = i;
+        key[kind] = one;
       }
+      of[row] = kind;
     }
-    of[row] = kind;
   }
-  const chosen = column => {
-    const values = column && new Uint32Array(kinds);
-    for (let kind = 0; values && kind < kinds; kind++) values[kind] = column[first[kind]];
-    return values;
-  };
+  const columns = {};
+  for (const { name, size } of parts.reverse()) {
+    const values = columns[name] = new Uint32Array(kinds);
+    for (let kind = 0; kind < kinds; kind++) {
+      values[kind] = key[kind] % size;
+      key[kind] = Math.floor(key[kind] / size);
+    }
+  }
   const sums = zeros(kinds);
   addRows(sums, { of, weight, count }, 0, n);
-  return { of, kinds: { n: kinds, node: chosen(node), thread: chosen(thread), cpu: chosen(cpu), site: chosen(site), ...sums } };
+  return { of, kinds: { n: kinds, node: node.slice(0, kinds), ...columns, ...sums } };
 }
 
 /* The distinct stacks of kinds, in the same form, and the stack of each kind. nodes: of the tree. */
@@ -100,7 +111,7 @@ function prefixOf(table) {
 /* A table of samples with its index in place of the columns that it replaces. keeps: whether these are needed, too. */
 export function indexed(columns, keeps = false) {
   const { node, thread, cpu, site, count, ...table } = columns, isSingle = !count || count.every(one => one === 1);
-  Object.assign(table, numbered({ ...columns, count: isSingle ? null : count }), { count: isSingle ? null : count, last: null });
+  Object.assign(table, numbered(byNode(node), { ...columns, count: isSingle ? null : count }), { count: isSingle ? null : count, last: null });
   Object.assign(table, stacksOf(table.kinds));
   table.prefix = table.time ? prefixOf(table) : null;
   return keeps ? { ...columns, ...table } : table;

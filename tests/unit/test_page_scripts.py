@@ -305,6 +305,16 @@ def test_a_selection_has_the_samples_of_its_range_and_tasks() -> None:
     assert collected("thread: 2", data) == [1, 4]
 
 
+def test_columns_grouped_by_stack_come_in_order_of_the_samples() -> None:
+    rng = random.Random(7)
+    tids = [rng.randrange(1, 90) for _ in range(20_000)]
+    data = profile_data([[timed_stacks([At(f"app;f{tid}", at * MS, 1, 1, tid) for at, tid in enumerate(tids)])]])
+    packed = data["events"][0]["samples"][0]
+    assert packed["thread"]["grouped"] == 1
+    threads = node(f"[...(await unpack.columnsOf({json.dumps(packed)}, 'node')).thread]")
+    assert [data["threads"][thread][1] for thread in threads] == tids
+
+
 def test_sums_by_prefix_are_those_of_the_samples() -> None:
     """Of many samples, for ranges within a block, over blocks, and to the end."""
     samples = [At(f"a;f{at % 5}", at * MS, 1 + at % 7, 1, 1 + at % 3, at % 2) for at in range(30_000)]

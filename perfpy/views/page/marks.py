@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -389,6 +390,7 @@ def wait_chain_data(chains: WaitChains, begin: int, tick: int) -> dict[str, Any]
 # A column of equal numbers is {n, all}. Others are {n, bytes, z}: `bytes` planes, one for each byte of the numbers, the lowest first.
 # Planes
 # compress better than whole numbers. With `delta` the numbers are differences to those before. 8 bytes are doubles.
+# With `grouped` the rows come group by group, as those of the same stack, in their order within each group.
 
 
 _WIDEST: Final = 1 << 32
@@ -397,6 +399,7 @@ _PIECES: Final = 8
 _PIECE: Final = 1 << 12  # bytes
 _FEWEST_RANKED: Final = 1 << 12  # rows of a column
 _SPREAD: Final = 8  # rows for each distinct number, and numbers for each row
+_TRIAL: Final = 1 << 14  # rows
 
 
 def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
@@ -422,6 +425,41 @@ def packed(values: NDArray[Any], *, ascending: bool = False) -> dict[str, Any]:
         "z": [_deflated(plane.tobytes()) for plane in planes] if width > 1 else _deflated(planes.tobytes()),
     }
     return {**column, "delta": 1} if ascending else column
+
+
+class RowGroups:
+    """Groups of rows, such as those of one stack, in which a column may take less room than in order of the rows."""
+
+    def __init__(self, groups: NDArray[Any]) -> None:
+        """Group rows. groups: the number of each row's group, below 1 << 32."""
+        self._groups = groups
+        part = slice(max(0, (len(groups) - _TRIAL) // 2), (len(groups) + _TRIAL) // 2)
+        self._part, self._order_of_part = part, _grouped_rows(groups[part])
+
+    def packed(self, values: NDArray[Any]) -> dict[str, Any]:
+        """Pack a column of nonnegative numbers in the order in which a part of it takes less room."""
+        part = values[self._part]
+        if _room(packed(part)) <= _room(packed(part[self._order_of_part])):
+            return packed(values)
+        return {**packed(values[self._order]), "grouped": 1}
+
+    @cached_property
+    def _order(self) -> NDArray[np.int32]:
+        return _grouped_rows(self._groups)
+
+
+def _grouped_rows(groups: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the rows by group, ascending within each: two passes over halves of the numbers, which NumPy sorts by their digits."""
+    order = np.argsort(groups.astype(np.uint16), kind="stable").astype(np.int32)
+    if len(groups) and int(groups.max()) >= 1 << 16:
+        order = order[np.argsort((groups >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _room(column: dict[str, Any]) -> int:
+    """Return how many characters a packed column has, but for the table of ranks."""
+    planes = column.get("z", "")
+    return len(planes) if isinstance(planes, str) else sum(map(len, planes))
 
 
 def _by_frequency(values: NDArray[Any]) -> NDArray[np.int64] | None:

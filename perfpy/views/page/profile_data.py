@@ -6,7 +6,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
     charges a digit for each name: perfpy.analysis.verdict.functions.charge_kind()
     sides  the number of recordings
-    tree  name, depth: columns, in depth-first order
+    tree  name, depth: columns, in depth-first order; names may be grouped by depth, columns of samples by node (marks.RowGroups)
     rare  share of the samples whose stacks lack frames between the outer ones and the innermost one (StackTree.rare)
     threads  [pid, tid, command] ...; cpus: numbers, -1 if unknown
     lanes  kind, name, about, total, number, and rows: columns begin, length, in ticks (wait_lanes)
@@ -41,7 +41,7 @@ from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
 from perfpy.analysis.verdict.functions import COMMAND, KERNEL, NOT_CHARGED, OWN, UNKNOWN, charge_kind
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
-from perfpy.views.page.marks import mark_data, packed, task_of, wait_chain_data, wait_lane_data
+from perfpy.views.page.marks import RowGroups, mark_data, packed, task_of, wait_chain_data, wait_lane_data
 from perfpy.views.readable import at_a_glance, event_name, source_file
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def profile_data(
             str(charge_kind(category, name) if name != f"[{module}]" else NOT_CHARGED) for name, module, category, *_ in names
         ),
         "sides": len(recordings),
-        "tree": {"name": packed(tree.name), "depth": packed(tree.depth)},
+        "tree": {"name": RowGroups(tree.depth).packed(tree.name), "depth": packed(tree.depth)},
         "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),
         "threads": _threads(columns, tasks, marks),
         "marks": _marks(marks, begin, tick, tasks),
@@ -447,11 +447,12 @@ class TasksAndCpus(NamedTuple):
     def packed(self, rows: SampleRows) -> dict[str, Any]:
         """Return the columns of some samples."""
         columns = {"node": packed(rows.node), "weight": packed(rows.weight), "count": packed(rows.samples)}
+        groups = RowGroups(rows.node)
         if len(rows.task):
-            columns["thread"] = packed(_positions(self.tasks, rows.task))
-            columns["cpu"] = packed(_positions(self.cpus, rows.cpu))
+            columns["thread"] = groups.packed(_positions(self.tasks, rows.task))
+            columns["cpu"] = groups.packed(_positions(self.cpus, rows.cpu))
         if len(rows.site):
-            columns["site"] = packed(rows.site)
+            columns["site"] = groups.packed(rows.site)
         if len(rows.time):
             columns["time"] = packed(rows.time, ascending=True)
         return columns

@@ -20,7 +20,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.page import page as code_data_module
 from perfpy.views.page import profile_data as module
 from perfpy.views.page import profile_data as sample_rows
-from perfpy.views.page.marks import packed
+from perfpy.views.page.marks import RowGroups, packed
 from perfpy.views.page.page import code_data, file_data, page_parts
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.annotated import spin_with_lines, stand_in
@@ -248,6 +248,26 @@ def test_small_numbers_take_a_byte_each_before_compression() -> None:
     assert packed(np.array([1, 255]))["bytes"] == 1
     assert packed(np.array([1, 256]))["bytes"] == 2
     assert packed(np.array([7_000_000, 7_000_001]), ascending=True)["bytes"] == 3
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 17), st.integers(0, 300)), max_size=200))
+def test_grouped_numbers_round_trip(rows: list[tuple[int, int]]) -> None:
+    groups, values = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    result = RowGroups(groups).packed(values)
+    grouped = [value for _, value in sorted(rows, key=lambda row: row[0])]
+    assert unpacked(result) == (grouped if "grouped" in result else values.tolist())
+
+
+def test_columns_are_grouped_where_that_takes_less_room() -> None:
+    """Each stack has one place in code: in order of time places change with every sample."""
+    generator = np.random.default_rng(7)
+    stack = generator.integers(0, 1000, 100_000)
+    place, time_slice = stack * 7 % 251, np.repeat(generator.integers(0, 200, 1000), 100)
+    groups = RowGroups(stack)
+    grouped = groups.packed(place)
+    assert grouped["grouped"] == 1
+    assert len(str(grouped)) < len(str(packed(place))) / 10
+    assert groups.packed(time_slice) == packed(time_slice)
 
 
 # Code of a range of time: samples know their place in the page's code, and these add up to what annotate finds in the range.

@@ -1,7 +1,7 @@
 /* Levels of detail: all samples of a short range, in place of those of the overview that stand for them. */
 
 import { indexed } from "./kinds.js";
-import { unpacked } from "./unpack.js";
+import { columnsOf } from "./unpack.js";
 
 /* More chunks are not shown at once: the overview is fine enough for so long a range. */
 const MOST_CHUNKS = 8, KEPT = 16;
@@ -43,9 +43,7 @@ export class Detail {
   async chunk(number) {
     if (!this.kept.has(number)) {
       if (this.kept.size >= KEPT) this.kept.delete(this.kept.keys().next().value);
-      const packed = await this.read(number);
-      const names = Object.keys(packed), columns = await Promise.all(names.map(name => unpacked(packed[name])));
-      this.kept.set(number, Object.fromEntries(names.map((name, i) => [name, columns[i]])));
+      this.kept.set(number, await columnsOf(await this.read(number), "node"));
     }
     return this.kept.get(number);
   }

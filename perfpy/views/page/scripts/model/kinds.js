@@ -12,13 +12,13 @@ function highest(values) {
   return most;
 }
 
-/* The rows of a table grouped by node: {order: rows, ascending within each node; begins: where those of each node begin, and the end}. */
-export function byNode(node) {
-  const n = node.length, begins = new Uint32Array(highest(node) + 2), order = new Uint32Array(n);
-  for (let row = 0; row < n; row++) begins[node[row] + 1]++;
+/* Rows by group: {order: rows, ascending within each; begins: where those of each begin, and the end}. group: the number of each row's group. */
+export function grouped(group) {
+  const n = group.length, begins = new Uint32Array(highest(group) + 2), order = new Uint32Array(n);
+  for (let row = 0; row < n; row++) begins[group[row] + 1]++;
   for (let i = 1; i < begins.length; i++) begins[i] += begins[i - 1];
   const next = begins.slice();
-  for (let row = 0; row < n; row++) order[next[node[row]]++] = row;
+  for (let row = 0; row < n; row++) order[next[group[row]]++] = row;
   return { order, begins };
 }
 
@@ -111,7 +111,7 @@ function prefixOf(table) {
 /* A table of samples with its index in place of the columns that it replaces. keeps: whether these are needed, too. */
 export function indexed(columns, keeps = false) {
   const { node, thread, cpu, site, count, ...table } = columns, isSingle = !count || count.every(one => one === 1);
-  Object.assign(table, numbered(byNode(node), { ...columns, count: isSingle ? null : count }), { count: isSingle ? null : count, last: null });
+  Object.assign(table, numbered(grouped(node), { ...columns, count: isSingle ? null : count }), { count: isSingle ? null : count, last: null });
   Object.assign(table, stacksOf(table.kinds));
   table.prefix = table.time ? prefixOf(table) : null;
   return keeps ? { ...columns, ...table } : table;

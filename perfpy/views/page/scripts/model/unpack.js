@@ -1,6 +1,6 @@
 /* The packed columns of packing.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
 
-import { asKinds, indexed } from "./kinds.js";
+import { asKinds, grouped, indexed } from "./kinds.js";
 import { shape } from "./trees.js";
 
 function bytesOf(text) {
@@ -29,17 +29,25 @@ export async function unpacked(column) {
   return values;
 }
 
-async function columnsOf(packed) {
-  const names = Object.keys(packed), columns = await Promise.all(names.map(name => unpacked(packed[name])));
-  return Object.fromEntries(names.map((name, i) => [name, columns[i]]));
+/* Columns by name. groups: the one by which some of them are grouped. */
+export async function columnsOf(packed, groups) {
+  const names = Object.keys(packed), unordered = await Promise.all(names.map(name => unpacked(packed[name])));
+  const columns = Object.fromEntries(names.map((name, i) => [name, unordered[i]])), moved = names.filter(name => packed[name].grouped);
+  if (!moved.length) return columns;
+  const { order } = grouped(columns[groups]), n = order.length;
+  for (const name of moved) {
+    const values = columns[name], ordered = columns[name] = new Uint32Array(n);
+    for (let i = 0; i < n; i++) ordered[order[i]] = values[i];
+  }
+  return columns;
 }
 
 /* A table of samples with its index (kinds.js). With levels of detail also sums, a table of kinds without times, and where the chunks are. */
 async function samplesOf({ sums, chunks, firstChunk, ...packed }, event) {
-  const columns = await columnsOf(packed), table = { ...columns, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
+  const columns = await columnsOf(packed, "node"), table = { ...columns, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
   table.samples = columns.count.reduce((sum, count) => sum + count, 0);
   if (!chunks) return indexed(table);
-  const all = sums && await columnsOf(sums);
+  const all = sums && await columnsOf(sums, "node");
   return { ...indexed(table, true), chunks, firstChunk, sums: all && asKinds({ ...all, n: all.node.length, samples: table.samples }) };
 }
 
@@ -72,9 +80,7 @@ async function waitsOf(packed) {
 
 /* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
 export async function profileOf(data) {
-  const [name, depth, marks, lanes, waits] = await Promise.all([
-    unpacked(data.tree.name), unpacked(data.tree.depth), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits),
-  ]);
+  const [{ name, depth }, marks, lanes, waits] = await Promise.all([columnsOf(data.tree, "depth"), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits)]);
   const events = await Promise.all(data.events.map(async event => (
     { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
   let last = 0;

@@ -243,9 +243,9 @@ def _info_words(plan: TracePlan, clock: Clock, cpus: Sequence[int]) -> Iterator[
     """Yield the words of the record."""
     pmu = plan.pmu
     if plan.tracer == CS_ETM:
-        from perfpy.capture.coresight import info_words  # few machines have one
+        from perfpy.capture.tracers import etm_info_words  # few machines have one
 
-        yield from info_words(pmu, plan.config, cpus, snapshot=bool(plan.snapshot_size))
+        yield from etm_info_words(pmu, plan.config, cpus, snapshot=bool(plan.snapshot_size))
         return
     yield pmu.type or 0
     if plan.tracer == ARM_SPE:

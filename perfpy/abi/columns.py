@@ -83,6 +83,12 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return ordered[fresh]
 
 
+def pieces(values: NDArray[Any], borders: NDArray[np.integer[Any]]) -> list[NDArray[Any]]:
+    """Cut an array before each border, as numpy.split does, which would import half of numpy."""
+    ends = borders.tolist()
+    return [values[begin:end] for begin, end in zip([0, *ends], [*ends, len(values)], strict=True)]
+
+
 def grouped(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in ascending order, and of each value its index among them.
 

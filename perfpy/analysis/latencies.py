@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import pieces
 from perfpy.abi.system_calls import names_by_number
 from perfpy.analysis.lock_waits import BEGIN, END, read_waits, type_of
 from perfpy.analysis.scheduler import SWITCH, read_events, transitions_of
@@ -165,7 +166,7 @@ def _grouped(numbers: Int64, durations: Int64, name: Callable[[int], str]) -> li
     """Return the durations by the names of numbers, those with the longest total first."""
     order = np.argsort(numbers, kind="stable")
     distinct, starts = np.unique(numbers[order], return_index=True)
-    parts = np.split(durations[order], starts[1:]) if len(distinct) else []
+    parts = pieces(durations[order], starts[1:]) if len(distinct) else []
     merged: dict[str, list[Int64]] = {}
     for number, part in zip(distinct.tolist(), parts, strict=True):
         merged.setdefault(name(number), []).append(part)

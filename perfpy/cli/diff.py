@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
-from perfpy.cli.line.input_recording import open_recording, prepare_numpy
+from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.numpy_start import prepare_numpy
 from perfpy.cli.line.option_parsing import (
     Attached,
     Choice,

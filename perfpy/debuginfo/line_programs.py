@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfpy.debuginfo import dwarf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from perfpy.debuginfo.sections import DebugSections
     from perfpy.debuginfo.units import DebugUnit
@@ -460,9 +461,9 @@ _DOUBLINGS: Final = 6
 _FAR: Final = 1 << 40  # beyond every program
 PADDING: Final = bytes(16)  # zeros after a program, so that the operands of a truncated one can be read
 
-Bytes = NDArray[np.uint8]
-Int64 = NDArray[np.int64]
-Uint64 = NDArray[np.uint64]
+Bytes: TypeAlias = "NDArray[np.uint8]"
+Int64: TypeAlias = "NDArray[np.int64]"
+Uint64: TypeAlias = "NDArray[np.uint64]"
 
 
 def meanings(header: LineHeader) -> Bytes:

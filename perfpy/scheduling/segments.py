@@ -179,7 +179,7 @@ def _with_first_states(rows: _Transitions, begin: int, *, has_wakeups: bool) -> 
     where = np.flatnonzero(first & (rows.kind != _CREATED) & (rows.time > begin))
     kind = rows.kind[where]
     before_came = _WOKEN if has_wakeups else _LEFT_BLOCKED
-    state = np.select([kind == _CAME, kind == _WOKEN], [before_came, _LEFT_BLOCKED], _CAME).astype(np.int8)
+    state = np.where(kind == _CAME, before_came, np.where(kind == _WOKEN, _LEFT_BLOCKED, _CAME)).astype(np.int8)
     none = np.full(len(where), _NONE, np.int64)
     cpu = np.where(state == _CAME, rows.cpu[where], none)
     inserted = _Transitions(rows.tid[where], np.full(len(where), begin, np.int64), none, state, none, cpu)

@@ -338,9 +338,7 @@ class QueueStates:
         rows = [turn, self._last_left.take(last), woken.take(last), woken.take(turn), self._next_wakeup().take(turn)]
         if self._one_cpu:
             rows.append(self._last_move().take(last))
-        first, last = np.tile(first, len(rows)), np.tile(last, len(rows))
-        row = np.concatenate(rows)
-        return distinct(row[(row >= first) & (row <= last)])
+        return distinct(np.concatenate([row[(row >= first) & (row <= last)] for row in rows]))
 
     def _next_wakeup(self) -> NDArray[np.int32]:
         """Return the first wakeup at each row or after it; the number of rows if there is none."""

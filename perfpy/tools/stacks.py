@@ -419,6 +419,7 @@ def _recorded_stacks(
     """
     import numpy as np
 
+    from perfpy.abi.columns import pieces
     from perfpy.analysis.callchains import frames_of
     from perfpy.analysis.locations import SourceTexts
     from perfpy.analysis.named_samples import function_names
@@ -437,7 +438,7 @@ def _recorded_stacks(
                 columns = batch.columns
                 key = recording.data.settled_keys(batch)
                 frames, counts = frames_of(columns["callchain"].gather(), columns["pid"], key, symbolizer)
-                rows = zip(columns["tid"].tolist(), np.split(frames, np.cumsum(counts)[:-1]), strict=True)
+                rows = zip(columns["tid"].tolist(), pieces(frames, np.cumsum(counts)[:-1]), strict=True)
                 chains |= {tid: chain for tid, chain in rows if tid in tids and len(chain)}
             symbolizer.resolve()
             names: dict[tuple[int, int], str] = {}

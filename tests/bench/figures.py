@@ -198,7 +198,7 @@ def _with_spread(costs: Comparison, measure: str) -> str:
 def starts(options: argparse.Namespace) -> Iterator[str]:
     """Yield the CPU time of Python's start, and of perfpy's shortest commands."""
     perfpy = str(Path(sys.executable).with_name("perfpy"))
-    numpy = "from perfpy.cli.line.input_recording import prepare_numpy as prepare\nprepare()\nimport numpy"
+    numpy = "from perfpy.cli.line.numpy_start import prepare_numpy as prepare\nprepare()\nimport numpy"
     for command in ([sys.executable, "-c", "pass"], [sys.executable, "-c", numpy], [perfpy, "stat", "--", "true"]):
         run_once(command)
         costs = [run_once(command).cpu for _ in range(4 * options.rounds)]

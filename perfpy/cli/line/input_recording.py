@@ -85,9 +85,11 @@ class OpenRecording:
 
     def __enter__(self) -> Recording:
         # --help does not read recordings.
-        from perfpy.recording import Recording
+        from perfpy.cli.line.numpy_start import prepare_numpy
 
         prepare_numpy()
+        from perfpy.recording import Recording
+
         if self._keeps_memory:
             from perfpy.workers import keep_freed_memory
 
@@ -111,17 +113,6 @@ class OpenRecording:
         if not self._quiet:
             for warning in self._recording.warnings:
                 print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
-
-
-def prepare_numpy() -> None:
-    """Have numpy start faster: without threads for linear algebra, which spin for 50 ms, and without docstrings.
-
-    Commands that run the user's programs do not call this.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # numpy fills in the docstrings of its functions by two modules that do nothing else: a tenth of its start.
-    for name in ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"):
-        sys.modules.setdefault(name, type(sys)(name))
 
 
 def _print_build_ids(recording: Recording) -> None:

@@ -32,7 +32,7 @@ class InputOptions(CommandOptions):
     def prepare(self) -> None:
         """Have numpy start faster if a recording is read; a program to run would inherit its settings."""
         if self.input or not (getattr(self, "workload", ()) or getattr(self, "words", ())):
-            from perfpy.cli.line.input_recording import prepare_numpy
+            from perfpy.cli.line.numpy_start import prepare_numpy
 
             prepare_numpy()
 

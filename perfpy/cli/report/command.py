@@ -64,7 +64,7 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
     if options.prefix_strip and not options.prefix:
         raise PerfError("--prefix-strip requires --prefix")
     if options.call_graph:
-        from perfpy.cli.line.input_recording import prepare_numpy
+        from perfpy.cli.line.numpy_start import prepare_numpy
 
         prepare_numpy()
         from perfpy.cli.report.run import check  # loads numpy

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.sort_keys import DEFAULT_ORDER
 from perfpy.analysis.stacks import StackOptions
-from perfpy.cli.line.input_recording import prepare_numpy
+from perfpy.cli.line.numpy_start import prepare_numpy
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.output_files import write_bytes, write_text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged, count_each, rows_where
+from perfpy.abi.columns import Columns, Ragged, count_each, pieces, rows_where
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import plural
@@ -191,7 +191,7 @@ def _decode_by_layout(
     layout_of = np.array([number_of.get(id(layout), -1) for layout in table.layouts])[events]
     order = np.argsort(layout_of, kind="stable")
     borders = np.searchsorted(layout_of[order], np.arange(1, len(layouts)))
-    for layout, group_rows in zip(layouts.values(), np.split(order, borders), strict=False):
+    for layout, group_rows in zip(layouts.values(), pieces(order, borders), strict=False):
         parts.append(layout.decode(data, starts[group_rows], fields, late=late))
         positions.append(group_rows)
     if not parts:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import all_but, rows_where
+from perfpy.abi.columns import all_but, pieces, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER, as_number
 from perfpy.abi.light_types import NamedTuple, dataclass
@@ -631,7 +631,7 @@ class Unpacker:
         """Yield the records of one chunk, unpacked, in pieces of bounded size."""
         packed = np.isin(chunk.types, COMPRESSED_TYPES)
         borders = np.flatnonzero(np.diff(packed)) + 1
-        for run in np.split(np.arange(len(packed)), borders):
+        for run in pieces(np.arange(len(packed)), borders):
             if not packed[run[0]]:
                 yield chunk.rows(run)
                 continue

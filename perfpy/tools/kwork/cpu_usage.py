@@ -113,7 +113,7 @@ class _RunTable:
         entering = _task_keys(switches.cpu, switches.fields["next_pid"])
         position = np.arange(len(leaving)) * 2
         pairs = pair_events(entering, position + 1, leaving, position)
-        both = np.column_stack([leaving, entering]).ravel()
+        both = np.stack([leaving, entering], axis=1).ravel()
         self._keys, first = np.unique(both, return_index=True)
         self._first_time = switches.time[first // 2]
         self._runtime = np.zeros(len(self._keys), np.int64)

@@ -27,7 +27,7 @@ def run(options: ProbeCommandOptions) -> int:
     if not chosen:
         fail("no action; give a point to probe, -a, -d, -D, -l, -L, -V or -F")
     # --help needs no numpy
-    from perfpy.cli.line.input_recording import prepare_numpy
+    from perfpy.cli.line.numpy_start import prepare_numpy
 
     prepare_numpy()
     from perfpy.tools.probe import actions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.capture.session.inputs import Wakeups
-from perfpy.cli.line.input_recording import prepare_numpy
+from perfpy.cli.line.numpy_start import prepare_numpy
 from perfpy.cli.line.option_parsing import PerfCommand, events_with_filters, fail
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.output.terminal import print_lines, wants_plain

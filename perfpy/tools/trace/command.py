@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfpy.cli.line.input_recording import prepare_numpy
+from perfpy.cli.line.numpy_start import prepare_numpy
 from perfpy.cli.line.option_parsing import PerfCommand, fail
 from perfpy.tools.trace.options import TraceCommandOptions
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import pieces
 from perfpy.abi.flags import RecordType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
@@ -448,7 +449,7 @@ def _polled_children(segments: Segments, rows: Int64, wanted: Int64, tasks: Reco
             children.setdefault(parent, []).append(pid)
     order = left[np.argsort(parents[left], kind="stable")]
     distinct, starts = np.unique(parents[order], return_index=True)
-    for parent, some in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
+    for parent, some in zip(distinct.tolist(), pieces(order, starts[1:]), strict=True):
         pids = np.array(children.get(parent, ()), np.int64)
         if len(pids):
             child[some] = _ending_first(segments, pids, segments.begin[rows[some]], segments.end[rows[some]])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, pieces
 from perfpy.analysis.stacks import Function, Stacks
 from perfpy.untrusted.text import one_line
 from perfpy.views.readable import readable, source_file
@@ -182,7 +182,7 @@ def _rows_of_threads(timed: TimedSamples) -> list[NDArray[np.int64]]:
     key = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     order = np.lexsort((timed.time, key))
     cuts = np.flatnonzero(key[order][1:] != key[order][:-1]) + 1
-    return sorted(np.split(order, cuts), key=lambda rows: -int(timed.weight[rows].sum()))
+    return sorted(pieces(order, cuts), key=lambda rows: -int(timed.weight[rows].sum()))
 
 
 class _Paths:

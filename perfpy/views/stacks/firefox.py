@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import pieces
 from perfpy.views.readable import readable, source_file
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _runs(order: NDArray[np.int64], timed: TimedSamples) -> list[NDArray[np.int6
     """Return the samples of each thread, in order."""
     pairs = np.stack([timed.pid[order], timed.tid[order]], axis=1)
     cuts = np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1
-    return [rows for rows in np.split(order, cuts) if len(rows)]
+    return [rows for rows in pieces(order, cuts) if len(rows)]
 
 
 def _median_interval(timed: TimedSamples) -> float:

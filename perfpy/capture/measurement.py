@@ -12,6 +12,7 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.counters import ANY, Counting, CountingOptions, Differences
 from perfpy.capture.targets import Target, Workload, online_cpus, parse_cpus
 from perfpy.counts.aggregation import (
+    AggregateId,
     Aggregation,
     CountRow,
     Grouping,
@@ -19,9 +20,11 @@ from perfpy.counts.aggregation import (
     aggregate,
     mean,
     one_cell_a_package,
+    part_label,
     part_numbers,
     relative_error,
     standard_error,
+    sum_cores,
 )
 from perfpy.counts.tally import RunTimes, Tally
 from perfpy.errors import RefusedOptionsError
@@ -118,6 +121,8 @@ class Plan(NamedTuple):
         scale: estimate what multiplexed counters missed.
         before, after: shell commands around each run.
         sync: call sync(2) before each run.
+        cores: the core of each CPU of the grouping, for events with the term percore; () without them.
+        percore_by_cpu: show the sums of percore beside each CPU.
     """
 
     events: Sequence[Event]
@@ -140,6 +145,8 @@ class Plan(NamedTuple):
     before: str = ""
     after: str = ""
     sync: bool = False
+    cores: Sequence[AggregateId] = ()
+    percore_by_cpu: bool = False
 
     @property
     def tids(self) -> Sequence[int]:
@@ -340,9 +347,12 @@ class Measurement:
         for event, cells in readings.items():
             own = one_cell_a_package(cells, self._package_of) if event.per_pkg else cells
             rows[event] = aggregate(event, own, plan.grouping, scale=plan.scale, state=event.state)
-        if plan.grouping.mode is Aggregation.NONE:
-            return rows
-        return add_boxes(rows)
+        if plan.grouping.mode is not Aggregation.NONE:
+            return add_boxes(rows)
+        for opened in self._counting.events if plan.cores else ():
+            if opened.event.terms.percore:
+                rows[opened] = sum_cores(rows[opened], plan.cores, keeps_cpus=plan.percore_by_cpu)
+        return rows
 
     def _result(self, rows: dict[CountedEvent, list[CountRow]], elapsed: Sequence[int]) -> Tally:
         plan = self._plan
@@ -603,6 +613,14 @@ def _packages_of(events: Sequence[Event]) -> Callable[[int], int]:
     from perfpy.kernel.cpus import Topology
 
     return Topology().socket
+
+
+def cores_of(grouping: Grouping) -> list[AggregateId]:
+    """Return the core of each CPU of a grouping by CPU."""
+    from perfpy.kernel.cpus import Topology
+
+    topology = Topology()
+    return [AggregateId(part_label(Aggregation.CORE, part_numbers(Aggregation.CORE, topology, one.cpu))) for one in grouping.aggregate_ids]
 
 
 # Values of events without a counter: times that perfpy measures, facts about the machine (perf 7.3's tool PMU), and sensors (its hwmon

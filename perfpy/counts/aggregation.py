@@ -273,6 +273,28 @@ def add_boxes(rows: dict[CountedEvent, list[CountRow]]) -> dict[CountedEvent, li
     return totals
 
 
+def sum_cores(rows: Sequence[CountRow], cores: Sequence[AggregateId], *, keeps_cpus: bool = False) -> list[CountRow]:
+    """Return the rows of CPUs in which each has the sum over its core's CPUs, and the core's id (with `keeps_cpus`, the CPU's).
+
+    `cores` has the core of each row. A core has no count if one of its CPUs has none, because a sum over the others would mislead.
+    """
+    totals: dict[AggregateId, _Sum] = {}
+    for row, core in zip(rows, cores, strict=True):
+        if row.cells:
+            total = totals.setdefault(core, _Sum())
+            total.failed |= not row.was_counted
+            total.value += row.value
+            total.enabled += row.enabled
+            total.running += row.running
+    summed = []
+    for row, core in zip(rows, cores, strict=True):
+        owner = row.aggregate_id if keeps_cpus else core
+        total = totals.get(core, _Sum())
+        counts = (0, 0, 0) if total.failed or not row.cells else (total.value, total.enabled, total.running)
+        summed.append(CountRow(row.event, owner, *counts, row.cells, row.state))
+    return summed
+
+
 def one_cell_a_package(cells: Iterable[CounterCell], package_of: Callable[[int], int]) -> list[CounterCell]:
     """Keep one cell for each package, for events that count per package: every other cell would count the package again.
 

@@ -117,10 +117,16 @@ class Tally:
         else:
             pairs = ((event, index) for events in self._by_cgroup() for index in indexes for event in events)
         missing = self._missing_threads()
+        shown_cores: set[tuple[CountedEvent, str]] = set()
         for event, index in pairs:
             row = self.rows[event][index]
             if index in missing and not row.cells:
                 continue
+            if self.mode is Aggregation.NONE and row.cells and row.aggregate_id.cpu < 0:  # the sum of a core, on each of its CPUs
+                core = event, row.aggregate_id.label
+                if core in shown_cores:
+                    continue
+                shown_cores.add(core)
             if event in self._only_for_metrics and (event not in self.metrics or not row.enabled or not row.running):
                 continue
             if row.value or not self._beside_the_point(event, index):

@@ -96,9 +96,6 @@ def parse_events(
             draft.option = number
         drafts += text_drafts
         warnings += notes
-    for draft in drafts:
-        if counting and draft.terms.percore:
-            raise UsageError(f"{draft.name}: the term percore is not supported; --per-core sums all events by core")
     for count, expression in filters:
         events = [draft for draft in drafts if draft.option == count - 1]
         if not events:

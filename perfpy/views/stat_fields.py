@@ -206,8 +206,10 @@ def _start(tally: Tally) -> list[str]:
 def _aggregate(mode: Aggregation, aggregate_id: AggregateId, cells: int) -> list[str]:
     if mode is Aggregation.GLOBAL:
         return []
-    name = str(aggregate_id.cpu) if mode is Aggregation.NONE else aggregate_id.label
-    fields = [f'"{AGGREGATE_COLUMNS[mode].key}" : {_text(name)}']
+    is_cpu = mode is Aggregation.NONE and aggregate_id.cpu >= 0
+    name = str(aggregate_id.cpu) if is_cpu else aggregate_id.label
+    column = AGGREGATE_COLUMNS[Aggregation.CORE if mode is Aggregation.NONE and not is_cpu else mode]
+    fields = [f'"{column.key}" : {_text(name)}']
     if mode not in (Aggregation.NONE, Aggregation.THREAD):
         fields.append(f'"aggregate-number" : {cells}')
     return fields

@@ -218,7 +218,8 @@ def aggregate_column(mode: Aggregation, aggregate_id: AggregateId, cells: int) -
         return ""
     if mode is Aggregation.THREAD:
         return one_line(f"{aggregate_id.comm:>16}-{aggregate_id.pid:<7} ")
-    width = AGGREGATE_COLUMNS[mode].width
+    is_core = mode is Aggregation.NONE and aggregate_id.cpu < 0  # an event with the term percore
+    width = AGGREGATE_COLUMNS[Aggregation.CORE if is_core else mode].width
     return f"{aggregate_id.label:<{width}} " + ("" if mode is Aggregation.NONE else f"{cells:4d} ")
 
 

@@ -239,7 +239,7 @@ def _print_warnings(options: StatCommandOptions, texts: Sequence[str]) -> None:
 def plan_of(options: StatCommandOptions) -> Plan:
     """Resolve the events and the target. Raises UsageError, UnknownEventError, EventSyntaxError."""
     from perfpy.capture.counters import CountingOptions
-    from perfpy.capture.measurement import Plan, grouping_of
+    from perfpy.capture.measurement import Plan, cores_of, grouping_of
     from perfpy.capture.targets import NoSuchThreadError, TargetOptions, resolve
     from perfpy.counts.aggregation import Aggregation
 
@@ -259,6 +259,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
     if target.kind == "command" and events and all(event.requires_cpu for event in events):
         target = target._replace(kind="system")  # uncore PMUs count on CPUs, not tasks
     events, metrics, only_for_metrics, cgroup_fds = _in_cgroups(events, metrics, only_for_metrics, target, options)
+    grouping = grouping_of(target, mode, cache_level=cache_level(options))
+    has_percore = grouping.mode is Aggregation.NONE and any(event.terms.percore for event in events)
     return Plan(
         events,
         target,
@@ -266,7 +268,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         options=CountingOptions(
             inherit=not options.no_inherit, all_user=options.all_user, all_kernel=options.all_kernel, optional=only_for_metrics
         ),
-        grouping=grouping_of(target, mode, cache_level=cache_level(options)),
+        grouping=grouping,
         cgroup_fds=cgroup_fds,
         metrics=metrics,
         only_for_metrics=only_for_metrics,
@@ -282,6 +284,8 @@ def plan_of(options: StatCommandOptions) -> Plan:
         before=options.pre,
         after=options.post,
         sync=options.sync,
+        cores=cores_of(grouping) if has_percore else (),
+        percore_by_cpu=options.percore_show_thread,
     )
 
 

@@ -8,6 +8,7 @@ from perfpy.abi.attr import CountedEvent, EventAttr
 from perfpy.abi.flags import HardwareId, PerfType, SoftwareId
 from perfpy.counts.aggregation import (
     EVERYWHERE,
+    AggregateId,
     CounterCell,
     CountRow,
     Grouping,
@@ -16,6 +17,7 @@ from perfpy.counts.aggregation import (
     add_boxes,
     aggregate,
     ratios,
+    sum_cores,
 )
 from perfpy.counts.named_counts import Count, Counts, named_count
 from perfpy.counts.tally import Tally, name_with_pmu
@@ -160,6 +162,27 @@ def test_boxes_are_added_where_their_first_is_counted() -> None:
     rows = {event: [CountRow(event, EVERYWHERE, 5, 20, 10, 1)] for event in (first, second, other)}
     assert add_boxes(rows) == {first: [CountRow(first, EVERYWHERE, 10, 40, 20, 1)], other: rows[other]}
     assert list(add_boxes({second: rows[second]})) == [second]
+
+
+def test_percore_shows_the_sum_of_a_core_once_or_beside_each_cpu() -> None:
+    event = CountedEvent("cycles/percore/", EventAttr())
+    cpus = [AggregateId(f"CPU{cpu}", cpu) for cpu in range(4)]
+    cores = [AggregateId("S0-D0-C0"), AggregateId("S0-D0-C1")] * 2
+    rows = [CountRow(event, cpu, 10 + cpu.cpu, 20, 10, 1) for cpu in cpus]
+    grouping = Grouping.by_cpu(range(4))
+    by_core = Tally([event], {event: sum_cores(rows, cores)}, grouping, wall_ns=1.0)
+    assert [line.row for line in by_core.lines()] == [CountRow(event, cores[0], 22, 40, 20, 1), CountRow(event, cores[1], 24, 40, 20, 1)]
+    by_cpu = Tally([event], {event: sum_cores(rows, cores, keeps_cpus=True)}, grouping, wall_ns=1.0)
+    assert [(line.row.aggregate_id, line.row.value) for line in by_cpu.lines()] == list(zip(cpus, (22, 24, 22, 24), strict=True))
+
+
+def test_a_core_has_no_count_if_one_of_its_cpus_has_none() -> None:
+    event = CountedEvent("cycles/percore/", EventAttr())
+    rows = [CountRow(event, AggregateId(f"CPU{cpu}", cpu), 5, 1, cpu, 1) for cpu in range(2)]
+    core = AggregateId("S0-D0-C0")
+    assert [row.was_counted for row in sum_cores(rows, [core, core])] == [False, False]
+    elsewhere = [row._replace(cells=0, enabled=0) if row.running == 0 else row for row in rows]  # of the other kind of core
+    assert [row.value for row in sum_cores(elsewhere, [core, core])] == [0, 5]
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ class ScreenView(TextView):
         if tally.timestamp is not None:
             yield from super()._count_lines(tally)
             return
+        self._last_group = ""
         lines = [(_code(line.row, ratio), cells) for line in tally.lines() for cells, ratio in self._rows(line, tally)]
         columns = [column for column in range(len(_HEADINGS)) if any(cells[column] for _, cells in lines)]
         widths = _fit_widths(columns, [cells for _, cells in lines], self._width, keeps_ratios=bool(tally.metrics))
@@ -80,10 +81,11 @@ class ScreenView(TextView):
         cells[_CGROUP] = visible(row.event.cgroup or "")
         cells[_SPREAD] = f"+-{line.noise:.2f}%" if line.noise else ""
         cells[_SHARE] = f"{row.running / row.enabled:.0%}" if row.was_counted and row.running != row.enabled else ""
-        group = ""
         for ratio in line.ratios or (None,):
-            if line.hides_count and ratio is not None and ratio.group != group:
-                cells[_EVENT] = group = ratio.group
+            heading = f"{row.aggregate_id.label} {ratio.group}" if line.hides_count and ratio is not None else ""
+            if ratio is not None and heading not in ("", self._last_group):
+                self._last_group = heading
+                cells[_EVENT] = ratio.group
             cells[_RATIO], cells[_RATIO_UNIT] = _ratio(ratio)
             yield cells, ratio
             cells = [""] * len(_HEADINGS)

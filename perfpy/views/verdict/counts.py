@@ -35,6 +35,7 @@ _LEAST_LOSS: Final = 0.1  # of the cycles
 _LEAST_STALLS: Final = 0.3  # of the cycles
 _STALLS: Final = {"stalled-back": "data or execution units (back end)", "stalled-front": "instructions (front end)"}
 _LEAST_KIND: Final = 0.01  # of the time on any kind of core
+_LARGE_KIND: Final = 0.2  # of the time: such a kind of core has sentences of its own
 
 #: top-down share of the slots -> its name, what it means, and the metrics of level 2 that it consists of
 _LOSSES: Final = {
@@ -85,11 +86,13 @@ def counts_verdict(tally: Tally) -> list[Sentence]:
     counted = [row for row in rows if row.was_counted and not row.event.tool]
     shares = shares_of_cores(counted)
     sentences = [*_time(tally, clock), *_kinds_of_cores(shares)]
+    about: list[Sentence] = []
     for pmu in sorted(shares, key=lambda pmu: -shares[pmu]) or [""]:
+        if about and shares[pmu] < _LARGE_KIND:
+            break
         of_kind = [row for row in counted if pmu in ("", row.event.pmu)]
-        if about := [*_slots(tally, pmu, shares.get(pmu, 1.0))] or [*_cycles(of_kind, pmu, shares.get(pmu, 1.0))]:
-            return [*sentences, *about]
-    return sentences
+        about += [*_slots(tally, pmu, shares.get(pmu, 1.0))] or [*_cycles(of_kind, pmu, shares.get(pmu, 1.0))]
+    return [*sentences, *about]
 
 
 def _cpu_time_of(times: RunTimes | None) -> float:

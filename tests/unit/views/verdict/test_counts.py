@@ -141,16 +141,21 @@ def test_several_cpus_and_time_in_the_kernel_are_told() -> None:
     ]
 
 
-def test_kinds_of_cores_have_the_shares_of_the_time() -> None:
+@pytest.mark.parametrize(("atom", "core", "told"), [(20, 60, ["cpu_core", "cpu_atom"]), (10, 60, ["cpu_core"])])
+def test_kinds_of_cores_have_the_shares_of_the_time_and_those_used_for_long_their_rates(atom: int, core: int, told: list[str]) -> None:
     counts = {clock(): _USED}
-    for pmu, running in (("cpu_atom", 20), ("cpu_core", 60)):
+    for pmu, running in (("cpu_atom", atom), ("cpu_core", core)):
         for name, number, count in (("cycles", HardwareId.CPU_CYCLES, 1000), ("instructions", HardwareId.INSTRUCTIONS, 300)):
             event = hardware(f"{pmu}/{name}/", number)
             event.pmu, event.cpus = pmu, (int(pmu == "cpu_atom"),)
             counts[event] = (count, 100, running)
-    kinds, rate = texts(counts)
-    assert kinds == "The program ran on performance cores (cpu_core) for 75 % and on efficiency cores (cpu_atom) for 25 % of its time."
-    assert rate.startswith("0.3 instructions per cycle on performance cores (cpu_core) are few")
+    kinds, *rates = texts(counts)
+    shares = f"{100 * core / (atom + core):.0f} %", f"{100 * atom / (atom + core):.0f} %"
+    assert kinds == "The program ran on performance cores (cpu_core) for {} and on efficiency cores (cpu_atom) for {} of its time.".format(
+        *shares
+    )
+    names = {"cpu_core": "performance cores (cpu_core)", "cpu_atom": "efficiency cores (cpu_atom)"}
+    assert [rate.partition(" are few")[0] for rate in rates] == [f"0.3 instructions per cycle on {names[pmu]}" for pmu in told]
 
 
 def hybrid(atom: int, core: int, *, instructions_of_core: int) -> Counts:
@@ -202,6 +207,18 @@ def test_metrics_stay_on_a_narrow_screen() -> None:
     assert sum("%  tma_" in line for line in lines) == 4
     assert any("a_long_name…" in line for line in lines), lines
     assert max(map(len, lines)) <= 60
+
+
+def test_events_of_one_metric_group_stand_below_one_heading() -> None:
+    counted = slots(backend_bound=25, frontend_bound=25, bad_speculation=25, retiring=25)
+    leader, metrics = next(iter(counted.metrics)), [metric for its in counted.metrics.values() for metric in its]
+    first, second = (CountedEvent(name, EventAttr(type=4, config=number)) for number, name in enumerate(("first", "second")))
+    for metric in metrics:
+        metric.group = "TopdownL1"
+    halves = {first: metrics[:2], second: metrics[2:]}
+    rows = {**counted.rows, **{event: [counted.rows[leader][0]._replace(event=event)] for event in halves}}
+    shown = Tally(list(rows), rows, Grouping.everything(), wall_ns=1e9, metrics=halves, only_for_metrics=set(halves))
+    assert "".join(ScreenView("'x'", width=100, colour="").render(shown)).count("TopdownL1") == 1
 
 
 def test_only_terminals_have_the_sentences() -> None:

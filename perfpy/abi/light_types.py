@@ -65,8 +65,11 @@ else:
             """Return the values after the first `count`, from `keywords` and the defaults."""
             if count > len(cls._fields):
                 raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {count} are given")
+            rest = cls._fields[count:]
+            if len(rest) <= len(cls._last_values):
+                return [*map(keywords.pop, rest, cls._last_values[-len(rest) :])]
             try:
-                return [keywords.pop(field) if field in keywords else cls._field_defaults[field] for field in cls._fields[count:]]
+                return [keywords.pop(field) if field in keywords else cls._field_defaults[field] for field in rest]
             except KeyError as error:
                 raise TypeError(f"{cls.__name__} lacks {error}") from None
 
@@ -81,7 +84,10 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **changes: Any) -> NamedTuple:
-            return type(self)(**{**self._asdict(), **changes})
+            replaced = tuple.__new__(type(self), map(changes.pop, self._fields, self))
+            if changes:
+                raise TypeError(f"{type(self).__name__} has no fields {', '.join(changes)}")
+            return replaced
 
         def __getnewargs__(self) -> tuple[Any, ...]:
             return tuple(self)

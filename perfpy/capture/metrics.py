@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.counts.formulas import formula_text, name_word, tree_of
 from perfpy.counts.metrics import Literals, Metric, NameTable, UnknownLiteralError, needed_names
 from perfpy.errors import EventSyntaxError, PerfError, RefusedOptionsError
@@ -26,7 +26,7 @@ from perfpy.kernel.sysfs import has_nmi_watchdog, read_text
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Final
 
     from perfpy.counts.formulas import Node
@@ -80,6 +80,7 @@ class MetricOptions(NamedTuple):
         system_wide: whole CPUs are counted
         cpus: the CPUs of -C, "" for all
         unit: the PMU of the kind of core whose metrics are computed; "" for all
+        machines: see choose_events
     """
 
     grouped: bool = True
@@ -88,6 +89,7 @@ class MetricOptions(NamedTuple):
     system_wide: bool = False
     cpus: str = ""
     unit: str = ""
+    machines: str = "H"
 
 
 class _ChosenMetric:
@@ -118,20 +120,79 @@ def definitions(machine: Machine | None = None) -> list[Definition]:
     for metric in own:
         kinds.setdefault(metric.name.lower(), set()).add(metric.pmu)
     if any(metric.pmu for metric in own):
-        own = [metric if metric.pmu else metric._replace(pmu=_kind_of_core(metric, kinds)) for metric in own]
+        own = [metric if metric.pmu else _with_kind_of_core(metric, lambda word: kinds.get(word, ())) for metric in own]
     others = [metric for metric in BUILT_IN if metric.name.lower() not in kinds]
-    return sorted([*own, *others], key=lambda metric: (metric.pmu, metric.name))
+    return sorted([*own, *others], key=_by_kind_and_name)
 
 
-def _kind_of_core(metric: Definition, kinds: Mapping[str, set[str]]) -> str:
-    """Return the kind of core that a formula is about: that of its events, or one that has all metrics in it; "" for neither."""
+def _by_kind_and_name(metric: Definition) -> tuple[str, str]:
+    return metric.pmu, metric.name
+
+
+def _with_kind_of_core(metric: Definition, kinds_of: Callable[[str], Collection[str]]) -> Definition:
+    """Return the metric with the kind of core that its formula is about: that of its events, or one that has all metrics in it."""
     expression = metric.expression.lower()
     words = "".join([char if char.isalnum() or char == "_" else " " for char in expression]).split()
-    parts = [kinds[word] for word in words if word in kinds]
+    parts = [kinds for word in words if (kinds := kinds_of(word))]
     for pmu in _HYBRID_UNITS:
         if pmu in words or (parts and all(pmu in part for part in parts)):
-            return pmu
-    return ""
+            return metric._replace(pmu=pmu)
+    return metric
+
+
+class _Definitions:
+    """The metrics of a machine by name and group: the result of definitions(), of which a vendor's table decodes only those looked up."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._table = machine.metric_table
+        self._cores = {"", *(pmu.name for pmu in machine.core_pmus)}
+        self._by_name: dict[tuple[str, str], Definition | None] = {}
+
+    @cached_property
+    def all(self) -> list[Definition]:
+        """Every metric, by kind of core and name."""
+        return definitions(self._machine)
+
+    @cached_property
+    def _all_by_name(self) -> dict[tuple[str, str], Definition]:
+        by_name: dict[tuple[str, str], Definition] = {}
+        for metric in self.all:
+            by_name.setdefault((metric.pmu, metric.name.lower()), metric)
+        return by_name
+
+    @cached_property
+    def _has_kinds(self) -> bool:
+        """Whether the table has metrics of one kind of core."""
+        rows = self._table.metric_rows if self._table else ""
+        return any(f"\t{pmu}{end}" in rows for pmu in self._cores - {""} for end in "\t\n")
+
+    def with_word(self, word: str) -> Sequence[Definition]:
+        """Return the metrics whose name or groups may be this word in lower case, by kind of core and name; all for "all"."""
+        if self._table is None or word in ("all", "") or not word.isprintable():  # rows and fields are separated by control characters
+            return self.all
+        own = self._own(self._table.metrics_with(word))
+        return sorted([*own, *(metric for metric in BUILT_IN if not self._kinds_of(metric.name.lower()))], key=_by_kind_and_name)
+
+    def named(self, pmu: str, name: str) -> Definition | None:
+        """Return the metric of a kind of core, or ("") of all, by its name in lower case."""
+        if self._table is None:
+            return self._all_by_name.get((pmu, name))
+        key = pmu, name
+        if key not in self._by_name:
+            metrics = self._own(self._table.metrics_named(name)) or [metric for metric in BUILT_IN if metric.name.lower() == name]
+            self._by_name[key] = next((metric for metric in metrics if metric.pmu == pmu), None)
+        return self._by_name[key]
+
+    def _own(self, metrics: list[Definition]) -> list[Definition]:
+        """Return the metrics for this machine's kinds of cores, each with its own."""
+        own = [metric for metric in metrics if metric.pmu in self._cores]
+        return [metric if metric.pmu else _with_kind_of_core(metric, self._kinds_of) for metric in own] if self._has_kinds else own
+
+    def _kinds_of(self, name: str) -> set[str]:
+        """Return the kinds of cores for which the table has a metric of a name in lower case: {""} if it does not say."""
+        assert self._table is not None
+        return {metric.pmu for metric in self._table.metrics_named(name)} & self._cores
 
 
 def choose(names: str, options: MetricOptions | None = None, machine: Machine | None = None) -> ChosenMetrics:
@@ -165,7 +226,7 @@ def topdown_group(level: int, machine: Machine) -> str:
 def default_metrics(options: MetricOptions, machine: Machine | None = None) -> ChosenMetrics | None:
     """Return the metrics that stat shows without -e; None if the CPU's table has none."""
     machine = machine or this_machine()
-    if not any(_DEFAULT in metric.groups for metric in machine.metrics):
+    if not any(_DEFAULT in metric.groups for metric in _Definitions(machine).with_word(_DEFAULT.lower())):
         return None
     return choose(_DEFAULT, options._replace(thresholds=False), machine)
 
@@ -176,11 +237,8 @@ class _Chooser:
     def __init__(self, machine: Machine, options: MetricOptions) -> None:
         self._machine = machine
         self._options = options
-        self._definitions = definitions(machine)
+        self._definitions = _Definitions(machine)
         self._cores = {pmu.name: pmu for pmu in machine.core_pmus} if machine.is_hybrid else {}
-        self._by_unit: dict[str, dict[str, Definition]] = {}
-        for definition in self._definitions:
-            self._by_unit.setdefault(definition.pmu, {}).setdefault(definition.name.lower(), definition)
         self._literals = _MachineLiterals(machine, system_wide=options.system_wide, cpus=options.cpus)
         self._trees: dict[str, Node] = {}
         self._needs: dict[str, NameTable | None] = {}
@@ -192,8 +250,9 @@ class _Chooser:
     def find(self, name: str, modifier: str) -> list[_ChosenMetric]:
         """Return the metrics of a name or group, the last of the table first."""
         chosen: list[_ChosenMetric] = []
-        sought, unit, has_own = name.lower(), self._options.unit, bool(self._machine.metrics)
-        for definition in self._definitions:
+        sought, unit = name.lower(), self._options.unit
+        has_own = sought == "all" and bool(self._machine.metrics)
+        for definition in self._definitions.with_word(sought):
             if unit and definition.pmu not in ("", unit):
                 continue
             groups = "No_group" if definition.groups == (definition.name,) else ";".join(definition.groups)
@@ -206,7 +265,7 @@ class _Chooser:
             chosen.insert(0, metric)
         if chosen:
             return chosen
-        near = nearest(name, dict.fromkeys(text for definition in self._definitions for text in (definition.name, *definition.groups)))
+        near = nearest(name, dict.fromkeys(text for definition in self._definitions.all for text in (definition.name, *definition.groups)))
         meant = f"; similar: {', '.join(near)}" if near else ""
         where = f" (or in files of the folder {EVENT_FILES_VARIABLE})" if not self._machine.metrics else ""
         raise UnknownMetricError(f"Cannot find metric or group `{name}'{meant}; perfpy list metric shows those of this CPU{where}")
@@ -239,8 +298,7 @@ class _Chooser:
             for name in names:
                 added.add(name)
             metric.names = added
-        by_name = self._by_unit.get(unit, {})
-        pending = [(name, by_name[name.lower()]) for name in metric.names if name.lower() in by_name]
+        pending = [(name, part) for name in metric.names if (part := self._definitions.named(unit, name.lower()))]
         for name, _ in pending:
             metric.names.remove(name)
         for name, part in pending:
@@ -317,7 +375,8 @@ class _Chooser:
             text = f"{{{text}}}:W"
         text = ",".join([*([text] if text else ()), *(tool for tool in TOOL if tool in names)])
         try:
-            parsed = parse_events([text], machine=self._machine, counting=True)
+            host, guests = "H" in self._options.machines, "G" in self._options.machines
+            parsed = parse_events([text], machine=self._machine, counting=True, host=host, guests=guests)
         except PerfError as error:
             raise MetricEventsError(f"the events of a metric: {error}") from None
         numbers = {event: event.terms.metric_id for event in parsed}

@@ -12,7 +12,7 @@ from perfpy.kernel.sysfs import Alias, Pmu, Sysfs, Tracefs, mount_as_root, read_
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Final
+    from typing import Any, Final
 
     from perfpy.events.vendor import EventFiles
     from perfpy.events.vendor_tables import MetricDefinition, VendorTable
@@ -107,6 +107,14 @@ class Machine:
             return [table_of(self.identity)]
         return [table_of(identity, pmu) for pmu, identity in identities.items()]
 
+    @property
+    def metric_table(self) -> VendorTable | None:
+        """The table in which each metric of the machine can be looked up by name; None if they are in several sources."""
+        if len(self.named_events) != 1 or self.event_files:
+            return None
+        table: Any = self.named_events[0]  # no file of events, as there are none
+        return table if table.is_searchable else None
+
     @cached_property
     def metrics(self) -> list[MetricDefinition]:
         """All metrics by name, the user's before the vendor's. A name may have one formula for each kind of core."""
@@ -151,8 +159,16 @@ class Machine:
         """Return the PMUs that `name` means: the exact name, a pattern (* ? [...]), or the name without its number (uncore_imc for
         uncore_imc_0, ...); each also without `uncore_`.
         """
+        if name.removeprefix(_UNCORE) not in self._pmu_names and _PATTERN_CHARACTERS.isdisjoint(name):
+            return []  # most events of metrics, which are looked up as PMUs first
         exact = [pmu for pmu in self.pmus if pmu.name == name]
         return exact or self._chosen_of([pmu for pmu in self.pmus if _is_meant(pmu.name, name)])
+
+    @cached_property
+    def _pmu_names(self) -> frozenset[str]:
+        """The names that mean a PMU or several boxes, without `uncore_`."""
+        names = [name for pmu in self.pmus for name in (pmu.name, pmu.name.removeprefix(_UNCORE))]
+        return frozenset(names).union(split_number(name)[0] for name in names)
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's named event; sysfs precedes files and tables, and a name in sysfs may be in another case."""
@@ -180,7 +196,8 @@ class Machine:
 
     def pmus_with_event(self, name: str) -> list[Pmu]:
         """Return the PMUs that have an event of this name."""
-        pmus = [pmu for pmu in self.pmus if self._alias(pmu, name)]
+        elsewhere = not all(source.is_of_cores(name) for source in self.named_events)
+        pmus = [pmu for pmu in self.pmus if (self._alias(pmu, name) if elsewhere or pmu.is_core else pmu.alias(name))]
         return self._chosen_of(pmus or [pmu for pmu in self.pmus if _alias_in_any_case(pmu, name)])  # listing all events takes longer
 
     def _chosen_of(self, pmus: list[Pmu]) -> list[Pmu]:

@@ -96,6 +96,10 @@ class EventFiles:
                 return alias
         return None
 
+    def is_of_cores(self, name: str) -> bool:
+        """Whether no PMU but the cores' can have an event of this name."""
+        return not any(unit and name.lower() in aliases for unit, aliases in self._aliases.items())
+
     def aliases(self, pmu: Pmu) -> list[Alias]:
         """Return all events of the PMU, by name."""
         aliases: dict[str, Alias] = {}

@@ -119,18 +119,25 @@ class VendorTable:
 
     def alias(self, pmu: Pmu, name: str) -> Alias | None:
         """Return the PMU's event of this name in any case; None if there is none."""
-        rows = self._rows_by_name.get(name)
-        if rows is None:
-            rows = self._rows_by_name[name] = [*self._rows_from(f"E\t{name.lower()}\t")]
-        for row in rows:
+        for row in self._rows_named(name):
             if self._has_unit(pmu, row.split("\t", 3)[2]):
                 return _alias(row)
-        if name.isalnum() and not name.islower() and not name.isupper():  # as AMD's manuals have it: ExRetInstr is ex_ret_instr
+        if _is_spelt_by_amd(name):
             for row in self._rows_from("E\t"):
                 _, own, unit, _ = row.split("\t", 3)
                 if own.replace("_", "") == name.lower() and self._has_unit(pmu, unit):
                     return _alias(row)
         return None
+
+    def is_of_cores(self, name: str) -> bool:
+        """Whether no PMU but the cores' can have an event of this name."""
+        return not _is_spelt_by_amd(name) and all(row.split("\t", 3)[2] == "" for row in self._rows_named(name))
+
+    def _rows_named(self, name: str) -> list[str]:
+        rows = self._rows_by_name.get(name)
+        if rows is None:
+            rows = self._rows_by_name[name] = [*self._rows_from(f"E\t{name.lower()}\t")]
+        return rows
 
     def aliases(self, pmu: Pmu) -> list[Alias]:
         """Return all events of the PMU, by name. PMUs with the same units have the same list."""
@@ -162,6 +169,39 @@ class VendorTable:
         metrics = [_metric(row) for row in self._rows_from("F\t")] + self._expressions
         return [metric._replace(pmu=metric.pmu or self._core) for metric in metrics] if self._core else metrics
 
+    @property
+    def is_searchable(self) -> bool:
+        """Whether metrics_with() and metrics_named() find every metric."""
+        return self._text.isascii() and not self._core and next(self._rows_from("M\t"), None) is None
+
+    @cached_property
+    def metric_rows(self) -> str:
+        """The rows of the metrics, each with a newline before and after it; "" for none."""
+        rows = "\n".join(self._rows_from("F\t"))
+        return f"\n{rows}\n" if rows else ""
+
+    @cached_property
+    def _lower_metric_rows(self) -> str:
+        return self.metric_rows.lower()
+
+    def metrics_with(self, word: str) -> list[MetricDefinition]:
+        """Return the metrics with this text in lower case in their rows, in the table's order. The other rows are not decoded.
+
+        The word is not empty, and has no control characters.
+        """
+        found = []
+        rows, lower = self.metric_rows, self._lower_metric_rows
+        at = lower.find(word)
+        while at >= 0:
+            end = rows.index("\n", at)
+            found.append(_metric(rows[rows.rindex("\n", 0, at) + 1 : end]))
+            at = lower.find(word, end)
+        return found
+
+    def metrics_named(self, name: str) -> list[MetricDefinition]:
+        """Return the metrics of a name in lower case: one, or one for each kind of core."""
+        return [_metric(row) for row in self._rows_from(f"F\t{name}\t")]
+
     @cached_property
     def _expressions(self) -> list[MetricDefinition]:
         """The metrics of a table by an earlier perfpy, which are not compiled."""
@@ -187,6 +227,11 @@ class VendorTable:
             end = text.find("\n", begin) % (len(text) + 1)  # the last line may lack the newline
             yield text[begin:end]
             begin = end + 1
+
+
+def _is_spelt_by_amd(name: str) -> bool:
+    """Whether a name may be in the spelling of AMD's manuals, which have ExRetInstr for ex_ret_instr."""
+    return name.isalnum() and not name.islower() and not name.isupper()
 
 
 def _split(row: str, count: int) -> list[str]:

@@ -247,3 +247,35 @@ def test_a_metric_of_a_kind_of_arm_core_counts_this_kind_only(tmp_path: Path) ->
     assert {event.pmu for event in chosen.metrics} == {"armv8_cortex_a53", "armv8_cortex_a72"}
     pmus: dict[object, str] = {event: event.pmu for event in chosen.events}
     assert all(pmus[source] == event.pmu for event, metrics in chosen.metrics.items() for one in metrics for source in one.events)
+
+
+@pytest.mark.parametrize(
+    ("identity", "tree"),
+    [
+        ("GenuineIntel-6-55-4", sysfs_tree.intel_skylake),
+        ("GenuineIntel-6-8F-8", sysfs_tree.intel_skylake),
+        ("GenuineIntel-6-97-2", sysfs_tree.intel_hybrid),
+        ("GenuineIntel-6-97-2", sysfs_tree.intel_skylake),  # a virtual machine with one kind of core
+        ("AuthenticAMD-25-11-1", sysfs_tree.intel_skylake),
+    ],
+)
+def test_metrics_that_are_looked_up_are_those_of_the_whole_table(
+    identity: str, tree: Callable[[Path], sysfs_tree.Tree], tmp_path: Path
+) -> None:
+    """Only the rows that a name or group means are decoded."""
+    made = tree(tmp_path)
+    of_table = Machine(Sysfs(str(made.sys)), Tracefs(str(tmp_path / "none")), identity=lambda: identity)
+    whole = metrics.definitions(of_table)
+    looked_up = metrics._Definitions(of_table)
+    assert of_table.metric_table is not None
+    assert looked_up.with_word("all") == whole
+    assert len(whole) > 20
+    words = {text.lower() for one in whole for text in (one.name, *one.groups)} | {"no_group", "nothing", "a\nb", "\n"}
+    for word in words:
+        meant = [one for one in whole if word in (one.name.lower(), *(group.lower() for group in one.groups))]
+        found = [one for one in looked_up.with_word(word) if word in (one.name.lower(), *(group.lower() for group in one.groups))]
+        assert found == meant, word
+    for pmu in {one.pmu for one in whole} | {"", "cpu_core"}:
+        for word in words:
+            first = next((one for one in whole if (one.pmu, one.name.lower()) == (pmu, word)), None)
+            assert looked_up.named(pmu, word) == first

@@ -520,6 +520,7 @@ def choose_events(
     cores: str = "",
     only: str = "",
     adds_cores: bool = False,
+    machines: str = "H",
 ) -> tuple[list[Event], list[str]]:
     """Return the events to count, and warnings.
 
@@ -529,17 +530,19 @@ def choose_events(
         cores: the core type on which generic events are counted, or "".
         only: the PMU to use if an event matches several, or "".
         adds_cores: whether counts of several kinds of cores are added.
+        machines: where events without modifiers count: H on the host, G in guests.
     """
     if null_run and not texts:
         return [], []
-    if not texts and not detailed and not cores and not _has_several_core_pmus():
+    if not texts and not detailed and not cores and machines == "H" and not _has_several_core_pmus():
         return [_generic_event(name) for name in default_events(target)], []
     from perfpy.events import parse_events
     from perfpy.events.machine import this_machine
 
     texts = [*(texts or default_events(target)), *(name for names in _DETAILS[:detailed] for name in names)]
     machine = this_machine(event_files, cores=cores, only=only)
-    parsed = parse_events(texts, filters, machine, counting=True, adds_cores=adds_cores)
+    host, guests = "H" in machines, "G" in machines
+    parsed = parse_events(texts, filters, machine, counting=True, adds_cores=adds_cores, host=host, guests=guests)
     if any(event.tool == RETIREMENT_LATENCY for event in parsed):
         return parsed, [*parsed.warnings, "the modifier R needs Intel's timed PEBS, which perfpy does not sample; its latencies are 0"]
     return parsed, parsed.warnings

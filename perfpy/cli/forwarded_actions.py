@@ -62,7 +62,7 @@ class ForwardingAction(Action):
 
     def parser(self, args: Sequence[str]) -> Parser:
         """Parse the arguments by the action's options and those of the other command. Raises UsageError."""
-        parser = Parser(self._all_options(), stops_at_word=load_command(self.name).runs_workload)
+        parser = Parser(self.all_options, stops_at_word=load_command(self.name).runs_workload)
         parser.parse(args)
         return parser
 
@@ -74,7 +74,7 @@ class ForwardingAction(Action):
             return status
         own = Parser([], stops_at_word=True)
         forwarded: list[str] = []
-        options = {option.name: option for option in reversed(self._all_options())}
+        options = {option.name: option for option in reversed(self.all_options)}
         names = {option.name for option in options.values() if id(option) in self._own}
         own.values = {field: value for field, value in parser.values.items() if field in names}
         for occurrence in parser.occurrences:
@@ -93,10 +93,17 @@ class ForwardingAction(Action):
         """Return the help of the options of both commands."""
         from perfpy.cli.line.help_text import help_about, help_text  # most runs print no help
 
-        options = self._all_options()
+        options = self.all_options
         return help_about(name, about, options, self.usage) if about else help_text(name, self.summary, options, self.usage)
 
-    def _all_options(self) -> list[Option]:
+    @property
+    def runs_workload(self) -> bool:
+        """Whether the other command runs a program."""
+        return load_command(self.name).runs_workload
+
+    @property
+    def all_options(self) -> list[Option]:
+        """The own options and those of the other command."""
         return without_repeated_spellings([*self.options, *load_command(self.name).options])
 
 

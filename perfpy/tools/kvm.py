@@ -91,6 +91,12 @@ class KvmDiffOptions(MachineOptions, DiffCommandOptions):
         return (_FILES[True, False], DEFAULT_FILE) if self.machines[1] and not self.files else super().default_files
 
 
+class KvmCountOptions(MachineOptions):
+    """Options of `perfpy kvm stat` without an action: those of stat, whose -i is --no-inherit."""
+
+    input: str = option("--input", Value(default=""), "ignored", hidden=True)
+
+
 class KvmStatReportOptions(KvmOptions, StdioOptions):
     """Options of `perfpy kvm stat report`."""
 
@@ -167,6 +173,12 @@ def report(options: KvmStatReportOptions) -> int:
     return 0
 
 
+def _count(options: KvmCountOptions, arguments: list[str]) -> int:
+    """Count events in virtual machines, on the host, or in both."""
+    host, guests = options.machines
+    return load_command("stat").run("kvm stat", [f"--guests={'H' * host + 'G' * guests}", *arguments])
+
+
 def _live(_options: KvmOptions) -> int:
     """Refuse `perfpy kvm stat live`."""
     fail("perfpy has no 'kvm stat live'; use perfpy kvm stat record -a -- sleep 1 && perfpy kvm stat report")
@@ -188,7 +200,8 @@ command = CommandWithActions(
                 "live": Action(KvmOptions, _live, "not available"),
             },
             "Show how often virtual CPUs exited to the host, why, and for how long.",
-            "exits of virtual machines: stat record, stat report",
+            "exits of virtual machines: stat record, stat report; events in guests: stat with the options of stat",
+            without_action=ForwardingAction(KvmCountOptions, _count, "stat", "count events in guests; takes the options of stat"),
         ),
     },
     "Record virtual machines, or show why their CPUs exit to the host, and for how long.",

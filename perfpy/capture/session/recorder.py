@@ -24,7 +24,7 @@ from perfpy.capture.session.moved_text_watch import MovedTextWatch
 from perfpy.capture.session.output import DataFile, Drain, RecordOutput
 from perfpy.capture.synthesis import guest_kernels
 from perfpy.capture.targets import ANY, NoSuchThreadError, OfflineCpuError, Target, Workload, parse_cpus, resolve
-from perfpy.errors import OutputFailedError, UsageError
+from perfpy.errors import OutputFailedError, PerfError, UsageError
 from perfpy.events import parse_events
 from perfpy.events.machine import this_machine as event_source
 from perfpy.kernel import this_kernel
@@ -115,7 +115,12 @@ class Recorder:
         self._describe = describe
         self._warn = warn or self._tell
         self.options = options or RecordOptions()
-        self.options.check()
+        try:
+            self.options.check()
+        except PerfError:
+            # As in perf, an invalid event is reported before options that exclude each other.
+            parse_events(events, filters, event_source(self.options.event_files))
+            raise
         self.command = tuple(command)
         self._texts = tuple(events)
         self._filters = tuple(filters)

@@ -31,6 +31,11 @@ class Action(PerfCommand["Any"]):
         super().__init__(options_class, function)
         self.summary = summary
 
+    @property
+    def all_options(self) -> list[Option]:
+        """Its options, and those of another command that runs it."""
+        return self.options
+
 
 def respell(option: Option, value: Any) -> str:
     """Return one argument that sets an option to a text (None: negated)."""
@@ -100,20 +105,28 @@ class CommandWithActions(Action):
 
     def _divided(self, args: Sequence[str]) -> tuple[list[str], str, list[str]]:
         """Return the arguments before the action, its name ("" without one), and those after it. Raises UsageError."""
-        parser = Parser(self.own_options, stops_at_word=True)
+        program = self._without_action if self._without_action and self._without_action.runs_workload else None
+        options = without_repeated_spellings([*self.own_options, *program.all_options]) if program else self.own_options
+        parser = Parser(options, stops_at_word=True)
         parser.parse(args)
-        runs_program = self._without_action is not None and self._without_action.runs_workload
-        if not parser.words or (runs_program and parser.words[0] not in self.actions):
+        names = {option.name for option in self.own_options}
+        is_program = program and not (self._actions_of(parser.words) and all(one.name in names for one in parser.occurrences))
+        if not parser.words or is_program:
             return list(args), "", []
         spelled = {option.name: option for option in reversed(self.own_options)}
         # In full, because an action may give the same letter another meaning.
         before = [respell(spelled[occurrence.name], occurrence.value) for occurrence in parser.occurrences]
         return before, self._action(parser.words[0]), parser.words[1:]
 
-    def _action(self, word: str) -> str:
+    def _actions_of(self, words: Sequence[str]) -> list[str]:
+        """Return the actions that the first word names or abbreviates."""
+        word = words[0] if words else ""
         if word in self.actions:
-            return word
-        matches = [name for name in self.actions if name.startswith(word)] if len(word) >= _SHORTEST else []
+            return [word]
+        return [name for name in self.actions if name.startswith(word)] if len(word) >= _SHORTEST else []
+
+    def _action(self, word: str) -> str:
+        matches = self._actions_of([word])
         if len(matches) == 1:
             return matches[0]
         *first, last = self.actions

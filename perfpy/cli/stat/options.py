@@ -9,6 +9,7 @@ import time
 from perfpy.abi.light_types import NamedTuple, signal
 from perfpy.cli.line.option_parsing import (
     Attached,
+    Choice,
     CommandOptions,
     Counted,
     Flag,
@@ -141,6 +142,7 @@ class StatCommandOptions(RunOptions, PartOptions, StdioOptions, lacks=_LACKING):
     hide_zero_events: bool = option("--hide-zero-events", Flag(), "hide events with a count of zero")
     affinity: bool = option("--affinity", Flag(default=True), "let it go from CPU to CPU itself (it need not)", hidden=True)
     hybrid_merge: bool = option("--hybrid-merge", Flag(), "add the counts of all kinds of cores")
+    machines: str = option("--guests", Value(Choice("H", "G", "HG"), default="H"), "of kvm stat", hidden=True)
     percore_show_thread: bool = option("--percore-show-thread", Flag(), "sums of cores for each of their CPUs", hidden=True)
     all_kernel: bool = option("--all-kernel", Flag(), "count only kernel code")
     all_user: bool = option("--all-user", Flag(), "count only code in user space")
@@ -304,9 +306,10 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
         cores=options.cputype,
         only=options.pmu_filter,
         adds_cores=options.hybrid_merge,
+        machines=options.machines,
     )
     _print_warnings(options, warnings)
-    if not texts and (options.all_user or options.all_kernel):
+    if not texts and (options.all_user or options.all_kernel or options.machines != "H"):
         events = _with_modifiers(events, options)
     count = len(texts or default_events(target))
     requested, details = [event for event in events if event.option < count], [event for event in events if event.option >= count]
@@ -323,11 +326,11 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
 
 
 def _with_modifiers(events: list[Event], options: StatCommandOptions) -> list[Event]:
-    """Return the default events with the modifiers in their names that --all-user or --all-kernel means."""
+    """Return the default events with the modifiers in their names that --all-user, --all-kernel or `kvm stat` means."""
     from perfpy.events.event import change_events
     from perfpy.events.fallback import modifiers_of
 
-    excluded = {"exclude_user": int(options.all_kernel), "exclude_kernel": int(options.all_user)}
+    excluded = {name: 1 for name, is_set in (("exclude_user", options.all_kernel), ("exclude_kernel", options.all_user)) if is_set}
     return change_events(events, lambda event: {"name": f"{event.name}:{modifiers_of(event.attr.copy(**excluded))}"})
 
 
@@ -359,7 +362,7 @@ def _metric_options(options: StatCommandOptions, is_system_wide: bool) -> tuple[
 
     machine = this_machine(options.event_files, cores=options.cputype, only=options.pmu_filter)
     unit = machine.chosen_cores[0].name if options.cputype else ""
-    return MetricOptions(system_wide=is_system_wide, cpus=options.cpu, unit=unit), machine
+    return MetricOptions(system_wide=is_system_wide, cpus=options.cpu, unit=unit, machines=options.machines), machine
 
 
 def _on_requested_cpus(events: list[Event], target: Target, options: StatCommandOptions) -> list[Event]:

@@ -10,9 +10,10 @@ import pytest
 
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.sample_attrs import with_frequency
+from perfpy.capture.session.recorder import Recorder
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record import command, record_options
-from perfpy.errors import PerfError, RefusedOptionsError, UsageError
+from perfpy.errors import PerfError, RefusedOptionsError, UnknownEventError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 if TYPE_CHECKING:
@@ -120,6 +121,14 @@ def test_the_status_of_a_refused_frequency_is_perfs():
         read("-F", "abc")
     with pytest.raises(RefusedOptionsError, match=r"maximum frequency rate \(100 Hz\) exceeded"):
         with_frequency(record_options(read("-F", "101", "--strict-freq"), Config()), 100, print)
+
+
+def test_an_invalid_event_is_reported_before_options_that_exclude_each_other():
+    options = record_options(read("-F", "100", "-c", "100"), Config())
+    with pytest.raises(UnknownEventError, match="nosuchevent"):
+        Recorder(["true"], ["cpu-clock,nosuchevent"], options=options)
+    with pytest.raises(RefusedOptionsError, match="frequency and period at the same time"):
+        Recorder(["true"], ["cpu-clock"], options=options)
 
 
 def test_more_frames_than_the_kernel_walks_are_no_limit():

@@ -9,6 +9,7 @@ from perfpy.cli import run
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record import record_options
+from perfpy.cli.stat.options import plan_of
 from perfpy.errors import PerfError
 from perfpy.tools.kvm import KvmRecordOptions, guest_durations, sorted_durations
 from perfpy.tools.top.options import Rates, Subject, header_lines
@@ -189,6 +190,37 @@ def test_top_shows_the_machines_of_the_options(line, forwarded, monkeypatch):
     assert given[0][:1] == forwarded
     assert ("--guestkallsyms=k" in given[0]) == ("-d" in line)
     assert ("--stdio" in given[0]) == ("--stdio" in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "forwarded"),
+    [
+        ("stat -e cycles -x, sleep 1", ["--guests=G", "--event=cycles", "--field-separator=,", "sleep", "1"]),
+        ("--host stat -i true", ["--guests=HG", "--no-inherit", "true"]),
+        ("stat --host --no-guest -e cycles record", ["--guests=H", "--event=cycles", "record"]),
+    ],
+)
+def test_stat_without_an_action_counts_in_the_machines_of_the_options(line, forwarded, monkeypatch):
+    """Its options are those of stat, and an action follows `stat` at once, as in perf."""
+    given: list[list[str]] = []
+
+    def run_stat(_name: str, arguments: list[str]) -> int:
+        given.append(arguments)
+        return 0
+
+    monkeypatch.setattr(load_command("stat"), "run", run_stat)
+    assert run(["kvm", *line.split()]) == 0
+    assert given == [forwarded]
+
+
+@pytest.mark.parametrize(
+    ("machines", "excluded", "name"), [("G", (1, 0), "cycles:G"), ("HG", (0, 0), "cycles:HG"), ("H", (0, 1), "cycles")]
+)
+def test_counted_events_without_modifiers_are_those_of_the_machines(machines, excluded, name):
+    read = load_command("stat").options_class.read(load_command("stat").parser([f"--guests={machines}", "true"]))
+    plan = plan_of(read)
+    attrs = {event.name.removeprefix("cpu_core/").removeprefix("cpu_atom/"): event.attr for event in plan.events}
+    assert (attrs[name].exclude_host, attrs[name].exclude_guest) == excluded
 
 
 def test_top_counts_the_samples_of_each_machine():

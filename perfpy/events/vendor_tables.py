@@ -191,11 +191,11 @@ class VendorTable:
         """
         found = []
         rows, lower = self.metric_rows, self._lower_metric_rows
-        at = lower.find(word)
-        while at >= 0:
-            end = rows.index("\n", at)
-            found.append(_metric(rows[rows.rindex("\n", 0, at) + 1 : end]))
-            at = lower.find(word, end)
+        position = lower.find(word)
+        while position >= 0:
+            end = rows.index("\n", position)
+            found.append(_metric(rows[rows.rindex("\n", 0, position) + 1 : end]))
+            position = lower.find(word, end)
         return found
 
     def metrics_named(self, name: str) -> list[MetricDefinition]:

@@ -35,10 +35,11 @@ def chromium() -> str:
 class Browser:
     """One tab of a browser; what went wrong in it is in `errors`, what it asked the network for in `requests`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, scrollbars: bool = False) -> None:
         read, their_write = os.pipe()
         their_read, write = os.pipe()
-        command = [chromium(), *QUIET, f"--user-data-dir={folder / 'browser'}", "about:blank"]
+        options = [option for option in QUIET if option != "--hide-scrollbars" or not scrollbars]
+        command = [chromium(), *options, f"--user-data-dir={folder / 'browser'}", "about:blank"]
         redirected = f'exec "$@" 3<&{their_read} 4>&{their_write}'
         self._process = subprocess.Popen(
             ["bash", "-c", redirected, "bash", *command],

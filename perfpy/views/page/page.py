@@ -472,12 +472,14 @@ def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[di
 def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) -> list[dict[str, Any]]:
     """Return the source files, those of the first event first, and for each event existing files first.
 
-    Files that are not here count only with samples of their own: lines without text that others are called from say nothing.
+    Files without known lines are left out. Files that are not here count only with samples of their own: lines without text that others
+    are called from say nothing.
     """
     texts = _SourceTexts()
     values = []
     for shares in events:
-        files = [file for file in shares.files if (file.with_inlined if texts.of(file.path) else file.percent) >= _MATTERS]
+        known = [file for file in shares.files if any(line.line for line in file.lines)]  # debug information of compilers may have none
+        files = [file for file in known if (file.with_inlined if texts.of(file.path) else file.percent) >= _MATTERS]
         files.sort(key=lambda file: not texts.of(file.path))
         for file in files[:_FILES]:
             value = _file(file, shares.event, texts.of(file.path))

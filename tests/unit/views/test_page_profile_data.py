@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfpy.analysis.report.options import ReportOptions
+from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -268,6 +269,12 @@ def test_columns_are_grouped_where_that_takes_less_room() -> None:
     assert grouped["grouped"] == 1
     assert len(str(grouped)) < len(str(packed(place))) / 10
     assert groups.packed(time_slice) == packed(time_slice)
+
+
+def test_files_without_known_lines_are_left_out() -> None:
+    """Compilers of runtimes name the file "??" for code of their own."""
+    files = [SourceFile(name, 30.0, 30.0, [SourceLine(number, 30.0, 30.0, 3)]) for name, number in (("??", 0), ("a.c", 7))]
+    assert [one["name"] for one in file_data([SourceShares("cycles", 10, files, {})])] == ["a.c"]
 
 
 # Code of a range of time: samples know their place in the page's code, and these add up to what annotate finds in the range.

@@ -1,7 +1,7 @@
 /* The panel beside the view: the selected function with its shares, callers, callees and hottest lines; or what has most samples. */
 
 import { CATEGORIES, COMMAND, token } from "../model/categories.js";
-import { byFunction, outermost } from "../model/trees.js";
+import { byFunction, chance, outermost } from "../model/trees.js";
 import { amount, percent, sidesOf, signed } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
@@ -41,6 +41,7 @@ export class Details {
     const { tree } = this, { self } = this.functions, hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
     const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
+    if (tree.kind === "changes") return [el("h2", { textContent: `Most change itself, ${sidesOf(tree).join(" to ")}` }), this.changes(self), hint];
     if (tree.kind !== "parts") return [el("h2", { textContent: this.told.unit() === "bytes" ? "Most memory itself" : "Most time itself" }), this.list(most(self, 8)), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
@@ -50,10 +51,19 @@ export class Details {
     ];
   }
 
+  /* The functions whose share changed most, of changes that are more than chance. self: weights by side and function. */
+  changes(self) {
+    const { tree } = this, samples = tree.compared ? tree.compared.samples : [Infinity, Infinity], part = (k, f) => tree.totals[k] ? self[k][f] / tree.totals[k] : 0;
+    const found = Array.from(this.names, (_, f) => [f, [part(0, f), part(1, f)]]).filter(([, shares]) => Math.abs(shares[1] - shares[0]) > chance(shares, samples))
+      .map(([f, [before, after]]) => [f, after - before]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8);
+    return this.list(found, "no function more than by chance", 1, signed);
+  }
+
   ofFunction(f) {
-    const [name, module, category] = this.names[f], { tree } = this, sign = el("span.sign");
-    /* of a function that runs, the calls on the CPU; of one that only waits, the waits */
-    const column = tree.kind !== "parts" ? -1 : this.functions.total[0][f] ? 0 : 1, all = column < 0 ? this.all : tree.totals[column] || 1;
+    const [name, module, category] = this.names[f], { tree } = this, sign = el("span.sign"), isCompared = tree.kind === "changes", { total } = this.functions;
+    /* of a function that runs, the calls on the CPU; of one that only waits, the waits; of changes, those of the side after, if it is there */
+    const column = tree.kind === "parts" ? +!total[0][f] : isCompared ? +!!total[1][f] : -1, all = column < 0 ? this.all : tree.totals[column] || 1;
+    const side = isCompared ? `, ${sidesOf(tree)[column]}` : "";
     const { callers, callees } = neighbours(tree, f, column < 0 ? tree.sum : [tree.sum[column]]);
     sign.style.background = token(Math.min(COMMAND, category), this.told.dark());
     const kind = category === COMMAND ? "process" : CATEGORIES[category];
@@ -65,8 +75,8 @@ export class Details {
       this.shares(f),
       el("div.actions", {}, button("Only stacks with it", () => this.told.inside(f)), button("Callers and callees", () => this.told.sandwich(f))),
       ...this.source(f),
-      el("h3", { textContent: "Called from" }), this.list(callers.filter(([one]) => this.names[one][2] !== COMMAND).slice(0, MOST), "nothing recorded", all),
-      el("h3", { textContent: "Calls" }), this.list(callees.slice(0, MOST), "nothing recorded", all),
+      el("h3", { textContent: `Called from${side}` }), this.list(callers.filter(([one]) => this.names[one][2] !== COMMAND).slice(0, MOST), "nothing recorded", all),
+      el("h3", { textContent: `Calls${side}` }), this.list(callees.slice(0, MOST), "nothing recorded", all),
     ];
   }
 
@@ -97,12 +107,12 @@ export class Details {
     return bar;
   }
 
-  list(pairs, none = "", all = this.all) {
+  list(pairs, none = "", all = this.all, text = percent) {
     if (!pairs.length) return el("p.dim", { textContent: none });
     return el("ul.neighbours", {}, ...pairs.map(([f, weight]) => {
       const choose = button("", () => this.told.choose(f), { title: this.names[f][0] }), sign = el("span.sign");
       sign.style.background = token(Math.min(COMMAND, this.names[f][2]), this.told.dark());
-      choose.append(el("span.number", { textContent: percent(weight / all) }), sign, el("span.label", { textContent: this.told.short(f) }));
+      choose.append(el("span.number", { textContent: text(weight / all) }), sign, el("span.label", { textContent: this.told.short(f) }));
       return el("li", {}, choose);
     }));
   }

@@ -33,6 +33,12 @@ export function roomOf(box) {
   return matchMedia("(min-width: 800px) and (min-height: 560px)").matches ? box.clientHeight - pads : 0.7 * window.innerHeight;
 }
 
+/* How wide the contents of a box can be without a scroll bar. */
+export function widthOf(box) {
+  const style = getComputedStyle(box);
+  return Math.max(0, box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
+}
+
 /* A canvas no higher than its box, which stays in view while a picture of any height is scrolled: {pen, width, height, top: of what is in view}.
    Browsers have no canvases of more than 16 to 64 thousand pixels. */
 export function windowed(canvas, box, whole) {

@@ -4,7 +4,7 @@
 import { heatOf } from "../model/heat_cells.js";
 import { ordered } from "./brush.js";
 import { duration, whole } from "../model/words.js";
-import { inks, prepared, roomOf, speak } from "./elements.js";
+import { inks, prepared, roomOf, speak, widthOf } from "./elements.js";
 
 const ROWS = 50, LOW = 7, HIGH = 28, NARROWEST = 4, WIDEST = 96, HEADER = 18, LABEL = 56;
 
@@ -42,7 +42,7 @@ export class HeatMap {
   }
 
   get columnWidth() {
-    return Math.max(NARROWEST, Math.min(WIDEST, (this.canvas.parentElement.clientWidth || 800) / this.heat.columns));
+    return Math.max(NARROWEST, Math.min(WIDEST, (widthOf(this.canvas.parentElement) || 800) / this.heat.columns));
   }
 
   /* Cells are as high as fills the room. */
@@ -69,7 +69,7 @@ export class HeatMap {
 
   draw() {
     if (!this.heat || !this.canvas.parentElement.clientWidth) return;
-    const { canvas, heat, cell: high } = this, wide = this.columnWidth, width = Math.ceil(wide * heat.columns), height = HEADER + heat.rows * high, ink = inks();
+    const { canvas, heat, cell: high } = this, wide = this.columnWidth, width = Math.round(wide * heat.columns), height = HEADER + heat.rows * high, ink = inks();
     canvas.style.width = width + "px";
     const [pen] = prepared(canvas, height, width);
     this.ruler(wide, ink("--dim"));

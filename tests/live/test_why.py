@@ -98,6 +98,27 @@ def test_a_running_process_is_explained_and_the_file_read_again(program: Path, t
     assert again == first
 
 
+INLINED = """
+#include <time.h>
+static inline void write_journal(void) { struct timespec t = {0, 200000000}; nanosleep(&t, 0); }
+int main(void) { for (int i = 0; i < 5; i++) write_journal(); }
+"""
+
+
+@pytest.mark.live
+@pytest.mark.system_wide
+@pytest.mark.alone
+@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_inlined_functions_are_named_as_in_reports(tmp_path: Path):
+    if not Tracefs(mount=mount_as_root).events("sched"):
+        pytest.skip("no tracefs")
+    subprocess.run(["gcc", "-O2", "-g", "-x", "c", "-", "-o", str(tmp_path / "orders")], input=INLINED, text=True, check=True)
+    text = why("-o", "why.data", "--", str(tmp_path / "orders"), folder=tmp_path)
+    assert "in write_journal()" in text.splitlines()[0], text
+
+
 HANGS = "import socket, threading, time; a, b = socket.socketpair(); threading.Thread(target=time.sleep, args=(99,)).start(); a.recv(1)"
 
 

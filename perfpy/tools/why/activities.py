@@ -267,9 +267,11 @@ class StackMeanings:
         return self._table.add(ids, counts).astype(np.int64)
 
     def resolve(self) -> None:
-        """Read the meanings of all callchains that were added."""
+        """Read the meanings of all callchains that were added, with the inlined calls that reports show."""
         self._symbolizer.resolve()
         frames, offsets = self._table.chains()
+        frames, counts = self._symbolizer.expand(frames, np.diff(offsets))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
         self._python_lines.resolve(frames)
         for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             chain = frames[begin : min(end, begin + _LONGEST)]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import pieces
-from perfpy.abi.flags import RecordType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.processes import texts_of_names
 from perfpy.analysis.verdict.waits import waiting_goroutines
+from perfpy.debuginfo.inlined_frames import give_inlined
 from perfpy.errors import UsageError
 from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
 from perfpy.scheduling.segments import BLOCKED, SegmentIndex
@@ -193,6 +194,8 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
         pids: the processes; without any, those of the recorded command, or else of the busiest process.
         started: the command, if the recorder is this process.
     """
+    if symbolizer.inliner is None:
+        give_inlined(symbolizer, unwound=source.has(SampleType.STACK_USER))
     events = read_why_events(source)
     switches = events.switches
     pairs = np.unique(switches.tid.astype(np.int64) << 32 | switches.pid.astype(np.int64))

@@ -63,6 +63,7 @@ def meanings_of(*frames: str) -> StackMeanings:
     symbolizer = SimpleNamespace(
         frames=table,
         symbols=SimpleNamespace(name=lambda symbol: names[symbol]),
+        expand=lambda frames, counts: (frames, counts),
         dsos=[PROGRAM, LIBC, KERNEL, Dso("/usr/bin/python3.11")],
         resolve=lambda: None,
         frame_ids=lambda pid, ip, key, modes, counts: np.arange(len(frames), dtype=np.int32),

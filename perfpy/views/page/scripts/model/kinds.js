@@ -12,14 +12,19 @@ function highest(values) {
   return most;
 }
 
-/* Rows by group: {order: rows, ascending within each; begins: where those of each begin, and the end}. group: the number of each row's group. */
+const GROUPED = new WeakMap();
+
+/* Rows by group, kept for each column: {order: rows, ascending within each; begins: where those of each begin, and the end}. group: the number of each row's group. */
 export function grouped(group) {
+  if (GROUPED.has(group)) return GROUPED.get(group);
   const n = group.length, begins = new Uint32Array(highest(group) + 2), order = new Uint32Array(n);
   for (let row = 0; row < n; row++) begins[group[row] + 1]++;
   for (let i = 1; i < begins.length; i++) begins[i] += begins[i - 1];
   const next = begins.slice();
   for (let row = 0; row < n; row++) order[next[group[row]]++] = row;
-  return { order, begins };
+  const found = { order, begins };
+  GROUPED.set(group, found);
+  return found;
 }
 
 /* What tells the kinds of a node apart, as one number for each row, and its columns again: thread, CPU and site. */

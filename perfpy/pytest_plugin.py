@@ -31,6 +31,7 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -46,7 +47,7 @@ from perfpy.untrusted.files import read_named
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from perfpy.analysis.report.tables import Histogram
@@ -242,7 +243,7 @@ class SlowParts:
         """Time a fixture; fixtures that it uses have been set up before."""
         setup = _SETUP.fullmatch(fixturedef.argname)  # pytest's own fixture for a function such as setup_method
         kind = setup[1] if setup else f"fixture {fixturedef.argname}"
-        with self._timed(request._pyfuncitem, kind):  # noqa: SLF001  # request.node is that of the scope
+        with self._timed(request._pyfuncitem, kind, fixturedef.baseid):  # noqa: SLF001  # request.node is that of the scope
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -258,12 +259,12 @@ class SlowParts:
             return (yield)
 
     @contextmanager
-    def _timed(self, item: pytest.Item, kind: str) -> Iterator[None]:
+    def _timed(self, item: pytest.Item, kind: str, scope: str = "") -> Iterator[None]:
         begin = time.monotonic()
         try:
             yield
         finally:
-            item.user_properties.append((_PART, [item.nodeid, kind, begin, time.monotonic(), threading.get_native_id()]))
+            item.user_properties.append((_PART, [item.nodeid, kind, begin, time.monotonic(), threading.get_native_id(), scope]))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
@@ -294,10 +295,8 @@ class SlowParts:
             return
         try:
             profiler.stop()
-            slow = [part for part in self._parts if part.end - part.begin >= _SHORTEST]
-            shown = sorted(slow, key=lambda part: part.begin - part.end)[: self._config.getoption("--perfpy-slowest")]
             with profiler.open() as recording:
-                self._lines = list(lines_of_parts(shown, recording))
+                self._lines = list(lines_of_parts(slowest_parts(self._parts)[: self._config.getoption("--perfpy-slowest")], recording))
                 if page := self._config.getoption("--perfpy-page"):
                     recording.flamegraph(page)
                     self._lines.append(f"page of the session: {page}")
@@ -318,6 +317,7 @@ _SETUP: Final = re.compile(r"_(?:xunit|unittest)_(set[uU]p_?[A-Za-z]+)_fixture_.
 _SHORTEST: Final = 0.01  # seconds; shorter parts would be shown as 0.00 s
 _WORTH_A_LINE: Final = 0.02  # seconds; a shorter part has few samples
 _ENOUGH: Final = 5  # samples of CPU time for a share of them
+_MOST_RANGES: Final = 256  # of times that samples are selected by
 _MOST_OF_TIME: Final = 0.5  # of a part's, for its waits
 _OF_FEW_SAMPLES: Final = "Only "  # the sentence about them
 
@@ -330,6 +330,7 @@ class SlowPart(NamedTuple):
         kind: "test", "import", "fixture NAME", "setup_method" or one of its kind, or "teardown".
         begin, end: CLOCK_MONOTONIC, seconds.
         tid: of its thread.
+        scope: where a fixture is defined.
     """
 
     test: str
@@ -337,37 +338,75 @@ class SlowPart(NamedTuple):
     begin: float
     end: float
     tid: int
+    scope: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Its duration."""
+        return self.end - self.begin
+
+
+class SlowParts(NamedTuple):
+    """A part, or all beginnings of a fixture, the longest first."""
+
+    parts: tuple[SlowPart, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Their duration."""
+        return sum(part.seconds for part in self.parts)
+
+    def line(self) -> str:
+        """Return the duration and the name."""
+        first, *others = self.parts
+        longest = f"{len(self.parts)} times, longest for {first.test} ({first.seconds:.2f} s)" if others else first.test
+        return f"{self.seconds:8.2f} s  {first.kind:20}  {longest}"
 
     def samples(self, recording: Recording) -> Recording:
-        """Return the recording, restricted to the samples of this part."""
-        return recording.where(time=f"{self.begin:.6f},{self.end:.6f}", tid=self.tid)
+        """Return the recording, restricted to the samples of these parts; of several worker processes to those of the busiest."""
+        times: Counter[int] = Counter()
+        for part in self.parts:
+            times[part.tid] += round(part.seconds * 1e9)
+        tid = times.most_common(1)[0][0]
+        chosen = [(part.begin, part.end) for part in self.parts if part.tid == tid][:_MOST_RANGES]
+        return recording.where(time=" ".join(f"{begin:.6f},{end:.6f}" for begin, end in sorted(chosen)), tid=tid)
 
 
-def lines_of_parts(parts: Sequence[SlowPart], recording: Recording) -> Iterator[str]:
+def slowest_parts(parts: Iterable[SlowPart]) -> list[SlowParts]:
+    """Return the parts that take long, slowest first. All beginnings of a fixture, or of setup_method() and its kind, are one."""
+    groups: dict[object, list[SlowPart]] = {}
+    for part in parts:
+        is_alone = part.kind in ("test", "import", "teardown")
+        groups.setdefault(part if is_alone else (part.kind, part.scope), []).append(part)
+    joined = [SlowParts(tuple(sorted(group, key=lambda part: -part.seconds))) for group in groups.values()]
+    return sorted((one for one in joined if one.seconds >= _SHORTEST), key=lambda one: -one.seconds)
+
+
+def lines_of_parts(parts: Sequence[SlowParts], recording: Recording) -> Iterator[str]:
     """Yield the duration and name of each part, and where its time went by the session's recording."""
     from perfpy.analysis.filters import SampleFilter  # only with --perfpy
     from perfpy.views.verdict.profile import verdicts_of_parts
 
-    worth = [part for part in parts if part.end - part.begin >= _WORTH_A_LINE]
+    worth = [part for part in parts if part.seconds >= _WORTH_A_LINE]
     filters = [part.samples(recording).sample_filter or SampleFilter() for part in worth]
     verdicts = dict(zip(worth, verdicts_of_parts(recording, filters), strict=True))
     for part in parts:
-        yield f"{part.end - part.begin:8.2f} s  {part.kind:20}  {part.test}"
+        yield part.line()
         sentences = [one.text for one in verdicts.get(part, ()) if not one.text.startswith(_OF_FEW_SAMPLES)]
         if part in verdicts and not sentences:  # a short wait
             report = part.samples(recording).report(by=["pyline"])
             first = next((one for one in report.histograms if one.leader.samples), None)
-            rows = report.top(1) if first is not None and _tells_enough(first, part) else ()
+            rows = report.top(1) if first is not None and _tells_enough(first, part.seconds) else ()
             sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
         yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
 
 
-def _tells_enough(histogram: Histogram, part: SlowPart) -> bool:
+def _tells_enough(histogram: Histogram, seconds: float) -> bool:
     """Whether a share of these samples tells about a part: there are several, or they are waits for most of its time."""
     from perfpy.analysis.sample_view import is_off_cpu
 
     if is_off_cpu(histogram.leader.event):
-        return histogram.total() / 1e9 >= _MOST_OF_TIME * (part.end - part.begin)
+        return histogram.total() / 1e9 >= _MOST_OF_TIME * seconds
     return histogram.leader.samples >= _ENOUGH
 
 

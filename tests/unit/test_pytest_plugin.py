@@ -8,7 +8,7 @@ import pytest
 
 import perfpy
 from perfpy.errors import UsageError
-from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, lines_of_parts
+from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, lines_of_parts, slowest_parts
 from tests.builders.perfdata import PerfDataBuilder
 from tests.builders.sampled_program import PID, Stack, sampled_program
 
@@ -102,7 +102,7 @@ def test_nothing_is_said_of_one_sample(samples: int, sentences: int, tmp_path: P
         built.sample(ip=1, pid=7, tid=7, time=10**9 + number * 10**6, period=1, misc=2)
     (tmp_path / "perf.data").write_bytes(built.file())
     with perfpy.open(tmp_path / "perf.data") as recording:
-        lines = [*lines_of_parts([SlowPart("test_x.py::test_it", "test", 0.999, 1.02, 7)], recording)]
+        lines = [*lines_of_parts(slowest_parts([SlowPart("test_x.py::test_it", "test", 0.999, 1.02, 7)]), recording)]
     assert lines[0].split() == ["0.02", "s", "test", "test_x.py::test_it"]
     assert len(lines) == 1 + sentences
 
@@ -111,5 +111,20 @@ def test_nothing_is_said_of_one_sample(samples: int, sentences: int, tmp_path: P
 def test_nothing_is_said_of_waits_for_little_of_the_time(milliseconds: int, sentences: int, tmp_path: Path) -> None:
     path = sampled_program(tmp_path, [Stack(("read",), milliseconds, state="S")], seconds=0.03)
     with perfpy.open(path) as recording:
-        lines = [*lines_of_parts([SlowPart("test_x.py::test_it", "test", 0.0, 0.031, PID)], recording)]
+        lines = [*lines_of_parts(slowest_parts([SlowPart("test_x.py::test_it", "test", 0.0, 0.031, PID)]), recording)]
     assert len(lines) == 1 + sentences
+
+
+def test_the_beginnings_of_a_fixture_are_one_part(tmp_path: Path) -> None:
+    """Fixtures of one name in other files are others; samples between the beginnings do not count."""
+    built = PerfDataBuilder()
+    for number in range(40):
+        built.sample(ip=1, pid=7, tid=7, time=10**9 + number * 10**6, period=1, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    starts = [SlowPart(f"test_x.py::test_{number}", "fixture data", 1 + number / 100, 1.006 + number / 100, 7, "") for number in range(4)]
+    other = SlowPart("test_y.py::test_z", "fixture data", 1.05, 1.08, 7, "test_y.py")
+    parts = slowest_parts([*starts, other, SlowPart("test_x.py::test_0", "test", 1.1, 1.105, 7)])
+    assert [(len(one.parts), round(one.seconds, 3)) for one in parts] == [(1, 0.03), (4, 0.024)]
+    assert parts[1].line() == "    0.02 s  fixture data          4 times, longest for test_x.py::test_0 (0.01 s)"
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        assert parts[1].samples(recording).report().histograms[0].leader.samples in range(24, 29)

@@ -496,6 +496,14 @@ class SampledFunctions:
             is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called, tuple(self._entries(number, rows)), through,
         )  # fmt: skip
 
+    def tree(self, number: int, share: float) -> ChargedFunction:
+        """Return a function with all that it calls, which has this share of the samples, and its caller."""
+        caller, called, is_recursive, through = self._caller(number, np.arange(len(self.leaf)))
+        return ChargedFunction(
+            number, self.name(number), self.file(number), int(self.category_of[number]), self.share(0), share, is_recursive, caller,
+            called=called, entries_of_caller=through,
+        )  # fmt: skip
+
     def calls_of(self, number: int) -> list[Share]:
         """Return what _entries() returns of the samples that are charged to a function, as shares of these samples."""
         rows = np.flatnonzero(self.charged_functions == number)

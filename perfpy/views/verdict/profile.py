@@ -88,8 +88,9 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     waiting = [*longest_wait(evidence)]
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
-    phases = [*phases_of_program(evidence)]
-    hot = [*imports(evidence), *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
+    of_imports = [*imports(evidence)]
+    phases = [] if of_imports else [*phases_of_program(evidence)]  # modules that import others are none
+    hot = [*of_imports, *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
     started = [*started_processes(evidence)]
@@ -449,9 +450,12 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
 
 def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, share: float) -> Sentence:
     """Name a function that calls what the time is spent in, where no function alone stands out."""
-    name = functions.name(number)
-    text = f"{_start(share, functions)} of {_measure(evidence)} in {function_text(name)} and the code it calls"
-    return Sentence("hot tree", f"{text}{_of_process(evidence)}.", {"charged": share}, {"function": name})
+    tree = functions.tree(number, share)
+    numbers, names = {"charged": share}, {"function": tree.name}
+    line = source(tree.name, evidence.line_with_callees(number, waits=False)) if tree.name.startswith(PYTHON_MARK) else ""
+    text = f"{_start(share, functions)} of {_measure(evidence)} in {function_text(tree.name)}{line} and the code it calls"
+    called = _called_from(functions, tree, share, numbers, names, "caller")
+    return Sentence("hot tree", f"{text}{called}{_of_process(evidence)}.", numbers, names)
 
 
 def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:

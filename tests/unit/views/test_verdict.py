@@ -268,9 +268,9 @@ def test_a_function_whose_callees_take_half_of_the_time_is_named(tmp_path: Path)
     """Although it has no samples of its own: what its time is spent in are many small functions."""
     rest = [Stack((f"other{number}", "main"), 50) for number in range(10)]
     (first,) = texts(tmp_path, *steps(("sort_all", "run", "main"), 60), *rest)
-    assert first == "55 % of the CPU time is in sort_all() and the code it calls."
+    assert first == "55 % of the CPU time is in sort_all() and the code it calls, called from run()."
     (first,) = texts(tmp_path, *steps(("sort_all", "sort_all", "main"), 60), *rest)
-    assert first == "55 % of the CPU time is in sort_all() and the code it calls."
+    assert first == "55 % of the CPU time is in sort_all() and the code it calls, called from main()."
     (first,) = texts(tmp_path, *steps(("main::{lambda(int)#1}::operator()", "main"), 60), *rest)
     assert first.startswith("No function stands out"), "a lambda counts for the function that it stands in"
     (first,) = texts(tmp_path, *steps(("sort_all", "main"), 20), *rest)
@@ -1192,7 +1192,7 @@ def test_a_function_whose_callees_are_inlined_is_named_with_all_of_them(tmp_path
         Stack(("swap", "sort_all", "main"), 100),
     ]
     first, *_ = texts(tmp_path, *stacks, *(Stack((f"part{number}", "main"), 60) for number in range(9)))
-    assert first == "46 % of the CPU time is in sort_all() and the code it calls."
+    assert first == "46 % of the CPU time is in sort_all() and the code it calls, called from main()."
 
 
 def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:

@@ -53,8 +53,16 @@ def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
     """Yield the text of a watched process."""
     kept = sum(one.bytes for one in growth.retained)
     yield f"Process {growth.pid}: {visible(growth.command)}  (Python {growth.python})"
-    yield f"It allocated {_size(growth.allocated)} in {growth.seconds:.1f} s, and kept {_size(kept)}."
+    yield f"It allocated {_size(growth.allocated)} in {growth.seconds:.1f} s, and {_kept_text(kept, growth.arenas)}."
     yield from _rows_and_notes(growth)
+
+
+def _kept_text(kept: int, arenas: int) -> str:
+    """Return what was kept, with the memory that CPython reserved for small objects: first, if that is more."""
+    of_small = f"CPython reserved {_size(arenas)} for objects of up to {_SMALLEST} bytes"
+    if not arenas:
+        return f"kept {_size(kept)}"
+    return f"{of_small}; larger ones kept {_size(kept)}" if arenas > kept else f"kept {_size(kept)}; {of_small}"
 
 
 def _rows_and_notes(growth: MemoryGrowth) -> Iterator[str]:
@@ -77,7 +85,8 @@ def service_lines(growths: Sequence[MemoryGrowth], names: Mapping[int, str]) -> 
     """Yield the text of the watched processes of a service: what each kept, and the lines of all of them."""
     kept = {growth.pid: sum(one.bytes for one in growth.retained) for growth in growths}
     order = sorted(growths, key=lambda growth: -kept[growth.pid])
-    yield f"{len(growths)} processes kept {_size(sum(kept.values()))} in {max(growth.seconds for growth in growths):.1f} s:"
+    all_kept, all_arenas = sum(kept.values()), sum(growth.arenas for growth in growths)
+    yield f"{len(growths)} processes, in {max(growth.seconds for growth in growths):.1f} s: {_kept_text(all_kept, all_arenas)}"
     yield ""
     yield f"{'Kept':>10}  {'Allocated':>10}  Process"
     for growth in order:
@@ -94,11 +103,9 @@ def _notes(growth: MemoryGrowth) -> Iterator[str]:
     if growth.young:
         yield f"{_size(growth.young)} of the last {growth.seconds / _YOUNG:.1f} s are not counted: they may be freed soon."
     if growth.arenas or _has_grown_beyond(growth):
-        reason = (
-            f"CPython reserved {_size(growth.arenas)} for new objects of up to 512 bytes."
-            if growth.arenas
-            else f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to 512 bytes, too."
-        )
+        reason = "Which of the reserved memory is kept, only its objects tell."
+        if not growth.arenas:
+            reason = f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to {_SMALLEST} bytes, too."
         yield f"{reason} --small-objects shows the lines that keep them; it makes the program much slower while it watches."
     if growth.unnamed:
         yield f"{_size(growth.unnamed)} of {_OUTSIDE} is memory of further stacks: the program has too many distinct ones to name."

@@ -53,7 +53,7 @@ def test_the_processes_of_a_service_are_listed_and_their_lines_added() -> None:
     first = GROWTH._replace(retained=[KeptMemory((KEEP, MAIN), 1000, 1, 0)], young=10)
     second = GROWTH._replace(pid=8, retained=[KeptMemory((KEEP, MAIN), 3000, 2, 0), KeptMemory((OTHER,), 500, 1, 0)], young=20)
     lines = list(leaks_text.service_lines([first, second], {8: "app.py: worker 1\x1b[31m"}))
-    assert lines[0] == "2 processes kept 4.50 kB in 10.0 s:"
+    assert lines[0] == "2 processes, in 10.0 s: kept 4.50 kB"
     assert lines[3].split() == ["3.50", "kB", "2.00", "GB", "8", "app.py:", "worker", "1^[[31m"]
     assert lines[4].split()[-3:] == ["7", "python", "app.py"]  # without a name
     assert lines[7].split() == ["4.00", "kB", "88.9%", "0", "B", "3", "keep", "(app.py:5)"]
@@ -62,9 +62,10 @@ def test_the_processes_of_a_service_are_listed_and_their_lines_added() -> None:
 
 def test_uncounted_memory_is_reported() -> None:
     lines = text(GROWTH._replace(young=500, arenas=3 << 20, lost=1200))
-    assert lines[1].endswith("and kept 0 B.")
+    assert lines[1].endswith("and CPython reserved 3.15 MB for objects of up to 512 bytes; larger ones kept 0 B.")
     assert lines[3].startswith("500 B of the last 1.0 s are not counted")
-    assert "reserved 3.15 MB" in lines[4]
+    kept = text(GROWTH._replace(arenas=1000, retained=[KeptMemory((KEEP,), 5000, 9, 0)]))
+    assert kept[1].endswith("and kept 5.00 kB; CPython reserved 1.00 kB for objects of up to 512 bytes.")
     assert "--small-objects" in lines[4]
     assert lines[5].startswith("1,200 further allocations were not followed")
 

@@ -346,8 +346,8 @@ class SlowPart(NamedTuple):
         return self.end - self.begin
 
 
-class SlowParts(NamedTuple):
-    """A part, or all beginnings of a fixture, the longest first."""
+class EqualParts(NamedTuple):
+    """One part, or all beginnings of a fixture, the longest first."""
 
     parts: tuple[SlowPart, ...]
 
@@ -372,17 +372,17 @@ class SlowParts(NamedTuple):
         return recording.where(time=" ".join(f"{begin:.6f},{end:.6f}" for begin, end in sorted(chosen)), tid=tid)
 
 
-def slowest_parts(parts: Iterable[SlowPart]) -> list[SlowParts]:
+def slowest_parts(parts: Iterable[SlowPart]) -> list[EqualParts]:
     """Return the parts that take long, slowest first. All beginnings of a fixture, or of setup_method() and its kind, are one."""
     groups: dict[object, list[SlowPart]] = {}
     for part in parts:
         is_alone = part.kind in ("test", "import", "teardown")
         groups.setdefault(part if is_alone else (part.kind, part.scope), []).append(part)
-    joined = [SlowParts(tuple(sorted(group, key=lambda part: -part.seconds))) for group in groups.values()]
+    joined = [EqualParts(tuple(sorted(group, key=lambda part: -part.seconds))) for group in groups.values()]
     return sorted((one for one in joined if one.seconds >= _SHORTEST), key=lambda one: -one.seconds)
 
 
-def lines_of_parts(parts: Sequence[SlowParts], recording: Recording) -> Iterator[str]:
+def lines_of_parts(parts: Sequence[EqualParts], recording: Recording) -> Iterator[str]:
     """Yield the duration and name of each part, and where its time went by the session's recording."""
     from perfpy.analysis.filters import SampleFilter  # only with --perfpy
     from perfpy.views.verdict.profile import verdicts_of_parts

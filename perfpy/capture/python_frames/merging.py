@@ -101,25 +101,41 @@ def merge(
 
 def of_old_versions(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame], *, is_cut: bool) -> MergedFrames:
     """Return the frames of versions before 3.11, in which each loop runs the one frame that it names."""
-    fits = len(read) == len(loops) or (is_cut and len(read) > len(loops))
+    shift = 0 if len(read) == len(loops) else _shift(loops, read) if is_cut else None
     loop_frames: list[list[Frame]] = []
     grade = EXACT
     for number, loop in enumerate(loops):
+        row = -1 if shift is None else number + shift
         if loop is not None:
             loop_frames.append([(loop.code, loop.offset)])
-        elif fits:
-            loop_frames.append([(read[number][1], read[number][2])])
+        elif 0 <= row < len(read):
+            loop_frames.append([(read[row][1], read[row][2])])
             grade = max(grade, UNPROVEN)
         else:
             loop_frames.append([])
             grade = PARTIAL if any(loops) else UNKNOWN
-    if is_cut and loops:
-        # the frames outside the outermost loop, if the frame of that loop was read
-        last = loops[-1]
-        rows = [row for row, frame in enumerate(read) if last and frame[0] in last.frames and frame[1] == last.code]
-        beyond = read[rows[-1] + 1 :] if rows else ()
-        loop_frames[-1] += [(code, offset) for _, code, offset, _ in beyond]
+    if is_cut and loops and shift is not None:
+        loop_frames[-1] += [(code, offset) for _, code, offset, _ in read[len(loops) + shift :]]
+    elif is_cut and any(loops):
+        grade = max(grade, PARTIAL)
     return MergedFrames(loop_frames, grade)
+
+
+def _shift(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame]) -> int | None:
+    """Return which of the frames that were read is that of the innermost loop of a truncated chain; None if that is uncertain.
+
+    Functions that are not recursive tell it, if those around them are the same. Those of recursion take frames of earlier calls, each
+    another one: the outermost loop must not be among them, unless it still has its frame.
+    """
+    counts = Counter(code for _, code, *_ in read)
+    rows = {code: row for row, (_, code, *_) in enumerate(read) if counts[code] == 1}
+    shifts = {rows[loop.code] - number: number for number, loop in reversed([*enumerate(loops)]) if loop and loop.code in rows}
+    last = loops[-1] if loops else None
+    for shift, first in sorted(shifts.items(), key=lambda one: one[1]):
+        outer = [(number + shift, loop.code) for number, loop in enumerate(loops) if loop and number >= first]
+        if last and all(0 <= row < len(read) and read[row][1] == code for row, code in outer):
+            return shift if last.code in rows or read[len(loops) - 1 + shift][0] in last.frames else None
+    return None
 
 
 def of_copied_frames(loops: int, read: Sequence[ReadFrame]) -> MergedFrames:

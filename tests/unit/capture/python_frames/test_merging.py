@@ -58,6 +58,18 @@ def loop(level: int | None, number: int, offset: int = 20) -> Evaluated:
 ONE_LOOP = [frame(2, 2), frame(1, 1), frame(0, 0, is_entry=True)]
 
 
+def test_recursion_in_old_versions_does_not_repeat_or_lose_calls():
+    """Frames of earlier calls are taken again, each by another call: only functions that are not recursive tell which loop has which."""
+    read = [frame(7, 2), *(frame(level, 1) for level in (3, 4, 5, 6, 2)), frame(0, 0)]
+    rotated = [loop(7, 2), loop(4, 1), loop(5, 1), loop(6, 1)]
+    assert of_old_versions(rotated, read, is_cut=True)[0] == [[(2, 20)], [(1, 20)], [(1, 20)], [(1, 20)]]
+    same = [loop(7, 2), loop(3, 1), loop(4, 1)]
+    assert of_old_versions(same, read, is_cut=True)[0][-1] == [(1, 20), *[(1, 10)] * 3, (0, 10)]
+    assert of_old_versions([loop(8, 3), *same], read, is_cut=True)[0][-1] == [(1, 20), *[(1, 10)] * 3, (0, 10)]  # f3 has ended
+    assert of_old_versions([loop(7, 2), loop(4, 3)], read, is_cut=True)[0] == [[(2, 20)], [(3, 20)]]  # another function called f2
+    assert of_old_versions([loop(4, 1), loop(5, 1)], read, is_cut=True)[0] == [[(1, 20)], [(1, 20)]]
+
+
 def test_a_truncated_chain_has_the_callers_of_its_outermost_loop_although_an_inner_one_has_ended():
     read = [frame(2, 2, is_entry=True), frame(1, 1, is_entry=True), frame(0, 0, is_entry=True)]
     merged = merge([loop(5, 3), loop(1, 1)], read, CODES, is_cut=True)

@@ -6,7 +6,7 @@ and how many samples had exact callers; with --beside PATH those
 of py-spy, attached. --wrong SAMPLES: how many callers were wrong in a program in which each function has one caller at one line.
 
 Each program gives HEAVY and LIGHT their shares of its processor time, which each thread measures itself. HEAVY calls the same work
-with 6 units at its first line and with 4 at its second.
+with 6 units at its first line and with 4 at its second; it measures the time of both, too, which beside other programs is not 60 to 40.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -37,12 +37,11 @@ VERSIONS: Final = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 _SECONDS: Final = 3  # of processor time
 _LONGEST: Final = 90
 _RATE: Final = "997"
-_LINES: Final = (60.0, 40.0)
 
 #: unit(n): n units of work; each program defines one, and how parts run
 _START: Final = """
 import json, os, random, signal, sys, threading, time, zlib
-took = {"heavy": 0.0, "light": 0.0}
+took, lines = {"heavy": 0.0, "light": 0.0}, {"first": 0.0, "second": 0.0}
 LIMIT = float(sys.argv[2])
 def stop(*_):
     global LIMIT
@@ -58,8 +57,11 @@ DATA = os.urandom(512)
 _HEAVY: Final = """
 def heavy():
     times = random.choice((1, 2, 3, 5))
+    began = time.thread_time()
     unit(6 * times)
+    middle = time.thread_time()
     unit(4 * times)
+    lines["first"] += middle - began; lines["second"] += time.thread_time() - middle
 def light():
     unit(random.choice((3, 5, 9)))
 def measured(part):
@@ -71,7 +73,7 @@ def one(part):
     while going(): measured(part)
 """
 _END: Final = """
-with open(sys.argv[1], "w") as file: json.dump(took, file)
+with open(sys.argv[1], "w") as file: json.dump([took, lines], file)
 """
 _UNITS: Final = {
     "function": "def unit(n): spin(n * 300)",
@@ -98,14 +100,15 @@ _PROGRAMS: Final = {
     "processes": f"""{_START}{_UNITS["function"]}{_HEAVY}
 import multiprocessing
 LIMIT /= 2
-def child(queue): run(); queue.put(took)
+def child(queue): run(); queue.put((took, lines))
 if __name__ == "__main__":
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     children = [context.Process(target=child, args=(queue,)) for _ in range(2)]
     for process in children: process.start()
     for _ in children:
-        for name, seconds in queue.get().items(): took[name] += seconds
+        for part, of_child in zip((took, lines), queue.get()):
+            for name, seconds in of_child.items(): part[name] += seconds
     for process in children: process.join()
     {_END.strip()}
 """,
@@ -130,6 +133,10 @@ def used():
 end = used() + float(sys.argv[2])
 while used() < end: time.sleep(0.05)
 """
+
+
+#: seconds in heavy and light, and in heavy's first and second line
+Truth: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
 
 
 class Found(NamedTuple):
@@ -178,10 +185,10 @@ def _differences(python: str, name: str, ways: list[str], beside: str | None, se
             except (subprocess.SubprocessError, OSError, ValueError, ZeroDivisionError) as error:
                 texts.append(f"{way}: {type(error).__name__}")
                 continue
-            heavy = 100 * truth["heavy"] / sum(truth.values())
-            errors = [_binomial_error(heavy, result.samples), _binomial_error(_LINES[0], result.samples * heavy / 100)]
+            heavy, first = (100 * part[0] / sum(part) for part in truth)
+            errors = [_binomial_error(heavy, result.samples), _binomial_error(first, result.samples * heavy / 100)]
             texts.append(
-                f"{way}: {result.heavy - heavy:+5.1f} ({errors[0]:.1f}) {result.first_line - _LINES[0]:+5.1f} ({errors[1]:.1f})"
+                f"{way}: {result.heavy - heavy:+5.1f} ({errors[0]:.1f}) {result.first_line - first:+5.1f} ({errors[1]:.1f})"
                 f" of {result.samples} {result.said}"
             )
         return "  ".join(texts)
@@ -192,7 +199,7 @@ def _binomial_error(percent: float, samples: float) -> float:
     return math.sqrt(percent * (100 - percent) / samples) if samples else math.inf
 
 
-def _started(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+def _started(python: str, folder: Path, seconds: float) -> tuple[Truth, Found]:
     record = _record("--", python, "program.py", "took.json", str(seconds), folder=folder)
     return _truth(folder), _of_recording(folder)._replace(said=record)
 
@@ -209,7 +216,7 @@ def _running(python: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _attached(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+def _attached(python: str, folder: Path, seconds: float) -> tuple[Truth, Found]:
     with _running(python, folder) as process:
         time.sleep(0.5)
         children = _children(process.pid)
@@ -230,8 +237,8 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def _beside(program: str) -> Callable[[str, Path, float], tuple[dict[str, float], Found]]:
-    def find(python: str, folder: Path, seconds: float) -> tuple[dict[str, float], Found]:
+def _beside(program: str) -> Callable[[str, Path, float], tuple[Truth, Found]]:
+    def find(python: str, folder: Path, seconds: float) -> tuple[Truth, Found]:
         with _running(python, folder) as process:
             time.sleep(0.5)
             command = [
@@ -263,9 +270,9 @@ def _beside(program: str) -> Callable[[str, Path, float], tuple[dict[str, float]
     return find
 
 
-def _truth(folder: Path) -> dict[str, float]:
-    document: dict[str, float] = json.loads((folder / "took.json").read_text())
-    return document
+def _truth(folder: Path) -> Truth:
+    functions, lines = json.loads((folder / "took.json").read_text())
+    return (functions["heavy"], functions["light"]), (lines["first"], lines["second"])
 
 
 def _record(*words: str, folder: Path) -> str:

@@ -55,6 +55,7 @@ def merge(
     seen_callers: SeenCallers | None = None,
     before: Mapping[tuple[int, int], int] | None = None,
     is_cut: bool,
+    is_whole: bool = False,
 ) -> MergedFrames:
     """Return the Python frames of each loop.
 
@@ -65,6 +66,7 @@ def merge(
         seen_callers: the callers of the thread.
         before: the frames (address, code) of the previous reading -> offset; None if there was none.
         is_cut: the native chain may lack outer frames.
+        is_whole: `read` ends with the thread's first frame.
     """
     ended = [_ReadOrLeft(*frame, is_left=True) for frame in ended_frames]
     segments = _segments([*ended, *(_ReadOrLeft(*frame, is_left=False) for frame in read)])
@@ -73,9 +75,16 @@ def merge(
     loop_frames, grade, sure_of_outermost = list[list[Frame]](), EXACT, EXACT
     has_read_frame = True  # whether a frame of the outermost loop was read
     has_other_frames = False  # whether frames that were read do not belong to a loop
+    addresses = {(frame.address, frame.code) for segment in segments for frame in segment}
+    others = _first_other(loops, segments, first, codes)
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
+        if loop and is_whole and 0 <= len(segments) - first <= number and not any((one, loop.code) in addresses for one in loop.frames):
+            loop_frames.append([])  # the stack of another greenlet, on which this one was started
+            continue
+        if number < others and loop and sure < PARTIAL:
+            frames, sure = [(loop.code, loop.offset)], PARTIAL  # a later call of the same function has its frame
         has_read_frame = sure < PARTIAL
         has_other_frames |= loop is not None and bool(segment) and not has_read_frame
         if sure == OPEN_LINES and seen_callers:
@@ -97,6 +106,15 @@ def merge(
         for segment in segments[first + len(loops) :]:
             loop_frames[-1] += [(frame.code, frame.offset) for frame in segment]
     return MergedFrames(loop_frames, grade)
+
+
+def _first_other(loops: Sequence[Evaluated | None], segments: list[list[_ReadOrLeft]], first: int, codes: dict[int, FoundCode]) -> int:
+    """Return the outermost loop that had another frame when memory was read: all calls within it have ended; 0 for none."""
+    for number in range(len(loops) - 1, 0, -1):
+        loop, segment = loops[number], segments[first + number] if 0 <= first + number < len(segments) else []
+        if loop and segment and _frames_of(loop, segment, codes)[1] == PARTIAL:
+            return number
+    return 0
 
 
 def of_old_versions(loops: Sequence[Evaluated | None], read: Sequence[ReadFrame], *, is_cut: bool) -> MergedFrames:

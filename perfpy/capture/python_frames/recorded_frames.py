@@ -423,7 +423,14 @@ class PythonFrames:
         else:
             callers, before, is_cut = loops.callers, loops.before, loops.is_cut
             merged = merging.merge(
-                evaluated_loops, read, owner.ranges.codes, ended_frames=rest, seen_callers=callers, before=before, is_cut=is_cut
+                evaluated_loops,
+                read,
+                owner.ranges.codes,
+                ended_frames=rest,
+                seen_callers=callers,
+                before=before,
+                is_cut=is_cut,
+                is_whole=chain is not None and chain.is_whole,
             )
         return self._with_frames(batch, row, loops, merged)
 

@@ -58,6 +58,20 @@ def loop(level: int | None, number: int, offset: int = 20) -> Evaluated:
 ONE_LOOP = [frame(2, 2), frame(1, 1), frame(0, 0, is_entry=True)]
 
 
+def test_calls_within_a_loop_that_has_another_frame_now_have_ended():
+    """Coroutines that call the same function: its frame has the address again, but another caller."""
+    read = [frame(9, 3), frame(0, 4, is_entry=True), frame(1, 5, is_entry=True), frame(2, 0, is_entry=True)]
+    assert merge([loop(9, 3), loop(1, 1), loop(2, 0)], read, CODES, is_cut=False) == ([[(3, 20)], [(1, 20)], [(0, 20)]], PARTIAL)
+    assert merge([loop(9, 3), loop(1, 5), loop(2, 0)], read, CODES, is_cut=False) == ([[(3, 20), (4, 10)], [(5, 20)], [(0, 20)]], EXACT)
+
+
+def test_the_stack_that_a_greenlet_was_started_on_is_not_its_callers():
+    read = [frame(9, 3), frame(8, 4, is_entry=True)]
+    loops = [loop(9, 3), loop(2, 0)]
+    assert merge(loops, read, CODES, is_cut=False, is_whole=True) == ([[(3, 20), (4, 10)], []], EXACT)
+    assert merge(loops, read, CODES, is_cut=False)[0] == [[(3, 20), (4, 10)], [(0, 20)]]  # further frames may exist
+
+
 def test_recursion_in_old_versions_does_not_repeat_or_lose_calls():
     """Frames of earlier calls are taken again, each by another call: only functions that are not recursive tell which loop has which."""
     read = [frame(7, 2), *(frame(level, 1) for level in (3, 4, 5, 6, 2)), frame(0, 0)]

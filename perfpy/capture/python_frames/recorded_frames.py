@@ -95,6 +95,7 @@ _MOST_LAGS: Final = 1 << 16  # the last ones, for the median; live views run for
 _MOST_LOOPS: Final = 512  # of a chain that are evaluated
 _LATEST: Final = 1_000_000_000  # ns that a sample may be older than one that was unwound before
 
+_MANY_UNKNOWN, _WORTH_A_NOTE = 0.25, 20  # share and number of samples without functions
 _FIRST_ARGUMENT: Final = 5  # rdi, by DWARF's numbers
 
 
@@ -417,20 +418,13 @@ class PythonFrames:
         if chain and chain.is_exact:
             self._copied += 1
             return self._with_frames(batch, row, loops, merging.of_copied_frames(len(loops.rows), read))
-        evaluated_loops = [evaluate(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
+        evaluated = [evaluate(state, owner.ranges, loops.frames, owner.slots) if state else None for state in loops.states]
         if owner.version < (3, 11):
-            merged = merging.of_old_versions(evaluated_loops, read, is_cut=loops.is_cut)
+            merged = merging.of_old_versions(evaluated, read, is_cut=loops.is_cut)
         else:
-            callers, before, is_cut = loops.callers, loops.before, loops.is_cut
+            callers, before, is_cut, whole = loops.callers, loops.before, loops.is_cut, chain is not None and chain.is_whole
             merged = merging.merge(
-                evaluated_loops,
-                read,
-                owner.ranges.codes,
-                ended_frames=rest,
-                seen_callers=callers,
-                before=before,
-                is_cut=is_cut,
-                is_whole=chain is not None and chain.is_whole,
+                evaluated, read, owner.ranges.codes, ended_frames=rest, seen_callers=callers, before=before, is_cut=is_cut, is_whole=whole
             )
         return self._with_frames(batch, row, loops, merged)
 
@@ -858,6 +852,10 @@ def notes(summary: PythonSummary) -> list[str]:
         lines.append(
             f"[ perf record: --python: {summary.functions} functions in {known_count} of {total} samples of Python code"
             f"{_describe_doubts(summary.counts)}; {_describe_lag(summary, known_count)} ]"
+        )
+    if (unknown := summary.counts[UNKNOWN]) >= max(_MANY_UNKNOWN * total, _WORTH_A_NOTE) and not summary.refused:
+        lines.append(
+            f"note: --python: {unknown} of {total} samples of Python code have no functions; their threads end too soon to be read"
         )
     if summary.blocked_loops is not None and summary.blocked_loops.count:
         lines.append(_describe_blocked_loops(summary.blocked_loops))

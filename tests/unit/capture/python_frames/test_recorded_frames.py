@@ -276,6 +276,9 @@ def test_notes_count_inexact_frames():
     assert line.endswith("; the kernel copied frames with their samples; frames of 3 samples were read 1.50 ms after their samples ]")
     assert notes(PythonSummary((80, 0, 0, 0, 0, 1), 5, 0, {}, 80))[0].endswith("; the kernel copied frames with their samples ]")
     assert "exact" not in notes(PythonSummary((90, 0, 0, 0, 0, 0), 5, 0, {}))[0]
+    short = notes(PythonSummary((60, 0, 0, 0, 0, 40), 5, 0, {}))
+    assert short[1] == "note: --python: 40 of 100 samples of Python code have no functions; their threads end too soon to be read"
+    assert len(notes(PythonSummary((90, 0, 0, 0, 0, 10), 5, 0, {}))) == len(notes(PythonSummary((0, 0, 0, 0, 0, 15), 5, 0, {}))) == 1
     assert notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {7: "it may not be read"})) == ["warning: --python: process 7: it may not be read"]
     assert "no sample" in notes(PythonSummary((0, 0, 0, 0, 0, 0), 0, 0, {}))[0]
 

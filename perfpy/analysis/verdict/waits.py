@@ -459,9 +459,10 @@ class PoolTimes(NamedTuple):
     Attributes:
         computing: on CPUs, in tasks.
         waiting: for work.
-        blocked: waiting in tasks, also for a CPU.
+        blocked: waiting in tasks, but not for a CPU.
         giving: the CPU time in which the processes that have the pool pickled tasks, sent them, and unpickled results.
         of_owners: all their CPU time.
+        ready: waiting for a CPU.
     """
 
     workers: int
@@ -472,6 +473,7 @@ class PoolTimes(NamedTuple):
     blocked: int
     giving: int = 0
     of_owners: int = 0
+    ready: int = 0
 
 
 #: functions of the threads by which a process gives tasks to its pool, and takes results
@@ -485,7 +487,7 @@ _OF_OWNER: Final = re.compile(
 def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) -> PoolTimes | None:
     """Return what the workers of process pools did, by the frames of their samples and waits; None without workers."""
     workers: set[int] = set()
-    taking = putting = pickling = computing = blocked = giving = of_owners = 0
+    taking = putting = pickling = computing = blocked = giving = of_owners = ready = 0
     for functions in filter(None, (on_cpu, waits)):
         size, rows = len(functions.category_of), np.arange(len(functions.leaf))
         kinds = np.zeros((5, size), np.bool_)
@@ -505,6 +507,10 @@ def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) 
             giving += int(functions.rows.period[gives & (takes | puts | pickles)].sum())
             of_owners += int(functions.rows.period[np.isin(pids, pids[gives])].sum())
         periods = np.where(is_worker, functions.rows.period, 0)
+        if functions is not on_cpu and "state" in functions.rows.dimensions:
+            is_ready = functions.rows.dimensions["state"] == READY
+            ready += int(periods[is_ready].sum())
+            periods[is_ready] = 0
         workers.update(functions.rows.dimensions["pid"][is_worker].tolist())
         pickling += int(periods[pickles & (takes | puts)].sum())
         taking += int(periods[takes & ~puts & ~pickles].sum())
@@ -514,7 +520,7 @@ def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) 
             computing += in_tasks
         else:
             blocked += in_tasks
-    return PoolTimes(len(workers), computing, taking, pickling, putting, blocked, giving, of_owners) if workers else None
+    return PoolTimes(len(workers), computing, taking, pickling, putting, blocked, giving, of_owners, ready) if workers else None
 
 
 # Imports of Python.

@@ -457,11 +457,11 @@ def process_pool(evidence: Evidence) -> Iterator[Sentence]:
     times = pool_times(on_cpu, waits.functions if waits is not None else None)
     if times is None or waits is None:
         return
-    of_workers = times.computing, times.waiting, times.pickling, times.sending, times.blocked
+    of_workers = times.computing, times.waiting, times.pickling, times.sending, times.blocked, times.ready
     total = max(sum(of_workers), 1)
-    if times.computing >= _COMPUTING * total:
+    if times.computing >= _COMPUTING * (total - times.ready):  # other sentences tell that CPUs are short
         return
-    activities = ("computing", "waiting for work", "pickling", "sending results", "waiting in their tasks")
+    activities = ("computing", "waiting for work", "pickling", "sending results", "waiting in their tasks", "waiting for a CPU")
     parts = sorted(zip((time / total for time in of_workers), activities, strict=True), reverse=True)
     texts = [f"{percent(share)} {activity}" for share, activity in parts if share >= _SMALLEST]
     texts[0] = texts[0].replace("% ", "% of their time ", 1)

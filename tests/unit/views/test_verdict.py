@@ -611,6 +611,9 @@ def test_time_in_workers_of_a_process_pool_is_told_apart(tmp_path: Path) -> None
         "10 % sending results and 10 % pickling."
     )
     assert expected in texts(tmp_path, *stacks, parent)
+    ready = [Stack(of(task, worker, bootstrap), 100, state="R", weight=10, tid=pid, pid=pid) for pid in (200, 201)]
+    (pool,) = [text for text in texts(tmp_path, *stacks, *ready, parent) if "pool" in text]
+    assert pool.startswith("Two workers of a process pool spent 50 % of their time waiting for a CPU, 15 % waiting for work")
     assert not [text for text in texts(tmp_path, *stacks[:1], *stacks[7:8], parent) if "pool" in text], "they compute all the time"
     executor = tuple(
         stack._replace(

@@ -300,6 +300,7 @@ _MOST_BYTES: Final = 64 << 20  # of the code objects that were read of a process
 _MOST_VARIABLES: Final = 1 << 10  # whose names are read
 _OBJECT_SIZE: Final = 600  # bytes of a CodeObject without the contents of its names and line table
 _FRESH: Final = 0.25  # seconds for which a cached code object is used without a comparison, at most
+_FREED: Final = "<"  # the code of modules, cells of a notebook and their comprehensions is freed after it has run
 _FRESH_AT_FIRST: Final = 0.01  # young code objects are often freed, and their addresses used again, as modules' are after an import
 _TYPE: Final = 8  # PyObject.ob_type
 _SIZE: Final = 16  # PyVarObject.ob_size
@@ -379,6 +380,8 @@ class Codes:
         identity = b"".join((head[self._shift + _TYPE : self._shift + _SIZE + 8], *words, head[layout.first_line : layout.first_line + 4]))
         if cached is not None and cached[1] == identity:
             code, fresh = cached[0], min(2 * cached[3], _FRESH)
+            if code is not None and code.name.startswith(_FREED):
+                fresh = _FRESH_AT_FIRST
         else:
             code, fresh = self._read(address, head), _FRESH_AT_FIRST
             self.last_read = now

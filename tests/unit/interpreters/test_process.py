@@ -181,6 +181,19 @@ def test_young_code_objects_are_compared_soon_and_old_ones_rarely():
     assert 14 <= comparisons <= 22
 
 
+def test_code_of_modules_is_compared_soon_for_ever():
+    """Each statement of a notebook's cell is a module: the code of the next one's comprehension is where its code was."""
+    memory, time = PythonMemory((3, 12)), [0.0]
+    module, comprehension = memory.code("<module>"), memory.code("<dictcomp>")
+    codes = code_objects.Codes(memory.heap, memory.layout, Objects(memory.heap, memory.layout), lambda: time[0])
+    for tick in range(500):
+        time[0] = tick / 100
+        assert getattr(codes.find(module), "name", "") == "<module>"
+    memory.heap.write(module, memory.heap.read(comprehension, memory.layout.code.size))
+    time[0] += 0.011
+    assert getattr(codes.find(module), "name", "") == "<dictcomp>"
+
+
 def test_frames_in_older_chunks_of_the_data_stack():
     memory = PythonMemory((3, 12))
     code = memory.code("deep")

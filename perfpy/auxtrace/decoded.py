@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.columns import distinct, grouped
 from perfpy.abi.flags import MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, NATIVE_ENDIAN, RecordType, SampleType
 from perfpy.abi.framing import with_header
 from perfpy.abi.perf_records import ARM_SPE, INTEL_PT, NO_DETAILS, TimeConv
@@ -307,7 +308,7 @@ class _SpeRecording:
             elif kind.letter == "M":
                 chosen[:, column] = sources != 0
             else:
-                for queue in np.unique(queue_of):
+                for queue in distinct(queue_of).tolist():
                     rows = np.flatnonzero(queue_of == queue)
                     chosen[rows[self._period - 1 :: max(self._period, 1)], column] = True
         return chosen
@@ -421,9 +422,9 @@ class _ThreadsOf:
 
     def processes(self, tids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the process of each thread, -1 if unknown."""
-        unique, position = np.unique(tids, return_inverse=True)
-        pids = np.array([self._pid_of.get(tid, tid if tid == 0 else _NO_ID) for tid in unique.tolist()], np.int32)
-        return pids[position.ravel()] if len(pids) else tids
+        different, position = grouped(tids)
+        pids = np.array([self._pid_of.get(tid, tid if tid == 0 else _NO_ID) for tid in different.tolist()], np.int32)
+        return pids[position] if len(pids) else tids
 
 
 def _delivery_order(ticks: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ from perfpy.views.script import field_text
 from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
 from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
 from perfpy.views.script.fields import SYNTH_TYPE, has_callchain
-from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece
+from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,7 +152,7 @@ class EventLines:
         """Whether nothing is printed for the event."""
         return not self._fields
 
-    def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat:
+    def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat | TextBlock:
         """Return the text of the rows of a batch, all of these events; `shown_times`: the values of the time field."""
         rows = len(batch)
         pieces = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]

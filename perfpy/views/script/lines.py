@@ -22,7 +22,7 @@ from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import DATA_SOURCE_TEXT, EventLines, columns_of, line_shape
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text, time_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
-from perfpy.views.script.pieces import Flat
+from perfpy.views.script.pieces import Flat, TextBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -200,7 +200,7 @@ class ScriptLines:
             Columns(len(batch), {**batch.columns, DATA_SOURCE_TEXT: texts}, batch.columns.damaged), batch.event, batch.key, batch.offset
         )
 
-    def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat:
+    def _flat(self, batch: Batch, times: NDArray[np.uint64], makers: _Makers) -> Flat | TextBlock:
         present = np.flatnonzero(np.bincount(batch.event, minlength=1)).tolist()
         batch = self._with_data_sources(batch, [number for number in present if makers[number].has_data_source], makers)
         together = dict[EventLines, list[int]]()

@@ -1,8 +1,8 @@
 """Lines of text for thousands of samples, joined from pieces.
 
 A Piece has one part of the line for all samples. The result is a flat list of bytes with the same number of entries for every sample,
-ready for b"".join. Each distinct text is made once. Adjacent pieces are fused before Python handles them: fixed-width columns by numpy,
-coded pieces by pairing their codes.
+ready for b"".join, or for many samples without texts of their own, one text that numpy assembles. Each distinct text is made once.
+Adjacent pieces are fused before Python handles them: fixed-width columns by numpy, coded pieces by pairing their codes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _WIDEST: Final = 64  # bytes of a text that may be copied into a fixed-width column
 _MOST_COPIED: Final = 256  # texts of a coded piece that may be copied into a fixed-width column
 _MOST_PAIRS: Final = 1 << 18
+_WORTH_BLOCK: Final = 256  # lines
+_FEW_WIDTHS: Final = 4  # of texts that are copied by their exact widths
 
 
 class Coded(NamedTuple):
@@ -59,6 +62,28 @@ class Flat(NamedTuple):
         return list(map(b"".join, zip(*columns, strict=True)))
 
 
+class TextBlock(NamedTuple):
+    """The text of all samples' lines in one piece. Line i ends at ends[i]; its interface is Flat's."""
+
+    data: bytes
+    ends: NDArray[np.int64]
+
+    @property
+    def parts(self) -> list[bytes]:
+        """The whole text."""
+        return [self.data]
+
+    def slice(self, begin: int, end: int) -> list[bytes]:
+        """Return the text of some samples."""
+        ends = self.ends
+        return [self.data[int(ends[begin - 1]) if begin else 0 : int(ends[end - 1])]] if begin < end else []
+
+    def lines(self) -> list[bytes]:
+        """Return one entry for each sample."""
+        ends = self.ends.tolist()
+        return [self.data[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
 class ValueTexts:
     """A cache of the texts of numbers."""
 
@@ -86,9 +111,12 @@ class Joiner:
     def __init__(self) -> None:
         self._pairs: dict[tuple[object, ...], tuple[IdTable, list[bytes]]] = {}
         self._ended: tuple[Sequence[bytes], bytes, list[bytes]] | None = None  # texts, what follows them, and both
+        self._packed: dict[int, _PackedTexts] = {}  # by position among the pieces
 
-    def join(self, pieces: Sequence[Piece], count: int) -> Flat:
+    def join(self, pieces: Sequence[Piece], count: int) -> Flat | TextBlock:
         """Join all pieces in order, for `count` samples."""
+        if count >= _WORTH_BLOCK and not any(isinstance(piece, list) for piece in pieces):
+            return self._block([piece for piece in pieces if len(piece)], count)
         columns = self._end_coded(self._fuse(list(pieces), count))
         stride = len(columns)
         if stride == 1:
@@ -97,6 +125,36 @@ class Joiner:
         for index, column in enumerate(columns):
             parts[index::stride] = _as_list(column, count)
         return Flat(parts, stride)
+
+    def _block(self, pieces: list[Piece], count: int) -> TextBlock:
+        """Join pieces without a list of texts by copying each into its place."""
+        columns: list[NDArray[Any] | _Chosen] = []
+        for position, piece in enumerate(_pack_fixed(pieces, count)):
+            if isinstance(piece, bytes):
+                columns.append(np.full(count, np.void(piece)))
+            elif isinstance(piece, Coded):
+                packed = self._packed.get(position)
+                if packed is None or packed.texts is not piece.texts:
+                    packed = self._packed[position] = _PackedTexts(piece.texts)
+                columns.append(packed.chosen(piece.codes))
+            else:
+                columns.append(np.asarray(piece))
+        fixed = sum(column.dtype.itemsize for column in columns if isinstance(column, np.ndarray))
+        ends = np.full(count, fixed, np.int64)
+        for column in columns:
+            if isinstance(column, _Chosen):
+                ends += column.sizes
+        begins = ends.cumsum()
+        ends, begins = begins, begins - ends
+        text = _Text(int(ends[-1]))
+        for column in columns:
+            if isinstance(column, _Chosen):
+                text.put(begins, column)
+                begins += column.sizes
+            else:
+                text.put_fixed(begins, column)
+                begins += column.dtype.itemsize
+        return TextBlock(text.data(), ends)
 
     def _fuse(self, pieces: list[Piece], count: int) -> list[Piece]:
         """Fuse adjacent pieces where possible."""
@@ -153,6 +211,75 @@ class Joiner:
         pairs = zip(first.codes[new].tolist(), second.codes[new].tolist(), strict=True)
         texts.extend(first.texts[a] + between + second.texts[b] for a, b in pairs)
         return Coded(codes, texts)
+
+
+class _Chosen(NamedTuple):
+    """Texts of samples within a longer text: where each begins, and its size."""
+
+    text: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+class _PackedTexts:
+    """Texts by code in one array, which grows with them."""
+
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        self.texts = texts
+        self._text, self._ends = Growing(np.uint8), Growing(np.int64, [0])
+
+    def chosen(self, codes: NDArray[Any]) -> _Chosen:
+        """Return the texts of codes."""
+        count, ends = len(self._ends.values) - 1, self._ends
+        if count < len(self.texts):
+            new = self.texts[count:]
+            ends.append(int(ends.values[-1]) + np.cumsum(np.fromiter(map(len, new), np.int64, len(new))))
+            self._text.append(np.frombuffer(b"".join(new), np.uint8))
+        codes = np.where(codes < 0, codes + len(self.texts), codes) if codes.dtype.kind == "i" and codes.min() < 0 else codes
+        begins = ends.values.take(codes)
+        return _Chosen(self._text.values, begins, ends.values[1:].take(codes) - begins)
+
+
+class _Text:
+    """A text in the making, whose parts are put into their places.
+
+    numpy moves items of any size at any offset, so items of k bytes are moved by views whose items begin at each byte and overlap.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._room = np.empty(size, np.uint8)
+
+    def data(self) -> bytes:
+        """Return the text."""
+        return self._room.tobytes()
+
+    def put_fixed(self, places: NDArray[np.int64], column: NDArray[Any]) -> None:
+        """Put a text of equal size in each place."""
+        size = column.dtype.itemsize
+        _items(self._room, size)[places] = column.view(f"V{size}")
+
+    def put(self, places: NDArray[np.int64], chosen: _Chosen) -> None:
+        """Put a text in each place: those of a few sizes as they are, others by two overlapping parts whose sizes are powers of two."""
+        sizes = chosen.sizes
+        counts = np.bincount(sizes)
+        widths = rows_where(counts).tolist()
+        is_exact = len(widths) <= _FEW_WIDTHS
+        if not is_exact:
+            powers = np.frexp(sizes.astype(np.float64))[1]  # of the smallest power of two above
+            widths = [1 << power - 1 for power in rows_where(np.bincount(powers)).tolist() if power]
+        for width in filter(None, widths):
+            rows = None if len(widths) == 1 and counts[0] == 0 else rows_where(sizes == width if is_exact else powers == width.bit_length())
+            to, source = (places, chosen.begins) if rows is None else (places[rows], chosen.begins[rows])
+            into, items = _items(self._room, width), _items(chosen.text, width)
+            into[to] = items[source]
+            if not is_exact:
+                rest = (sizes if rows is None else sizes[rows]) - width
+                into[to + rest] = items[source + rest]
+
+
+def _items(text: NDArray[np.uint8], size: int) -> NDArray[Any]:
+    """Return the items of a size that begin at each byte of a text."""
+    return np.ndarray((len(text) - size + 1,), f"V{size}", text, strides=(1,))
 
 
 def text_of(pieces: Sequence[Piece], count: int) -> bytes:

@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import os
+import random
 import signal
 import struct
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ from perfpy.views.script import run as divided
 from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
-from perfpy.views.script.pieces import Coded, Joiner, ValueTexts
+from perfpy.views.script.pieces import Coded, Joiner, TextBlock, ValueTexts
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
@@ -527,6 +528,25 @@ def test_coded_neighbours_become_one_and_stay_right_in_the_next_batch() -> None:
         flat = joiner.join([first, second, b"-", third], 2)
         expected = [texts[a] + texts[b] + b"-" + texts[a] for a, b in zip(codes, codes[::-1], strict=True)]
         assert (flat.stride, flat.lines()) == (1, expected)
+
+
+@pytest.mark.parametrize("widths", [(5,), (0, 3), (1, 2, 3, 4, 9), (0, *range(1, 300, 7), 4000)], ids=str)
+def test_many_lines_are_one_block(widths: tuple[int, ...]) -> None:
+    """Texts of one width, of few and of many, empty ones, columns of fixed width, negative codes, and texts that come later."""
+    draw = random.Random(str(widths))
+    texts = [bytes(draw.choices(b"abc", k=draw.choice(widths))) for _ in range(40)]
+    joiner = Joiner()
+    for count in (300, 257, 1000):
+        codes = np.array([draw.randrange(-len(texts), len(texts)) for _ in range(count)])
+        wide = np.array([b"%04d" % draw.randrange(10_000) for _ in range(count)])
+        block = joiner.join([b"<", Coded(codes, texts), wide, b"", Coded(np.abs(codes) % 2, [b"x", b"yy"]), b">"], count)
+        pairs = zip(codes.tolist(), wide.tolist(), strict=True)
+        expected = [b"<" + texts[code] + number + (b"yy>" if code % 2 else b"x>") for code, number in pairs]
+        assert isinstance(block, TextBlock)
+        assert block.lines() == expected
+        assert b"".join(block.parts) == b"".join(expected)
+        assert (b"".join(block.slice(7, 99)), block.slice(5, 5)) == (b"".join(expected[7:99]), [])
+        texts += [bytes([65 + number]) * draw.choice(widths) for number in range(20)]
 
 
 def test_a_flat_gives_the_entries_of_some_samples() -> None:

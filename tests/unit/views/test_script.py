@@ -46,7 +46,7 @@ from perfpy.views.script import run as divided
 from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
-from perfpy.views.script.pieces import Coded, Joiner, TextBlock, ValueTexts
+from perfpy.views.script.pieces import Coded, Flat, Joiner, TextBlock, ValueTexts
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr
@@ -518,6 +518,7 @@ def test_pieces_are_joined_in_order() -> None:
 def test_fixed_columns_are_joined_with_their_neighbours() -> None:
     wide = np.array([b"1.0", b"2.0"])
     flat = Joiner().join([Coded(np.array([0, 1]), [b"ab ", b"cd "]), wide, b": "], 2)
+    assert isinstance(flat, Flat)
     assert (flat.stride, flat.parts) == (1, [b"ab 1.0: ", b"cd 2.0: "])
 
 
@@ -527,6 +528,7 @@ def test_coded_neighbours_become_one_and_stay_right_in_the_next_batch() -> None:
         first, second, third = (Coded(np.array(order), texts) for order in (codes, codes[::-1], codes))
         flat = joiner.join([first, second, b"-", third], 2)
         expected = [texts[a] + texts[b] + b"-" + texts[a] for a, b in zip(codes, codes[::-1], strict=True)]
+        assert isinstance(flat, Flat)
         assert (flat.stride, flat.lines()) == (1, expected)
 
 

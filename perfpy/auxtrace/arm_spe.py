@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import rows_where
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -33,6 +35,8 @@ _TOTAL: Final = 0  # index of the counter with the whole latency
 
 #: bits of an events packet
 L1_ACCESS, L1_MISS, TLB_ACCESS, TLB_MISS, MISPREDICTED, LLC_ACCESS, LLC_MISS, REMOTE = (1 << bit for bit in (2, 3, 4, 5, 7, 8, 9, 10))
+#: those of SPE version 1.4
+L2_ACCESS, L2_MISS, MODIFIED, RECENTLY_FETCHED, SNOOPED = (1 << bit for bit in range(19, 24))
 LOAD, STORE = 1, 2  #: bits of SpeRecords.operation
 
 
@@ -532,6 +536,8 @@ def data_sources(records: SpeRecords, core: CoreSources | None) -> Words:
     is_load, is_store = (records.operation & LOAD) != 0, (records.operation & STORE) != 0
     events = records.events
     told = np.zeros(len(events), np.uint64) if core is not None and core.is_complete else _told_by_events(events)
+    if len(newer := rows_where(events & _OF_VERSION_1_4 if core is None else np.zeros(0))):
+        told[newer] = _told_by_newer_events(events[newer], is_load[newer])
     if core is not None:
         words, has_word = np.zeros(0x10000, np.uint64), np.zeros(0x10000, bool)
         sources = list(core.words)
@@ -553,3 +559,31 @@ def _told_by_events(events: NDArray[np.uint32]) -> Words:
     level = np.where(in_llc, _L3, np.where(in_l1, _L1, 0)) | np.where(in_llc | in_l1, np.where(missed, _MISS, _HIT), 0)
     remote = np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
     return level.astype(np.uint64) * np.uint64(_LEVEL) | remote
+
+
+_OF_VERSION_1_4: Final = L2_ACCESS | L2_MISS | MODIFIED | RECENTLY_FETCHED | SNOOPED
+_FILL_BUFFER, _FILL_BUFFER_NUMBER = 0x10, 0xC
+#: level, its number, and the events that tell an access and a miss
+_CACHES: Final = ((_L1, 1, L1_ACCESS, L1_MISS), (_L2, 2, L2_ACCESS, L2_MISS), (_L3, 3, LLC_ACCESS, LLC_MISS))
+
+
+def _told_by_newer_events(events: NDArray[np.uint32], is_load: NDArray[np.bool_]) -> Words:
+    """Return the level and the state in other caches that events of SPE version 1.4 tell, as the output of perf 7.3 shows.
+
+    A load has hit in the first cache that was accessed without a miss, or has missed in the last one. For a store the last cache counts.
+    """
+    nothing = _NOT_AVAILABLE * _LEVEL | _NO_NUMBER * _NUMBER
+    of_load, of_store = np.full(len(events), nothing, np.uint64), np.full(len(events), nothing, np.uint64)
+    for level, number, access, miss in _CACHES:
+        hit_word, miss_word = (np.uint64((level | outcome) * _LEVEL | number * _NUMBER) for outcome in (_HIT, _MISS))
+        has_missed = (events & miss) != 0
+        of_load = np.where(has_missed, miss_word, of_load)
+        of_store = np.where((events & (access | miss)) != 0, np.where(has_missed, miss_word, hit_word), of_store)
+    for level, number, access, miss in reversed(_CACHES):
+        if level == _L1:
+            fetched = np.uint64((_FILL_BUFFER | _HIT) * _LEVEL | _FILL_BUFFER_NUMBER * _NUMBER)
+            of_load = np.where(events & RECENTLY_FETCHED, fetched, of_load)
+        of_load = np.where((events & (access | miss)) == access, np.uint64((level | _HIT) * _LEVEL | number * _NUMBER), of_load)
+    snoop = np.where(events & SNOOPED, np.where(events & MODIFIED, _SNOOP_MODIFIED, _SNOOP_HIT), _SNOOP_NOT_AVAILABLE)
+    remote = np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
+    return np.where(is_load, of_load, of_store) | snoop.astype(np.uint64) * np.uint64(_SNOOP) | remote

@@ -22,6 +22,10 @@ pytestmark = pytest.mark.versus_perf
 TRACERS = {"Intel PT": traces.INTEL_PT, "Intel BTS": traces.INTEL_BTS, "Arm SPE": traces.ARM_SPE, "HiSilicon PTT": traces.HISI_PTT}
 
 
+#: of Arm SPE, which perf 6.12 does not name
+NEWER_EVENTS = re.compile(rb" (LATE-PREFETCH|TXN|L2D-ACCESS|L2D-MISS|HITM|LFB|SNOOPED|STREAMING-SVE|SMCU)(?=[ \n])")
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("tracer", TRACERS)
 def test_a_dump_is_perfs(tracer: str, seed: int, perf: str, tmp_path: Path) -> None:
@@ -29,7 +33,7 @@ def test_a_dump_is_perfs(tracer: str, seed: int, perf: str, tmp_path: Path) -> N
     path = tmp_path / "perf.data"
     path.write_bytes(traced(kind, traces.WORDS[kind], traces.trace(kind, seed)).file())
     ours, theirs = (run([*command, "report", "-D", "-i", path], timeout=120) for command in (PERFPY, [perf]))
-    assert ours.stdout.splitlines() == theirs.stdout.splitlines()
+    assert NEWER_EVENTS.sub(b"", ours.stdout).splitlines() == theirs.stdout.splitlines()
     assert b" data: size " in theirs.stdout
 
 

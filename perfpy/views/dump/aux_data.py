@@ -295,6 +295,8 @@ def _filter_lines(words: Sequence[int]) -> list[tuple[str, str]]:
 _EVENTS: Final = {
     0: "EXCEPTION-GEN", 1: "RETIRED", 2: "L1D-ACCESS", 3: "L1D-REFILL", 4: "TLB-ACCESS", 5: "TLB-REFILL", 6: "NOT-TAKEN", 7: "MISPRED",
     8: "LLC-ACCESS", 9: "LLC-REFILL", 10: "REMOTE-ACCESS", 11: "ALIGNMENT", 17: "SVE-PARTIAL-PRED", 18: "SVE-EMPTY-PRED",
+    # as in perf 7.3
+    12: "LATE-PREFETCH", 16: "TXN", 19: "L2D-ACCESS", 20: "L2D-MISS", 21: "HITM", 22: "LFB", 23: "SNOOPED", 24: "STREAMING-SVE", 25: "SMCU",
 }  # fmt: skip
 _LOADS: Final = {0x00: "GP-REG", 0x04: "SIMD-FP", 0x10: "UNSPEC-REG", 0x14: "MTE-TAG", 0x20: "MEMCPY", 0x30: "NV-SYSREG"}
 _MEMSET: Final = 0x25
@@ -355,7 +357,7 @@ def _text(head: int, value: int, index: int, width: int) -> str | None:
     if head == _TIME:
         return f"TS {_spe_sign_extend(value, width)}"
     if head & 0xCF == _EVENT:
-        return " ".join(["EV", *(name for bit, name in _EVENTS.items() if value >> bit & 1)])
+        return " ".join(["EV", *(name for bit, name in sorted(_EVENTS.items()) if value >> bit & 1)])
     if head & 0xCF == _SOURCE:
         return f"DATA-SOURCE {_spe_sign_extend(value, width)}"
     if head & 0xFC == _CONTEXT:

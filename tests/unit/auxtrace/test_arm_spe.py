@@ -163,6 +163,27 @@ def test_data_sources_are_those_of_the_cores() -> None:
     assert [sources_of_core(midr) is not None for midr in (0x413FD0C1, 0x410FD490, 0x410FD400, 0x410FD080, 0)] == [True] * 3 + [False] * 2
 
 
+@pytest.mark.parametrize(
+    ("bits", "of_load", "of_store"),
+    [
+        ((arm_spe.L2_ACCESS,), 0x400080442, 0x400080444),
+        ((arm_spe.L2_MISS, spe.L1_MISS), 0x400080482, 0x400080484),
+        ((arm_spe.L2_ACCESS, arm_spe.L2_MISS, spe.LLC_ACCESS), 0x600080842, 0x600080844),
+        ((spe.L1_ACCESS, arm_spe.L2_ACCESS), 0x200080142, 0x400080444),
+        ((arm_spe.RECENTLY_FETCHED, arm_spe.L2_ACCESS, spe.LLC_ACCESS), 0x1800080242, 0x600080844),
+        ((arm_spe.SNOOPED, spe.REMOTE), 0x3E00200022, 0x3E00200024),
+        ((arm_spe.SNOOPED, arm_spe.MODIFIED, spe.LLC_MISS), 0x600800882, 0x600800884),
+        ((arm_spe.MODIFIED, spe.TLB_MISS), 0x1E00080022 | 0x24 << 26, 0x1E00080024 | 0x24 << 26),
+    ],
+)
+def test_events_of_version_1_4_tell_levels_as_perf_7_has_them(bits: tuple[int, ...], of_load: int, of_store: int) -> None:
+    parts = [spe.operation(spe.LOAD_STORE, kind) + spe.events(sum(bits), 4) + spe.END for kind in (0, 1)]
+    records, _ = decoded(b"".join(parts) + spe.operation(spe.LOAD_STORE, 0) + spe.events(spe.L1_ACCESS) + spe.END)
+    assert list(map(hex, data_sources(records, None).tolist())) == list(map(hex, (of_load, of_store, 0x142)))
+    known = list(map(hex, data_sources(records, sources_of_core(0x413FD0C1)).tolist()))
+    assert known[2] == hex(2 | 0xA << 5 | 1 << 33 | 2 << 19)  # a core whose source packets tell the level
+
+
 # From records to a recording.
 
 

@@ -84,6 +84,7 @@ def test_the_block_determines_the_size_of_its_items() -> None:
         ("b3 a5c37e1988f0b6d2", "PA 0xb6f088197ec3a5 ns=1 ch=1 pat=2"),
         ("21b1 a5c37e1988f0b6d2", "ADDR 0xd2b6f088197ec3a5 (9)"),
         ("52 0203", "EV RETIRED LLC-ACCESS LLC-REFILL"),
+        ("62 0210F903", "EV RETIRED LATE-PREFETCH TXN L2D-ACCESS L2D-MISS HITM LFB SNOOPED STREAMING-SVE SMCU"),
         ("49 1e", "LD AT EXCL AR"),
         ("49 25", "ST MEMSET"),
         ("48 3e", "SVE-OTHER EVLEN 256 FP PRED"),

@@ -586,4 +586,5 @@ def _told_by_newer_events(events: NDArray[np.uint32], is_load: NDArray[np.bool_]
         of_load = np.where((events & (access | miss)) == access, np.uint64((level | _HIT) * _LEVEL | number * _NUMBER), of_load)
     snoop = np.where(events & SNOOPED, np.where(events & MODIFIED, _SNOOP_MODIFIED, _SNOOP_HIT), _SNOOP_NOT_AVAILABLE)
     remote = np.where(events & REMOTE, np.uint64(_IS_REMOTE), np.uint64(0))
-    return np.where(is_load, of_load, of_store) | snoop.astype(np.uint64) * np.uint64(_SNOOP) | remote
+    told: Words = np.where(is_load, of_load, of_store) | snoop.astype(np.uint64) * np.uint64(_SNOOP) | remote
+    return told

@@ -144,14 +144,13 @@ class _C2cReport:
 
     def _names(self, rows: AccessRows) -> RowNames:
         """Return the names of the rows' code."""
-        import numpy as np
-
+        from perfpy.abi.columns import grouped
         from perfpy.analysis.location_sort_keys import dso, source_line, symbol
         from perfpy.analysis.locations import Locations, SourceTexts, sample_locations
         from perfpy.analysis.sort_key import KeyTexts, TaskComms, TraceData
         from perfpy.tools.mem.c2c_tables import RowNames
 
-        frames, number = np.unique(rows.accesses.code[rows.first], return_inverse=True)
+        frames, number = grouped(rows.accesses.code[rows.first])
         sources = None if self._options.no_source or "iaddr" not in self._fields else SourceTexts(self._symbolizer, as_addr2line=True)
         locations = Locations(self._symbolizer)
         texts = KeyTexts(locations, sources, TaskComms((), str), TraceData())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.tools.mem.accesses import KindCounts
 from perfpy.tools.mem.cache_lines import displayed, group_rows
@@ -130,7 +131,7 @@ class _Tables:
 
     def _name_columns(self, rank: int) -> list[AlignedColumn]:
         names, fields = self._names, self._style.fields
-        numbers = np.unique(names.number[self._rows_of_line[rank]])
+        numbers = distinct(names.number[self._rows_of_line[rank]])
         columns = []
         if "iaddr" in fields:
             columns.append(AlignedColumn("Symbol", self._name_width(names.symbol, numbers, "Symbol"), left=True))
@@ -146,7 +147,7 @@ class _Tables:
 
     def _thread_width(self, rank: int) -> int:
         rows = self._rows_of_line[rank]
-        threads = np.unique(self._rows.accesses.tid[self._rows.first[rows]]).tolist()
+        threads = distinct(self._rows.accesses.tid[self._rows.first[rows]]).tolist()
         return max(8 + len(self._names.comm(thread)) for thread in threads)
 
     def lines_of(self, rank: int, order: NDArray[np.int64]) -> Iterator[str]:
@@ -479,9 +480,16 @@ def row_line(columns: Sequence[AlignedColumn], cells: Sequence[str]) -> str:
 
 def row_lines(columns: Sequence[AlignedColumn], cells: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the rows of columns of texts."""
-    padded = [[_padded(column, cell) for cell in texts] for column, texts in zip(columns, cells, strict=True)]
+    padded = [_padded_texts(column, texts) for column, texts in zip(columns, cells, strict=True)]
     for row in zip(*padded, strict=True):
         yield _SEPARATOR + _SEPARATOR.join(row)
+
+
+def _padded_texts(column: AlignedColumn, texts: Sequence[str]) -> Sequence[str]:
+    width = column.width
+    if column.loose:
+        return texts
+    return [text.ljust(width) for text in texts] if column.left else [text.rjust(width) for text in texts]
 
 
 def _padded(column: AlignedColumn, cell: str) -> str:

@@ -19,7 +19,7 @@ from perfpy.views.script import field_text
 from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
 from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
 from perfpy.views.script.fields import SYNTH_TYPE, has_callchain
-from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock
+from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock, ValueTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,12 +247,13 @@ class EventLines:
     def _trace_flags(self, batch: Batch) -> Piece:
         if not self._context.has_branch_flags:
             return b" " * 24
+        return self._flag_texts.piece(self._column(batch, "weight").astype(np.uint64) & np.uint64(_FLAG_BITS))
+
+    @cached_property
+    def _flag_texts(self) -> ValueTexts:
         from perfpy.views.script.code import trace_flags_text
 
-        flags = self._column(batch, "weight").astype(np.uint64) & np.uint64(_FLAG_BITS)
-        unique, position = np.unique(flags, return_inverse=True)
-        texts = list(map(trace_flags_text, unique.tolist()))
-        return [texts[index] for index in position.ravel().tolist()]
+        return ValueTexts(trace_flags_text)
 
     @cached_property
     def _call_indents(self) -> CallIndents:

@@ -91,6 +91,7 @@ OTHERS: Final = {
     "the costs of Python profilers": "python_cost.py --tools FOLDER, of pip install --target FOLDER py-spy scalene",
     "the accuracy of Python's functions and lines": "python_truth.py",
     "reported differences of equal programs, and of equal groups of hosts": "group_power.py",
+    "Arm SPE": "tests/builders/arm_spe.py: spe_recording() of two random_trace() of 78,125 and 781,250 records, by both",
     "Intel PT": "recordings of the simulated machine: script --itrace=be and report --itrace=i1000i by both",
     "recordings of many hosts (perfpy help cluster)": "many_hosts.py SEED FOLDER --hosts 1000",
     "perfpy top": "top_costs.py",

@@ -253,13 +253,13 @@ class _Text:
         """Return the text."""
         return self._room.tobytes()
 
-    def put_fixed(self, places: NDArray[np.int64], column: NDArray[Any]) -> None:
-        """Put a text of equal size in each place."""
+    def put_fixed(self, positions: NDArray[np.int64], column: NDArray[Any]) -> None:
+        """Put a text of equal size at each position."""
         size = column.dtype.itemsize
-        _items(self._room, size)[places] = column.view(f"V{size}")
+        _items(self._room, size)[positions] = column.view(f"V{size}")
 
-    def put(self, places: NDArray[np.int64], chosen: _Chosen) -> None:
-        """Put a text in each place: those of a few sizes as they are, others by two overlapping parts whose sizes are powers of two."""
+    def put(self, positions: NDArray[np.int64], chosen: _Chosen) -> None:
+        """Put a text at each position: those of a few sizes as they are, others by two overlapping parts whose sizes are powers of two."""
         sizes = chosen.sizes
         counts = np.bincount(sizes)
         widths = rows_where(counts).tolist()
@@ -269,7 +269,7 @@ class _Text:
             widths = [1 << power - 1 for power in rows_where(np.bincount(powers)).tolist() if power]
         for width in filter(None, widths):
             rows = None if len(widths) == 1 and counts[0] == 0 else rows_where(sizes == width if is_exact else powers == width.bit_length())
-            to, source = (places, chosen.begins) if rows is None else (places[rows], chosen.begins[rows])
+            to, source = (positions, chosen.begins) if rows is None else (positions[rows], chosen.begins[rows])
             into, items = _items(self._room, width), _items(chosen.text, width)
             into[to] = items[source]
             if not is_exact:

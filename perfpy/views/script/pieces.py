@@ -25,6 +25,7 @@ _WIDEST: Final = 64  # bytes of a text that may be copied into a fixed-width col
 _MOST_COPIED: Final = 256  # texts of a coded piece that may be copied into a fixed-width column
 _MOST_PAIRS: Final = 1 << 18
 _WORTH_BLOCK: Final = 256  # lines
+_LONGEST_BLOCK: Final = 1 << 24  # bytes: names may be long
 _FEW_WIDTHS: Final = 4  # of texts that are copied by their exact widths
 
 
@@ -116,7 +117,9 @@ class Joiner:
     def join(self, pieces: Sequence[Piece], count: int) -> Flat | TextBlock:
         """Join all pieces in order, for `count` samples."""
         if count >= _WORTH_BLOCK and not any(isinstance(piece, list) for piece in pieces):
-            return self._block([piece for piece in pieces if len(piece)], count)
+            block = self._block([piece for piece in pieces if len(piece)], count)
+            if block is not None:
+                return block
         columns = self._end_coded(self._fuse(list(pieces), count))
         stride = len(columns)
         if stride == 1:
@@ -126,8 +129,8 @@ class Joiner:
             parts[index::stride] = _as_list(column, count)
         return Flat(parts, stride)
 
-    def _block(self, pieces: list[Piece], count: int) -> TextBlock:
-        """Join pieces without a list of texts by copying each into its place."""
+    def _block(self, pieces: list[Piece], count: int) -> TextBlock | None:
+        """Join pieces without a list of texts by copying each into its place; return None if the text would be very long."""
         columns: list[NDArray[Any] | _Chosen] = []
         for position, piece in enumerate(_pack_fixed(pieces, count)):
             if isinstance(piece, bytes):
@@ -146,6 +149,8 @@ class Joiner:
                 ends += column.sizes
         begins = ends.cumsum()
         ends, begins = begins, begins - ends
+        if ends[-1] > _LONGEST_BLOCK:
+            return None
         text = _Text(int(ends[-1]))
         for column in columns:
             if isinstance(column, _Chosen):

@@ -551,6 +551,13 @@ def test_many_lines_are_one_block(widths: tuple[int, ...]) -> None:
         texts += [bytes([65 + number]) * draw.choice(widths) for number in range(20)]
 
 
+def test_a_very_long_text_is_no_block() -> None:
+    codes, texts = np.arange(1000) % 2, [b"x" * 60_000, b"y" * 50_000]
+    flat = Joiner().join([b"<", Coded(codes, texts), b">"], 1000)
+    assert isinstance(flat, Flat)
+    assert flat.slice(1, 2) == [b"<", texts[1] + b">"]
+
+
 def test_a_flat_gives_the_entries_of_some_samples() -> None:
     flat = Joiner().join([[b"a", b"b", b"c"], Coded(np.array([0, 1, 0]), [b"x", b"yy"])], 3)
     assert b"".join(flat.slice(1, 3)) == b"byycx"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "tables")
 _MAKERS: Final = ("intel", "amd", "arm", "power", "riscv")
+_CORE_UNITS: Final = ("", "cpu_core", "cpu_atom")
 _LARGEST: Final = 32 << 20  # bytes of a table's text
 _APPLE: Final = "apple_"  # drivers/perf/apple_m1_cpu_pmu.c
 _EVENT_FIELDS: Final = 7
@@ -131,7 +132,7 @@ class VendorTable:
 
     def is_of_cores(self, name: str) -> bool:
         """Whether no PMU but the cores' can have an event of this name."""
-        return not _is_spelt_by_amd(name) and all(row.split("\t", 3)[2] == "" for row in self._rows_named(name))
+        return not _is_spelt_by_amd(name) and all(row.split("\t", 3)[2] in _CORE_UNITS for row in self._rows_named(name))
 
     def _rows_named(self, name: str) -> list[str]:
         rows = self._rows_by_name.get(name)

@@ -339,7 +339,9 @@ class Measurement:
         readings = counting.read(self._tool_times(elapsed))
         self._hooks.round(readings, elapsed, False)
         rows = self._rows(self._differences.since_last(readings))
-        self._hooks.show(self._tally(rows, wall_ns=self._plan.interval * _MS, timestamp=elapsed))
+        # As in perf, an interval of several runs has the column of the noise, and one value.
+        noise: dict[CountedEvent, float] | None = {} if self._plan.repeat > 1 else None
+        self._hooks.show(self._tally(rows, wall_ns=self._plan.interval * _MS, timestamp=elapsed, noise=noise))
 
     def _rows(self, readings: Readings) -> dict[CountedEvent, list[CountRow]]:
         plan = self._plan

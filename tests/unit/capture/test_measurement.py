@@ -95,6 +95,14 @@ def test_intervals_show_differences_and_the_summary_all() -> None:
     assert [tally.timestamp is None for tally in seen_values.tallies] == [False, False, True]
 
 
+def test_intervals_of_several_runs_have_a_noise_of_zero() -> None:
+    for repeat, noise in ((1, None), (2, 0.0)):
+        seen_values = Seen()
+        variant = plan(SYSTEM, ())._replace(interval=5, interval_count=1, repeat=repeat)
+        Measurement(variant, seen_values, kernel=FakeKernel(counts=growing)).run()
+        assert {line.noise for tally in seen_values.tallies if tally.timestamp for line in tally.lines()} == {noise}
+
+
 def test_the_boxes_of_an_uncore_pmu_are_one_line_and_each_cpu_has_its_own() -> None:
     """The number of cells is that of one box, as in perf."""
     boxes = [

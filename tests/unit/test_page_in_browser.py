@@ -1224,6 +1224,8 @@ def test_on_paper_everything_is_there(page: Browser) -> None:
     boxes = "[...document.querySelectorAll('.box, #details, #tracks, main')].filter(e => e.checkVisibility())"
     assert page.run(f"{boxes}.filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.id || e.className)") == []
     assert page.run("['search-box', 'notes'].map(id => document.getElementById(id).checkVisibility())") == [False, True]
+    edges = page.run("[...document.querySelectorAll('#activity, .track canvas')].map(one => one.getBoundingClientRect().right)")
+    assert len(set(edges)) == 1  # paper has no scroll bars
     page.run("window.onafterprint()")
     assert page.run("document.documentElement.dataset.theme") == "dark"
     page.call("Emulation.setEmulatedMedia", media="")

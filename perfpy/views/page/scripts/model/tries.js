@@ -70,13 +70,13 @@ export function callers(tree, name) {
 
 /* The functions that a function calls. */
 export function callees(tree, name) {
-  const forest = new Forest(), node = new Int32Array(tree.n), own = tree.own.map(() => []);
-  for (const top of outermost(tree, name)) {
-    node[top] = 0;
+  const tops = outermost(tree, name), most = 1 + tops.reduce((sum, top) => sum + tree.end[top] - top, 0);
+  const forest = new Forest(most), node = new Int32Array(tree.n), own = tree.own.map(() => new Float64Array(most));
+  for (const top of tops) {
     for (let i = top; i < tree.end[top]; i++) {
       if (!tree.width[i]) continue;
-      if (i > top) node[i] = forest.node(node[tree.parent[i]], tree.name[i]);
-      tree.own.forEach((column, k) => { own[k][node[i]] = (own[k][node[i]] || 0) + column[i]; });
+      const to = node[i] = i > top ? forest.node(node[tree.parent[i]], tree.name[i]) : 0;
+      for (let k = 0; k < own.length; k++) own[k][to] += tree.own[k][i];
     }
   }
   return rooted(finished(forest, own, tree.kind, tree.compared), name, tree);

@@ -613,7 +613,7 @@ class _Opcode(NamedTuple):
 def _opcodes(version: tuple[int, int]) -> dict[int, _Opcode]:
     """Return the instructions of a version by number; none for other versions than those of the table."""
     own, opcodes = "{}.{}".format(*version), dict[int, _Opcode]()
-    with open(_TABLE, encoding="ascii") as file:
+    with open(_TABLE, encoding="utf-8") as file:
         for line in file:
             versions, name, numbers, caches, effect, per_argument = line.rstrip("\n").split("\t")
             if own in versions.split(","):

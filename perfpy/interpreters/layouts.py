@@ -320,7 +320,7 @@ _SLOTS: Final = os.path.join(os.path.dirname(__file__), "slots.tsv")
 @cache
 def slots() -> tuple[tuple[str, int, tuple[int, int]], ...]:
     """Return the name, the number and the offsets of each slot; the second offset is NONE for slots of the type itself."""
-    with open(_SLOTS, encoding="ascii") as file:
+    with open(_SLOTS, encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
     offsets = [offset.partition("+") for _, _, offset in rows]
     return tuple(

@@ -80,7 +80,7 @@ class LiveRings:
         options = options._replace(sampling=sampling)
         self.copier: FrameCopier | None = None
         if options.python:
-            options, self.copier = _with_python(options)
+            options, self.copier = _with_python(options, len(texts))
         options = with_frequency(options, procfs.setting(MAX_RATE), tell)
         try:
             self.target = target = resolve(procfs=procfs)[0] if workload else _find_target(options, procfs)
@@ -124,7 +124,7 @@ class LiveRings:
         counters.open()
         counters.warn_of_skipped(tell)
         try:
-            usual = pages_for([event.attr for event in events], procfs, own_status()[0])
+            usual = pages_for([event.attr for event in counters.events], procfs, own_status()[0])
             usual = max(usual, roomy_pages(procfs, own_status()[0], self._ring_size) if self._ring_size else 0)
             counters.map(options.buffers.mmap_pages or usual)
         except BaseException:
@@ -230,15 +230,15 @@ class LiveRings:
             self.copier.close()
 
 
-def _with_python(options: RecordOptions) -> tuple[RecordOptions, FrameCopier | None]:
-    """Return the options with what Python frames need, and their copier.
+def _with_python(options: RecordOptions, events: int) -> tuple[RecordOptions, FrameCopier | None]:
+    """Return the options with what Python frames need, and their copier. events: their number.
 
     Without permission for BPF programs, frames are read the better the sooner.
     """
     from perfpy.capture.python_frames.kernel_frames import open_copier
 
     options = complete_python_options(options)
-    copier = open_copier(options.sampling.clockid)
+    copier = open_copier(options, events)
     if copier is None:
         options = options._replace(buffers=options.buffers._replace(no_buffering=True))
     return options, copier

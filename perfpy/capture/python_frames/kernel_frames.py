@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from perfpy.capture.counter import Counter
+    from perfpy.capture.record_options import RecordOptions
     from perfpy.interpreters.frames import PythonFrame, ThreadFrames
     from perfpy.interpreters.process import PythonProcess
 
 
 _THREADS: Final = 16384
-_RING_SIZE: Final = 8 << 20
+_LARGEST_RING: Final = 8 << 20  # bytes; the kernel takes 3 ms to allocate them, and as long to map them
+_SMALLEST_RING: Final = 1 << 20
+_USUAL_COPY: Final = 4096  # bytes of the frames of one sample: 128 frames are more than most programs have
 _TID: Final = struct.Struct("=I")
 _INITIAL_PID_NAMESPACE: Final = 0xEFFFFFFC  # PROC_PID_INIT_INO
 _MOST_KEPT: Final = 1 << 12  # frames of a thread that wait for their samples
@@ -45,17 +48,27 @@ _LARGEST_FRAME: Final = 127
 
 
 class FrameMaps(NamedTuple):
-    """The descriptors that the recorder and the reader share."""
+    """The descriptors that the recorder and the reader share, and the bytes of the ring."""
 
     threads: int
     scratch: int
     ring: int
+    ring_size: int
+
+    @property
+    def descriptors(self) -> tuple[int, int, int]:
+        """Return the descriptors."""
+        return self.threads, self.scratch, self.ring
 
 
 class FrameCopier:
-    """The program for samples of events, and its maps. Raises OSError if the kernel does not permit them."""
+    """The program for samples of events, and its maps. Raises OSError if the kernel does not permit them.
 
-    def __init__(self) -> None:
+    Args:
+        ring_size: bytes for copied frames, a power of two.
+    """
+
+    def __init__(self, ring_size: int = _LARGEST_RING) -> None:
         with contextlib.ExitStack() as opened:
 
             def keep(descriptor: int) -> int:
@@ -64,13 +77,13 @@ class FrameCopier:
 
             threads = keep(bpf_loading.create_map(bpf_loading.LRU_HASH, _TID.size, THREAD.size, _THREADS))
             scratch = keep(bpf_loading.create_map(bpf_loading.ARRAY, _TID.size, SCRATCH_SIZE, os.cpu_count() or 1))
-            ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, _RING_SIZE))
-            self.maps = FrameMaps(threads, scratch, ring)
+            ring = keep(bpf_loading.create_map(bpf_loading.RINGBUF, 0, 0, ring_size))
+            self.maps = FrameMaps(threads, scratch, ring, ring_size)
             self._program = keep(bpf_loading.load_program(bpf_loading.PERF_EVENT, self._program_of(is_sample=True)))
             self._opened = opened.pop_all()
 
     def _program_of(self, *, is_sample: bool) -> bytes:
-        return frame_program(*self.maps, is_sample=is_sample, may_goto=bpf_loading.has_may_goto())
+        return frame_program(*self.maps.descriptors, is_sample=is_sample, may_goto=bpf_loading.has_may_goto())
 
     def attach(self, counters: Iterable[Counter], open_counter: Callable[[EventAttr], Counter]) -> Iterator[Counter]:
         """Run the program for all samples of the counters. Raises OSError or KernelRefusedError.
@@ -104,13 +117,24 @@ class FrameCopier:
         self._opened.close()
 
 
-def open_copier(clock: int | None) -> FrameCopier | None:
-    """Return a copier; None without permission, in another pid namespace than the kernel's, and for samples with another clock."""
+def open_copier(options: RecordOptions, events: int) -> FrameCopier | None:
+    """Return a copier; None without permission, in another pid namespace than the kernel's, and for samples with another clock.
+
+    events: the number of sampled events, 0 for the default one.
+    """
     try:
-        is_usable = clock == time.CLOCK_MONOTONIC and os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PID_NAMESPACE
-        return FrameCopier() if is_usable else None
+        is_usable = options.sampling.clockid == time.CLOCK_MONOTONIC and os.stat("/proc/self/ns/pid").st_ino == _INITIAL_PID_NAMESPACE
+        return FrameCopier(ring_size(options, max(events, 1) * (os.cpu_count() or 1))) if is_usable else None
     except OSError:
         return None
+
+
+def ring_size(options: RecordOptions, counters: int) -> int:
+    """Return the bytes of the ring: for the frames of a second if the rate of samples is known. counters: of events on CPUs."""
+    rate = options.sampling.freq
+    if rate is None or rate <= 0 or options.off_cpu.enabled:
+        return _LARGEST_RING
+    return min(max(1 << (rate * counters * _USUAL_COPY - 1).bit_length(), _SMALLEST_RING), _LARGEST_RING)
 
 
 class CopiedFrames(NamedTuple):
@@ -219,7 +243,7 @@ class SampledFrames:
     def __init__(self, maps: FrameMaps) -> None:
         self._threads = maps.threads
         self.descriptor = maps.ring
-        self._ring = bpf_loading.BpfRing(maps.ring, _RING_SIZE)
+        self._ring = bpf_loading.BpfRing(maps.ring, maps.ring_size)
         self._tids: dict[int, set[int]] = {}
 
     def take(self) -> Iterator[tuple[int, int, CopiedFrames]]:

@@ -213,7 +213,7 @@ class Recorder:
         if self.options.python:
             from perfpy.capture.python_frames.kernel_frames import open_copier  # rarely needed
 
-            self._copier = open_copier(self.options.sampling.clockid)
+            self._copier = open_copier(self.options, len(self._texts))
             if self._copier is None:  # frames are read the better the sooner
                 self.options = self.options._replace(buffers=self.options.buffers._replace(no_buffering=True))
         events = self._parse() if target.has_tasks else self._on_requested_cpus(self._parse(), target)
@@ -342,7 +342,7 @@ class Recorder:
         counters.open()
         counters.warn_of_skipped(self._tell)
         try:
-            attrs = [event.attr for event in events]
+            attrs = [event.attr for event in counters.events]  # those that the kernel accepted
             usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)
             stacks_of_waits = counters.events[self._waits.switches] if self._waits is not None and self._waits.switches >= 0 else None
             counters.map(options.buffers.mmap_pages or usual, self._trace, self._tell, apart=stacks_of_waits)

@@ -580,7 +580,7 @@ class ReaderProcess:
         self.pid = os.fork()
         if self.pid == 0:
             stores = (spool.memory, spool.disk, spool.open_piece)
-            fds = {request_end, answer_end, *stores, *(maps or ())}
+            fds = {request_end, answer_end, *stores, *(maps.descriptors if maps else ())}
             run_child(fds, READER_COMM, lambda: _serve_reader(request_end, answer_end, stores, attr, maps, change))
         os.close(request_end)
         os.close(answer_end)

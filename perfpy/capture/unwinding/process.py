@@ -323,6 +323,8 @@ class Spool:
         self.disk = nameless_file(folder)
         self.folder = folder
         self._capacity = capacity or _usual_capacity()
+        with contextlib.suppress(OSError):  # above a limit for files (ulimit -f), the other processes map it again when it has grown
+            os.ftruncate(self.memory, self._capacity)  # it takes no memory before it is written
         self._next = 0  # where memory is written next
         self._end_of_disk = 0
         self._waiting: deque[list[Extent]] = deque()

@@ -550,7 +550,7 @@ def _joined(pieces: list[_Held]) -> _Held:
     begins = np.cumsum([0, *(len(chunk.data) for chunk in chunks[:-1])]).tolist()
     counts = np.cumsum([0, *(len(chunk) for chunk in chunks[:-1])]).tolist()
     chunk = Chunk(
-        np.concatenate([one.data for one in chunks]),
+        _concatenated([one.data for one in chunks]),
         np.concatenate([one.starts + begin for one, begin in zip(chunks, begins, strict=True)]),
         NATIVE_ENDIAN,
         0,
@@ -560,6 +560,19 @@ def _joined(pieces: list[_Held]) -> _Held:
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("events", "keys", "times", "other_events")
     )
     return _Held(chunk, rows, chunk.rows(rows), events, keys, times, other_events)
+
+
+def _concatenated(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Concatenate arrays, without a copy if they lie one after another in the spool's memory."""
+    base = parts[0].base
+    if not isinstance(base, np.ndarray) or any(part.base is not base for part in parts):
+        return np.concatenate(parts)
+    begins = [part.ctypes.data for part in parts]
+    if any(begin + len(part) != after for begin, part, after in zip(begins, parts, begins[1:], strict=False)):
+        return np.concatenate(parts)
+    first = begins[0] - base.ctypes.data
+    joined: NDArray[np.uint8] = base[first : first + sum(map(len, parts))]
+    return joined
 
 
 def _ends(held: _Held) -> list[tuple[int, int]]:

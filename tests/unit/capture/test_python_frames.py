@@ -24,10 +24,12 @@ from perfpy.capture.python_frames.kernel_frames import (
     decode,
     entry_of,
     frame_program,
+    ring_size,
 )
 from perfpy.capture.python_frames.locating import cold_parts, is_part, jump_targets, lines_of_candidates, loaded_files
 from perfpy.capture.python_frames.recorded_frames import PythonSummary, notes
 from perfpy.capture.python_frames.threads import LONGEST_NAME, BlockedLoops, PendingNames, ReadNames
+from perfpy.capture.record_options import MAX_FREQ, OffCpuOptions, RecordOptions, SamplingOptions
 from perfpy.interpreters.frames import MOST_FRAMES, ThreadFrames
 from perfpy.interpreters.layouts import LAYOUTS, NONE
 from perfpy.interpreters.process import PythonProcess
@@ -451,6 +453,23 @@ def test_a_holder_that_is_not_there_has_no_code():
 
 def sample(time: int) -> SampleInTime:
     return SampleInTime(time, ThreadFrames([], True, False, []), 0, True)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "megabytes"),
+    [
+        (SamplingOptions(freq=99), 1),
+        (SamplingOptions(freq=199), 2),
+        (SamplingOptions(freq=999), 8),
+        (SamplingOptions(freq=MAX_FREQ), 8),
+        (SamplingOptions(period=10_000), 8),
+        (SamplingOptions(), 8),
+    ],
+)
+def test_the_ring_has_room_for_the_frames_of_a_second(sampling: SamplingOptions, megabytes: int):
+    assert ring_size(RecordOptions(sampling=sampling), 2) == megabytes << 20
+    waits = RecordOptions(sampling=sampling, off_cpu=OffCpuOptions(enabled=True))
+    assert ring_size(waits, 2) == 8 << 20  # each switch has frames, too
 
 
 def test_samples_take_the_nearest_copy_of_their_thread():

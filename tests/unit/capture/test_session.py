@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ import pytest
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.capture.control import Control
-from perfpy.capture.record_options import Callchain, OffCpuOptions, RecordOptions
+from perfpy.capture.record_options import Callchain, OffCpuOptions, RecordOptions, SamplingOptions
 from perfpy.capture.sample_attrs import configure_sampling
 from perfpy.capture.sample_counters import SampleCounters
 from perfpy.capture.session import closing, cost_limit, recorder
@@ -54,6 +55,21 @@ def test_without_permission_the_default_event_excludes_the_kernel(monkeypatch, c
     _, events = Recorder(("true",), options=RecordOptions(notes=True), kernel=FakeKernel()).prepare()
     assert (events[0].attr.exclude_kernel, events[0].attr.exclude_guest) == (user_only, user_only)
     assert ("measuring user space only" in capsys.readouterr().err) == user_only
+
+
+@pytest.mark.parametrize(("refused", "megabytes"), [("cycles", 2), ("", 8)])
+def test_the_size_of_rings_is_that_of_the_events_that_the_kernel_accepts(refused: str, megabytes: int, monkeypatch: pytest.MonkeyPatch):
+    """A clock that replaces the CPU's cycles is never faster than its frequency."""
+    sizes: list[int] = []
+    monkeypatch.setattr(SampleCounters, "map", lambda _counters, pages, *_args, **_options: sizes.append(pages * 4096))
+    monkeypatch.setattr(recorder, "own_status", lambda: (1 << 14, 0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    options = RecordOptions(sampling=SamplingOptions(freq=99, unwind=True, callchain=Callchain("dwarf", 16384)), quiet=True)
+    session = Recorder(("true",), ["cycles"], options=options, kernel=FakeKernel(refuse={refused: errno.ENOENT} if refused else {}))
+    session._workload = cast("Any", SimpleNamespace(pid=7))
+    target, events = session.prepare()
+    session._open_counters(events, target).close()
+    assert sizes == [megabytes << 20]
 
 
 def test_with_requested_cpus_events_of_other_kinds_of_cores_are_left_out(tmp_path, capsys) -> None:

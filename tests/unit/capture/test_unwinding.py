@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import struct
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,24 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 def read(spool: Spool, extents: list[Extent]) -> bytes:
     return b"".join(os.pread((spool.memory, spool.disk)[store], size, offset) for store, offset, size in extents)
+
+
+def test_the_memory_has_its_size_before_it_is_written(spool):
+    """Another process maps it once."""
+    status = os.fstat(spool.memory)
+    assert (status.st_size, status.st_blocks) == (64, 0)
+
+
+def test_a_limit_for_files_does_not_forbid_smaller_pieces(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        spool = Spool(str(tmp_path))
+        spool.write([b"abc"])
+        assert read(spool, spool.close_piece()) == b"abc"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    spool.close()
 
 
 def test_a_piece_is_one_extent(spool):

@@ -132,6 +132,16 @@ def test_small_pieces_are_unwound_together():
     assert chains(b"".join(piece.parts)) == [WHOLE, WHOLE, [CONTEXT_KERNEL, 1 << 63, *WHOLE]]
 
 
+def test_pieces_that_lie_one_after_another_are_joined_without_a_copy():
+    memory = np.arange(64, dtype=np.uint8)
+    first, second, third = memory[8:24], memory[24:32], memory[32:40]
+    joined = unwinder._concatenated([first, second, third])
+    assert joined.tolist() == list(range(8, 40)) and np.shares_memory(joined, memory)
+    for apart in ([first, third], [second, first], [first, second.copy()], [first.copy(), second.copy()]):
+        joined = unwinder._concatenated(apart)
+        assert joined.tolist() == [*apart[0], *apart[1]] and not np.shares_memory(joined, memory)
+
+
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 @pytest.mark.parametrize(("kind", "kept"), [(PerfType.SOFTWARE, 1), (PerfType.TRACEPOINT, 2)])
 def test_of_its_own_samples_only_tracepoints_stay(kind: int, kept: int):

@@ -15,6 +15,7 @@ FUNCTIONS = 150
 PERIOD_NS = 25_000  # of cpu-clock: 40,000 samples a second and CPU
 STACK_PERIOD_NS = 250_000  # of copied stacks, of which a sample has 8 KB
 THREADS = 4
+_DRAWS = 100  # of a small recording
 _RECURSION = Path(__file__).with_name("recursion.c")
 _WORK = {"busy": 1.0, "recursion": 20.0}  # how much to do at first
 
@@ -50,11 +51,25 @@ class Inputs:
         return path
 
     def small(self, samples: int) -> Path:
-        """Return a perf.data with exactly a number of samples, drawn from a larger one."""
+        """Return a perf.data with exactly a number of samples (a multiple of four), drawn from a larger one.
+
+        At least one of them is in the kernel: without one, perf reads no symbols of the kernel, which is most of its work for a small
+        file. On an idle machine few samples of the program are.
+        """
         path = self.folder / f"small{samples}.data"
         if not path.exists():
-            Hosts(self.recording(20_000).read_bytes(), per_mille=0).write(self.folder, 0, samples).rename(path)
+            hosts = Hosts(self.recording(20_000).read_bytes(), per_mille=0)
+            draws = (hosts.write(self.folder, number, samples) for number in range(_DRAWS))
+            drawn = next(filter(self._hits_kernel, draws), None)
+            if drawn is None:
+                raise RuntimeError("no sample of the program is in the kernel")
+            drawn.rename(path)
         return path
+
+    def _hits_kernel(self, path: Path) -> bool:
+        command = [self._perf, "script", "-F", "ip", "-i", str(path)]
+        addresses = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        return any(int(address, 16) >> 63 for address in addresses)
 
     def stacks(self, samples: int) -> Path:
         """Return a perf.data with at least a number of copied stacks."""

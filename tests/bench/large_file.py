@@ -114,14 +114,19 @@ class Drawing:
             words[leaf[same]] = new[same]
 
 
-def write(out: BinaryIO, content: bytes, drawing: Drawing, side_band: bytes, size: int, block: int = _BLOCK) -> None:
-    """Header, side-band, so many bytes of samples, the features of the seed at their new place."""
+def write(out: BinaryIO, content: bytes, drawing: Drawing, side_band: bytes, size: int = 0, block: int = _BLOCK, blocks: int = 0) -> None:
+    """Header, side-band, samples, the features of the seed at their new place.
+
+    Samples are written in blocks: as many blocks as requested, and until the file has its size without the features.
+    """
     header = decode_header(content)
     assert isinstance(header, FileHeader)
     out.write(content[: header.data.offset])
     out.write(side_band)
     out.write(_ROUND)
-    while out.tell() < size:
+    written = 0
+    while written < blocks or out.tell() < size:
+        written += 1
         drawing.block(block).tofile(out)
         out.write(_ROUND)
     end = out.tell()

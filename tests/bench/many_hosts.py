@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SLICES = 64
 _SPREAD = 0.5  # of the shares of slices between hosts: the smaller, the more hosts differ
+_BLOCKS = 4  # of a host's samples
 _HOSTNAME = 3  # the bit of the feature (perf.data-file-format.txt)
 
 
@@ -43,13 +44,13 @@ class Hosts:
         self._moved = per_mille / 1000
 
     def write(self, folder: Path, number: int, samples: int) -> Path:
-        """One host's recording."""
+        """One host's recording: of that many samples, rounded up to a multiple of _BLOCKS."""
         rng = np.random.default_rng(number)
         seed = self._of_one_host(rng)
-        size = len(self._content) - self._header.data.size + len(seed.side_band) + int(seed.sizes.mean() * samples)
         path = folder / f"host{number:04}.data"
         with path.open("wb") as out:
-            write(out, self._named(f"host{number:04}"), Drawing(seed, rng, self._moved), seed.side_band, size, block=samples // 4)
+            drawing = Drawing(seed, rng, self._moved)
+            write(out, self._named(f"host{number:04}"), drawing, seed.side_band, block=-(-samples // _BLOCKS), blocks=_BLOCKS)
         return path
 
     def _of_one_host(self, rng: np.random.Generator) -> Seed:

@@ -228,6 +228,14 @@ def root_of(pid: int) -> str | None:
         return ""
 
 
+def shares_pid_namespace(pid: int) -> bool:
+    """Whether a process is in this one's pid namespace; False if it may not be looked at."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return False
+
+
 def _mounts(identity: FileId) -> list[str]:
     """Return the folders where a file's device is mounted."""
     device = f"{identity[0]}:{identity[1]}".encode()

@@ -44,6 +44,7 @@ from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs, read_wait
 from perfpy.symbols import dso
 from perfpy.symbols.files import elf
+from perfpy.untrusted.process_files import shares_pid_namespace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +73,7 @@ _TIME: Final = struct.Struct("=Q")
 _ASLEEP: Final = ("S", "D")  # states of threads
 _STACK_POINTER: Final = 7  # of x86-64's registers in samples (perf_regs.h)
 _DAMAGE: Final = (ArithmeticError, LookupError, ValueError, struct.error)
+_OWN_COMMS: Final = tuple(map(str.encode, OWN_COMMS))
 _EXEC: Final = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
 
 
@@ -123,6 +125,7 @@ class _KnownProcess:
         self.sent_codes: set[int] = set()
         self.sent_calls: set[tuple[int, int]] = set()
         self.inner_tids: dict[int, int] = {}
+        self._has_own_numbers = not shares_pid_namespace(pid)
         self.names = ReadNames(pid, procfs)
         self.paces: dict[int, int] = {}
         self.is_new_until = time.monotonic_ns() + int(_NEW * 1e9)
@@ -133,6 +136,8 @@ class _KnownProcess:
 
     def inner_tid(self, tid: int) -> int:
         """Return the number of a thread in its own pid namespace."""
+        if not self._has_own_numbers:
+            return tid
         if tid not in self.inner_tids:
             self.inner_tids[tid] = dso.innermost_tid(self.pid, tid) or tid
         return self.inner_tids[tid]
@@ -434,7 +439,9 @@ class FrameReader:
         """Return whether a process belongs to the recorder. Reading its frames would cause the next samples of it."""
         if pid in (os.getpid(), self._recorder):
             return True
-        status = self._procfs.status(pid) if self._recorder else None
+        if not self._recorder or self._procfs.read(f"{pid}/comm", 64).rstrip(b"\n") not in _OWN_COMMS:  # read in a third of the time
+            return False
+        status = self._procfs.status(pid)
         return status is not None and status.ppid == self._recorder and status.comm in OWN_COMMS
 
     def _open_process(self, pid: int, located: LocatedRuntime) -> _KnownProcess:

@@ -299,14 +299,25 @@ def test_code_objects_of_two_processes_of_one_number_have_different_numbers():
 
 
 def test_the_recorders_own_processes_are_never_opened(monkeypatch: pytest.MonkeyPatch):
-    statuses = {71: TaskStatus("perfpy-unwind", 71, 70, 0, False), 72: TaskStatus("python3", 72, 70, 0, False)}
+    statuses = {71: TaskStatus("perfpy-unwind", 71, 70, 0, False), 73: TaskStatus("perfpy-python", 73, 69, 0, False)}
+    comms = {"71/comm": b"perfpy-unwind\n", "72/comm": b"python3\n", "73/comm": b"perfpy-python\n"}
     looked_at: list[int] = []
     reader = FrameReader(SampleHeads(reader_attr()), recorder=70)
+    monkeypatch.setattr(reader._procfs, "read", lambda path, _size: comms[path])
     monkeypatch.setattr(reader._procfs, "status", statuses.get)
     monkeypatch.setattr(reader._locator, "find", looked_at.append)
-    for pid in (os.getpid(), 70, 71, 72):
+    for pid in (os.getpid(), 70, 71, 72, 73):
         assert reader._find_process(pid) is None
-    assert looked_at == [72], "the workload is a child, too"
+    assert looked_at == [72, 73], "the workload is a child, too, and others may have the helpers' names"
+
+
+@pytest.mark.parametrize(("is_shared", "number"), [(True, PID), (False, 3)])
+def test_only_threads_of_other_pid_namespaces_have_other_numbers(is_shared: bool, number: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(python_reader, "shares_pid_namespace", lambda _pid: is_shared)
+    monkeypatch.setattr("perfpy.symbols.dso.innermost_tid", lambda _pid, _tid: 3)
+    reader = new_reader()
+    opened(reader, "main")
+    assert reader._processes[PID].inner_tid(PID) == number
 
 
 # The file of a killed recorder is completed: each piece is in it once, whenever the recorder ended.

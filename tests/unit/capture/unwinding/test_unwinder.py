@@ -136,10 +136,12 @@ def test_pieces_that_lie_one_after_another_are_joined_without_a_copy():
     memory = np.arange(64, dtype=np.uint8)
     first, second, third = memory[8:24], memory[24:32], memory[32:40]
     joined = unwinder._concatenated([first, second, third])
-    assert joined.tolist() == list(range(8, 40)) and np.shares_memory(joined, memory)
+    assert joined.tolist() == list(range(8, 40))
+    assert np.shares_memory(joined, memory)
     for apart in ([first, third], [second, first], [first, second.copy()], [first.copy(), second.copy()]):
         joined = unwinder._concatenated(apart)
-        assert joined.tolist() == [*apart[0], *apart[1]] and not np.shares_memory(joined, memory)
+        assert joined.tolist() == [*apart[0], *apart[1]]
+        assert not np.shares_memory(joined, memory)
 
 
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")

@@ -373,7 +373,12 @@ def make_recorder(options: RecordCommandOptions) -> Recorder:
     if not (options.workload or library_options.target.is_given):
         print_notes(["no command, -p or -t; recording the whole machine until Ctrl-C"], quiet=options.quiet, verbose=options.verbose)
     events, filters = events_with_filters(options)
-    return Recorder(options.workload, events, filters, library_options, describe=_describe)
+    recorder = Recorder(options.workload, events, filters, library_options, describe=_describe)
+    if recorder.options.rewritten:  # by numpy, in another process
+        from perfpy.cli.line.numpy_start import import_in_parts
+
+        import_in_parts()
+    return recorder
 
 
 def record_options(options: RecordCommandOptions, config: Config) -> RecordOptions:

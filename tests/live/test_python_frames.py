@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,20 @@ def test_without_the_interpreters_frames_callers_follow_each_other(recorded: Pat
     assert not [symbol for symbol in inner if symbol.startswith(("_PyEval_EvalFrameDefault", "PyObject_Call", "_PyFunction_Vectorcall"))]
     # libraries of extension modules stay, with names or, where they are stripped, without
     assert [chain for chain in chains if any("extensions" in symbol for symbol in chain) and not chain[0].startswith(("py::", "_Py"))]
+
+
+@pytest.mark.live
+@pytest.mark.skipif(tuple(map(int, version("numpy").split(".")[:2])) < (2, 4), reason="this numpy is imported whole")
+def test_the_recorders_processes_import_half_of_numpy(tmp_path: Path):
+    """numpy's import is the largest part of a short recording."""
+    workload = [sys.executable, "-S", "-c", "sorted(range(300000), key=str)"]
+    line = [sys.executable, "-X", "importtime", "-m", "perfpy", "record", "-q", "--python", "-F", "499", "-o", "perf.data", "--", *workload]
+    process = subprocess.run(line, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    assert process.returncode == 0, process.stderr
+    imported = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines() if line.startswith("import time:")}
+    assert "numpy._core.multiarray" in imported
+    assert "numpy.lib._npyio_impl" not in imported
+    assert "py::<module>:<string>" in perfpy("report", "--stdio", "-s", "sym", folder=tmp_path)
 
 
 #: Pauses of random length keep the loop out of step with the sampling.

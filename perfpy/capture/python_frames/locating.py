@@ -228,7 +228,7 @@ def jump_targets(code: bytes, begin: int) -> NDArray[np.int64]:
     conditional = np.flatnonzero((data[:-5] == 0x0F) & (data[1:-4] & 0xF0 == 0x80)) + 2
     always = np.flatnonzero(data[:-4] == 0xE9) + 1
     positions = np.concatenate([conditional, always])
-    distances = np.lib.stride_tricks.sliding_window_view(data, 4)[positions].copy().view("<i4")[:, 0]
+    distances = data[positions[:, None] + np.arange(4)].view("<i4")[:, 0]
     targets: NDArray[np.int64] = begin + positions + 4 + distances.astype(np.int64)
     return targets
 

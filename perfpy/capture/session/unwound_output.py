@@ -496,6 +496,7 @@ def _serve(
     python: int = -1,
 ) -> None:
     """Run the other process, which imports numpy."""
+    os.environ.setdefault(_THREADS_OF_NUMPY, "1")
     from perfpy.capture.unwinding.serving import Rescue, serve
 
     if options.jit and not options.sampling.unwind_late:

@@ -36,9 +36,14 @@ _CORE, _LIB = "numpy._core", "numpy.lib"
 def prepare_numpy() -> None:
     """Arrange that the import of numpy imports its parts only, without threads for linear algebra: they spin for 50 ms.
 
-    Commands that run the user's programs do not call this.
+    Commands that run the user's programs do not call this, as programs inherit the environment.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import_in_parts()
+
+
+def import_in_parts() -> None:
+    """Arrange that the import of numpy imports its parts only."""
     if "numpy" in sys.modules or any(isinstance(finder, _NumpyInParts) for finder in sys.meta_path):
         return
     # numpy fills in the docstrings of its functions by two modules that do nothing else.

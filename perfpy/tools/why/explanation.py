@@ -35,11 +35,11 @@ from perfpy.tools.why.tasks import (
     read_why_events,
     recorders_of,
     with_exec,
-    workloads_of,
+    workload_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -203,7 +203,7 @@ def explain(source: SampleSource, symbolizer: Symbolizer, pids: Sequence[int] = 
     lost = _lost_events(source)
     machine = str(source.features.get("arch") or "x86_64")
     present = set(np.unique(np.concatenate([numbers_of(switches, "prev_pid"), numbers_of(switches, "next_pid")])).tolist()) - {0}
-    started = started or (None if pids else _recorded_command(source, tasks, present))
+    started = started or (None if pids else _recorded_command(source, tasks, switches))
     target_pids = list(pids) or ([started.pid] if started is not None and started.pid else [])
     if target_pids:
         family = family_of(target_pids, tasks)
@@ -243,12 +243,14 @@ def _without_switches(source: SampleSource, pids: Sequence[int], tasks: Recorded
     return UsageError(_NO_PROCESS.format(path=source.path, wanted=",".join(map(str, pids)), names=names))
 
 
-def _recorded_command(source: SampleSource, tasks: RecordedTasks, present: Collection[int]) -> StartedCommand | None:
-    """Return the command of a recording: the first process of its name that executed a program, or else ran; None without a command."""
+def _recorded_command(source: SampleSource, tasks: RecordedTasks, switches: TracepointRows) -> StartedCommand | None:
+    """Return the command of a recording: the process of its name that executed a program, or else ran; None without a command."""
     names = commands_of([str(word) for word in source.features.get("cmdline") or ()])
-    pids = [pid for pid in workloads_of(names, tasks) if pid in present]
-    if pids:
-        return StartedCommand(tasks.parent_of.get(pids[0], 0), pids[0], tasks.comm_of.get(pids[0], ""))
+    backwards = np.concatenate([numbers_of(switches, "next_pid"), numbers_of(switches, "prev_pid")])[::-1]
+    seen, rows = np.unique(backwards, return_index=True)
+    pid = workload_of(names, tasks, dict(zip(seen.tolist(), np.tile(switches.time, 2)[::-1][rows].tolist(), strict=True)))
+    if pid is not None:
+        return StartedCommand(tasks.parent_of.get(pid, 0), pid, tasks.comm_of.get(pid, ""))
     tids, comms = read_names(source) if names else (np.zeros(0, np.int64), np.zeros(0, "S16"))
     return next(iter(named_threads(tids, comms, names, tasks)), None)
 

@@ -87,9 +87,18 @@ def _comm_after_exec(path: str) -> str:
     return cut_comm(os.path.basename(path))
 
 
-def workloads_of(names: Collection[str], tasks: RecordedTasks) -> list[int]:
-    """Return the processes that executed a program of these names, in order."""
-    return list(dict.fromkeys(pid for pid, comm, _ in tasks.execs if comm in names))
+def workload_of(names: Collection[str], tasks: RecordedTasks, last_seen: Mapping[int, int]) -> int | None:
+    """Return the process of the recorded command: of those that executed a program of its names, the one that lived longest.
+
+    The recorder starts the command first, and stops at its end. Other programs of its name may be started meanwhile.
+
+    Args:
+        names: of the command.
+        tasks: of the recording.
+        last_seen: process -> time of its last switch, nanoseconds.
+    """
+    began = {pid: time for pid, comm, time in reversed(tasks.execs) if comm in names and pid in last_seen}
+    return max(reversed(began), key=lambda pid: last_seen[pid] - began[pid], default=None)
 
 
 def named_threads(tid: NDArray[np.int64], comm: NDArray[np.bytes_], names: Collection[str], tasks: RecordedTasks) -> list[StartedCommand]:

@@ -31,7 +31,7 @@ from perfpy.tools.why.tasks import (
     named_threads,
     recorders_of,
     with_exec,
-    workloads_of,
+    workload_of,
 )
 from perfpy.tools.why.text import why_lines
 from perfpy.tools.why.verdict import verdict
@@ -55,12 +55,15 @@ EXECS = [(10, "make", 1), (20, "app", 2), (30, "app", 3), (20, "sh", 4)]
 TASKS = RecordedTasks({}, {10: 1, 20: 10, 30: 7, 31: 30, 32: 31}, EXECS, {})
 
 
-def test_the_command_is_the_first_process_that_executed_a_program_of_its_name():
+def test_the_command_is_the_process_of_its_name_that_lived_longest():
     assert commands_of(["perfpy", "record", "--", "/usr/bin/app", "make"]) == {"app"}
     assert commands_of(["perf", "record", "-a", "make"]) == {"record", "-a", "make"}
-    assert workloads_of({"app"}, TASKS) == [20, 30]
-    assert workloads_of({"record", "-a", "make"}, TASKS) == [10]
-    assert workloads_of(set(), TASKS) == []
+    seen = {10: 50, 20: 20, 30: 40}
+    assert workload_of({"app"}, TASKS, seen) == 30
+    assert workload_of({"app"}, TASKS, {20: 39, 30: 40}) == 20
+    assert workload_of({"app"}, TASKS, {20: 39}) == 20
+    assert workload_of({"record", "-a", "make"}, TASKS, seen) == 10
+    assert workload_of(set(), TASKS, seen) is None
 
 
 def test_a_command_without_exec_is_found_by_its_name_on_a_cpu():

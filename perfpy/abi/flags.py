@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from perfpy.abi.light_types import NamedTuple
+
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from typing import Final
@@ -283,3 +285,28 @@ ATTR_SIZE_VER9 = 144
 BREAKPOINT_R = 1
 BREAKPOINT_W = 2
 BREAKPOINT_X = 4
+
+
+class Machines(NamedTuple):
+    """The machines whose samples are recorded or shown: the host, virtual machines, or both."""
+
+    host: bool = True
+    guests: bool = False
+
+    @staticmethod
+    def of_modifiers(text: str) -> Machines:
+        """Return the machines of an event's modifiers H and G."""
+        return Machines("H" in text, "G" in text)
+
+    @property
+    def modifiers(self) -> str:
+        """The modifiers of events on these machines."""
+        return "H" * self.host + "G" * self.guests
+
+    @property
+    def hidden_modes(self) -> tuple[int, ...]:
+        """The modes of the CPU in which the other machines run."""
+        return (() if self.host else (MISC_KERNEL, MISC_USER)) + (() if self.guests else (MISC_GUEST_KERNEL, MISC_GUEST_USER))
+
+
+HOST_ONLY = Machines()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import PerfError, UsageError
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.flags import Machines
     from perfpy.analysis.sample_view import SampleView
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
@@ -65,18 +65,6 @@ class Frames(Protocol):
     @property
     def symbols(self) -> NamedSymbols:
         """All symbols."""
-
-
-class Machines(NamedTuple):
-    """The machines whose samples a report shows."""
-
-    host: bool = True
-    guests: bool = False
-
-    @property
-    def hidden_modes(self) -> tuple[int, ...]:
-        """The modes of the CPU in which the other machines run."""
-        return (() if self.host else (MISC_KERNEL, MISC_USER)) + (() if self.guests else (MISC_GUEST_KERNEL, MISC_GUEST_USER))
 
 
 class SampleFilter(NamedTuple):

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.flags import HOST_ONLY, Machines
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import CommandOptions, Counted, Flag, PerfCommand, Value, fail, option
 from perfpy.cli.line.perfconfig import load_config
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
     from perfpy.symbols.files.build_ids import BuildIdCache
-    from perfpy.symbols.files.debug_files import GuestFiles
 
 _KERNEL = "[kernel.kallsyms]"
 
@@ -33,15 +33,14 @@ class BuildIdListCommandOptions(InputOptions):
     verbose: int = option("-v,--verbose", Counted(), "print more details")
 
     @property
-    def machines(self) -> tuple[bool, bool]:
-        """Whether to show the files of the host, and those of virtual machines."""
-        return True, False
+    def machines(self) -> Machines:
+        """The machines whose files are listed."""
+        return HOST_ONLY
 
 
 def list_build_ids(options: BuildIdListCommandOptions) -> None:
     """List build-ids."""
     from perfpy.symbols.files import build_ids
-    from perfpy.symbols.files.debug_files import GuestFiles
 
     if options.kernel:
         print(_running_kernel())
@@ -55,8 +54,7 @@ def list_build_ids(options: BuildIdListCommandOptions) -> None:
         print(elf_build_id.hex())
         return
     with open_recording(options.input, force=options.force) as recording:
-        shown = GuestFiles(shows_host=options.machines[0], shows_guests=options.machines[1])
-        for build_id, name in _recorded_build_ids(recording, shown, with_hits=options.with_hits):
+        for build_id, name in _recorded_build_ids(recording, options.machines, with_hits=options.with_hits):
             print(one_line(f"{build_id:40} {name}"))
 
 
@@ -90,7 +88,7 @@ def _kernel_maps() -> Iterator[str]:
         yield f"{build_ids.of_module(name).hex()} {int(address, 16):16x} {int(address, 16) + int(size):16x} [{name}]"
 
 
-def _recorded_build_ids(recording: Recording, machines: GuestFiles, *, with_hits: bool) -> list[tuple[str, str]]:
+def _recorded_build_ids(recording: Recording, machines: Machines, *, with_hits: bool) -> list[tuple[str, str]]:
     """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files.
 
     Those of virtual machines are last.
@@ -102,9 +100,9 @@ def _recorded_build_ids(recording: Recording, machines: GuestFiles, *, with_hits
         found = {(is_guest_map(entry.misc), entry.filename, entry.build_id.hex()) for entry in entries}
     else:
         from perfpy.analysis.locations import hit_dsos
-        from perfpy.symbols.files.debug_files import SymbolOptions
+        from perfpy.symbols.files.debug_files import GuestFiles, SymbolOptions
 
-        hits = hit_dsos(recording.data, recording.symbolizer(SymbolOptions(guests=machines)))
+        hits = hit_dsos(recording.data, recording.symbolizer(SymbolOptions(guests=GuestFiles(machines=machines))))
         found = {(dso.machine != HOST, dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # those have no file
     return [(build_id, name) for _, name, build_id in sorted(found)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.flags import Machines, RecordType, SampleType
 from perfpy.cli.line.option_parsing import (
     UNWIND_STYLES,
     Attached,
@@ -196,9 +196,9 @@ class ScriptCommandOptions(
     inline: bool | None = option("--inline", Flag(default=None), "show inlined calls (default: in unwound stacks)")
 
     @property
-    def machines(self) -> tuple[bool, bool]:
-        """Whether to show the samples of the host, and those of virtual machines: with their files only, as in perf."""
-        return True, any(self.given("guestmount", "guestkallsyms", "guestmodules", "guestvmlinux"))
+    def machines(self) -> Machines:
+        """The machines whose samples are shown: virtual machines with their files only, as in perf."""
+        return Machines(guests=any(self.given("guestmount", "guestkallsyms", "guestmodules", "guestvmlinux")))
 
     @property
     def as_stored(self) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import Machines
 from perfpy.perfdata.events import FileEvent
 from perfpy.symbols.dso import Dso
 from perfpy.untrusted.expansion import ExpansionError, expand
@@ -231,6 +232,7 @@ def _classes() -> dict[str, type]:
         StackOptions,
         SymbolOptions,
         GuestFiles,
+        Machines,
         TextOptions,
     )
     filters = SampleFilter, TimeRanges, AddressRanges
@@ -445,7 +447,7 @@ def _check_text(options: TextOptions) -> Iterator[str]:
 
 _OPTIONS: Final = (
     *("ReportOptions", "ChainOptions", "RowOptions", "NameOptions", "TimeOptions", "CallGraph", "ColumnOptions", "StackOptions"),
-    *("SymbolOptions", "GuestFiles", "SampleFilter"),
+    *("SymbolOptions", "GuestFiles", "Machines", "SampleFilter"),
 )
 #: class -> its check
 CHECKS: Final[dict[str, Callable[[Any], Iterator[str]]]] = {

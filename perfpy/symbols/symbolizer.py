@@ -406,7 +406,7 @@ class Symbolizer:
     ) -> NDArray[np.uint64]:
         """Return the scene of each sample: view * 16 + level * 2 (+ 1: before its mapping came)."""
         guests = self._options.guests
-        if not guests.shows_host:
+        if not guests.machines.host:
             cpumode = np.where(cpumode < MISC_GUEST_KERNEL, np.uint8(0), cpumode)
         user, kernel = cpumode == MISC_USER, cpumode == MISC_KERNEL
         view = np.full(len(rank), NO_SPACE, np.int32)
@@ -416,7 +416,7 @@ class Symbolizer:
             view = view if are_data else self._timeline.shared_views(view, rank)
         if kernel.any():
             view = np.where(kernel, self._timeline.kernel_views(rank), view)
-        if guests.shows_guests and len(rank) and int(cpumode.max()) >= MISC_GUEST_KERNEL:
+        if guests.machines.guests and len(rank) and int(cpumode.max()) >= MISC_GUEST_KERNEL:
             of_kernel, of_user = rows_where(cpumode == MISC_GUEST_KERNEL), rows_where(cpumode == MISC_GUEST_USER)
             view[of_kernel] = self._timeline.guest_kernel_views(pid[of_kernel], rank[of_kernel])
             view[of_user] = self._timeline.views(pid[of_user].astype(np.int64) | GUEST_TASK, rank[of_user])

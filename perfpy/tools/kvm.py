@@ -13,6 +13,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.flags import HOST_ONLY, Machines
 from perfpy.cli.build_ids import BuildIdListCommandOptions, list_build_ids
 from perfpy.cli.commands import load_command
 from perfpy.cli.diff import DiffCommandOptions
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #: the file of perf kvm for guests
 DEFAULT_FILE: Final = "perf.data.guest"
 #: the files by whether they have the host and guests
-_FILES: Final = {(False, True): DEFAULT_FILE, (True, False): "perf.data.host", (True, True): "perf.data.kvm"}
+_FILES: Final = {Machines(host=False, guests=True): DEFAULT_FILE, HOST_ONLY: "perf.data.host", Machines(guests=True): "perf.data.kvm"}
 
 
 _FILE_NAMES: Final = ("guestkallsyms", "guestmodules", "guestvmlinux")
@@ -50,9 +51,9 @@ class MachineOptions(GuestFileOptions):
     guest_code: bool = option("--guest-code", Flag(), "ignored by record; reports refuse it")
 
     @property
-    def machines(self) -> tuple[bool, bool]:
-        """Whether to include the host, and virtual machines."""
-        return self.host, self.guest or not self.host
+    def machines(self) -> Machines:
+        """The machines to sample or to show."""
+        return Machines(host=self.host, guests=self.guest or not self.host)
 
 
 class KvmOptions(InputOptions, VerboseOptions, MachineOptions):
@@ -88,7 +89,7 @@ class KvmDiffOptions(MachineOptions, DiffCommandOptions):
     @property
     def default_files(self) -> tuple[str, str]:
         """The recordings that are compared if none is named."""
-        return (_FILES[True, False], DEFAULT_FILE) if self.machines[1] and not self.files else super().default_files
+        return (_FILES[HOST_ONLY], DEFAULT_FILE) if self.machines.guests and not self.files else super().default_files
 
 
 class KvmCountOptions(MachineOptions):
@@ -108,7 +109,7 @@ class KvmStatReportOptions(KvmOptions, StdioOptions):
 
 def _record(options: KvmRecordOptions) -> int:
     """Record a profile of virtual machines, of the host, or of both."""
-    return run_recorder(options.replace(guest=options.machines[1], output=options.output or _FILES[options.machines]))
+    return run_recorder(options.replace(guest=options.machines.guests, output=options.output or _FILES[options.machines]))
 
 
 def _show(options: KvmReportOptions) -> int:
@@ -130,8 +131,7 @@ def _watch(options: KvmOptions, arguments: list[str]) -> int:
     _refuse_guest_code(options)
     if options.guestmount:
         fail("kvm top takes --guestkallsyms, --guestmodules and --guestvmlinux; for --guestmount, use kvm record and kvm report")
-    host, guests = options.machines
-    own = [f"--guests={'H' * host + 'G' * guests}", *(f"--{name}={value}" for name, value in vars(options).items() if name in _FILE_NAMES)]
+    own = [f"--guests={options.machines.modifiers}", *(f"--{name}={value}" for name, value in vars(options).items() if name in _FILE_NAMES)]
     return load_command("top").run("kvm top", [*own, *arguments])
 
 
@@ -152,9 +152,7 @@ def _record_exits(options: KvmOptions, arguments: list[str]) -> int:
     if EXIT not in events:
         raise PerfError("this kernel has no tracepoint kvm:kvm_exit; load the module kvm (modprobe kvm), or record on the host")
     output = f"--output={options.output or _FILES[options.machines]}"
-    host, guest = options.machines
-    machines = "H" * host + "G" * guest
-    chosen = [f"{event}/name='{event}'/{machines}" for event in events]  # the name remains that of the tracepoint
+    chosen = [f"{event}/name='{event}'/{options.machines.modifiers}" for event in events]  # the name remains that of the tracepoint
     return run_record("kvm", arguments, events=chosen, options=[output, *["-v"] * options.verbose])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from perfpy.abi.flags import HOST_ONLY, Machines
 from perfpy.cli.line.option_parsing import Attached, CommandOptions, Counted, Flag, Value, option, parse_unsigned, split_names
 from perfpy.errors import PerfError, UsageError
 from perfpy.untrusted.text import one_line
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final, TypeVar
 
-    from perfpy.analysis.filters import Machines
     from perfpy.cli.line.perfconfig import Config
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import Inline, SymbolOptions
@@ -50,9 +50,9 @@ class SymbolFileOptions(CommandOptions):
     )
 
     @property
-    def machines(self) -> tuple[bool, bool]:
-        """Whether to show the samples of the host, and those of virtual machines."""
-        return True, False
+    def machines(self) -> Machines:
+        """The machines whose samples are shown."""
+        return HOST_ONLY
 
     def code_files(self) -> SymbolOptions:
         """Return where to look for the code that a hardware trace ran through."""
@@ -219,9 +219,7 @@ class SampleFilterOptions(CommandOptions):
 
 def shown_machines(options: SymbolFileOptions, recording: Recording) -> Machines | None:
     """Return the machines whose samples are shown; None if the recording has samples of the host only."""
-    from perfpy.analysis.filters import Machines
-
-    return None if all(event.attr.exclude_guest for event in recording.events) else Machines(*options.machines)
+    return None if all(event.attr.exclude_guest for event in recording.events) else options.machines
 
 
 def symbol_options_of(
@@ -262,7 +260,7 @@ def symbol_options_of(
         debuginfod=bool(os.environ.get("DEBUGINFOD_URLS")),
         os_release=recording.data.features.get("osrelease", ""),
         inline=inline or Inline.ALL,
-        guests=options.fill(GuestFiles, shows_host=options.machines[0], shows_guests=options.machines[1]),
+        guests=options.fill(GuestFiles, machines=options.machines),
     )
 
 

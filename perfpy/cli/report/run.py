@@ -878,7 +878,7 @@ def requested_columns(options: ReportCommandOptions, chosen: SampleFilter, *, ch
 def _metrics(options: ReportCommandOptions) -> Iterator[str]:
     if options.show_cpu_utilization:
         yield from ("overhead_sys", "overhead_us")
-        if options.machines[1]:
+        if options.machines.guests:
             yield from ("overhead_guest_sys", "overhead_guest_us")
     if options.show_nr_samples:
         yield "sample"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from perfpy.abi.flags import HOST_ONLY, Machines
 from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
@@ -66,14 +67,13 @@ class GuestFiles(NamedTuple):
     Attributes:
         guestmount: a folder with a folder for each guest, which has the pid of its hypervisor and the guest's /proc
         guestkallsyms, guestvmlinux: files of the kernel of guests that have no folder
-        shows_host, shows_guests: whose addresses have a meaning; those of other machines have none, as in perf
+        machines: whose addresses have a meaning; those of other machines have none, as in perf
     """
 
     guestmount: str = ""
     guestkallsyms: str = ""
     guestvmlinux: str = ""
-    shows_host: bool = True
-    shows_guests: bool = False
+    machines: Machines = HOST_ONLY
 
 
 class SymbolOptions(NamedTuple):

@@ -7,6 +7,7 @@ import pwd
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfpy.abi.flags import Machines
 from perfpy.capture.record_options import (
     BufferOptions,
     Callchain,
@@ -185,10 +186,15 @@ class TopSymbolOptions(CommandOptions):
 class TopMachineOptions(CommandOptions):
     """Options of `perfpy kvm top`, which gives them to top: the machines (H: the host, G: guests), and files of guest kernels."""
 
-    machines: str = option("--guests", Value(Choice("H", "G", "HG"), default="H"), "of kvm top", hidden=True)
+    machine_modifiers: str = option("--guests", Value(Choice("H", "G", "HG"), default="H"), "of kvm top", hidden=True)
     guestkallsyms: str = option("--guestkallsyms", Value(default=""), "of kvm top", hidden=True)
     guestmodules: str = option("--guestmodules", Value(default=""), "of kvm top", hidden=True)
     guestvmlinux: str = option("--guestvmlinux", Value(default=""), "of kvm top", hidden=True)
+
+    @property
+    def machines(self) -> Machines:
+        """The machines whose samples are recorded and shown."""
+        return Machines.of_modifiers(self.machine_modifiers)
 
 
 class TopCodeOptions(CommandOptions):
@@ -315,7 +321,7 @@ class TopRequest:
             python=options.python,
             off_cpu=OffCpuOptions(options.off_cpu),
             command_line=(os.path.realpath(sys.argv[0]), *sys.argv[1:]),
-            guests=options.fill(GuestOptions, host="H" in options.machines, guest="G" in options.machines),
+            guests=options.fill(GuestOptions, host=options.machines.host, guest=options.machines.guests),
         )
 
     def report_options(self, *, of_tracepoints: bool, is_screen: bool = False) -> ReportOptions:
@@ -325,7 +331,7 @@ class TopRequest:
             of_tracepoints: whether all events are tracepoints.
             is_screen: whether rows can be opened; text has the trees of Python functions only on request.
         """
-        from perfpy.analysis.filters import Machines, SampleFilter
+        from perfpy.analysis.filters import SampleFilter
         from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions, RowOptions
         from perfpy.analysis.sort_key import Mode
         from perfpy.cli.report.run import configured_percentage, hidden_keys
@@ -335,8 +341,7 @@ class TopRequest:
         shows_trees = self._has_chains and (is_screen or is_requested)
         by_default = self._config.flag("top.children", True) and not options.hierarchy
         children = shows_trees and (by_default if options.children is None else options.children)
-        host, guests = "H" in options.machines, "G" in options.machines
-        sample_filter = options.fill(SampleFilter, machines=Machines(host, guests) if guests else None)
+        sample_filter = options.fill(SampleFilter, machines=options.machines if options.machines.guests else None)
         percentage = options.percentage or configured_percentage(self._config)
         return ReportOptions(
             columns=ColumnOptions(
@@ -389,7 +394,7 @@ class TopRequest:
             buildid_dir=self._config.build_id_folder,
             inline=Inline.ALL if self._has_chains and not is_plain else Inline.NONE,
             fold_interpreters=options.python,
-            guests=options.fill(GuestFiles, shows_host="H" in options.machines, shows_guests="G" in options.machines),
+            guests=options.fill(GuestFiles, machines=options.machines),
         )
 
     def subject(self, rings: LiveRings) -> Subject:
@@ -402,7 +407,7 @@ class TopRequest:
             *(not options.period and rings.waits is None, len(sampled) == 1),
             *(options.pid, options.tid, _user_name(self._user), options.cpu),
             len(online_cpus()),
-            has_guests="G" in options.machines,
+            has_guests=options.machines.guests,
         )
 
 

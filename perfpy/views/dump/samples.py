@@ -40,7 +40,7 @@ class SampleTexts:
 
     def __init__(self, recording: Recorded, lines: DumpLines | None = None, guests: GuestFiles = HOST_ONLY) -> None:
         """Set the recording; `lines`: script's line of each delivery; `guests`: which machines' tasks and files are named."""
-        self._names_guests = guests.shows_guests
+        self._names_guests = guests.machines.guests
         self._lines = lines
         self._recording = recording
         self._arch = recording.header.get("arch") or os.uname().machine

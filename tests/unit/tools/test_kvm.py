@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import perfpy
+from perfpy.abi.flags import Machines
 from perfpy.cli import run
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.perfconfig import Config
@@ -247,3 +248,11 @@ def test_tracepoints_without_their_fields_are_refused(tmp_path):
     path.write_bytes(random_exits(3, 30).replace(b"u64 gpa;", b"u64 gpx;"))
     with perfpy.open(path) as recording:
         assert guest_durations(recording.data, "mmio") == []
+
+
+@pytest.mark.parametrize(("modifiers", "hidden"), [("H", (4, 5)), ("G", (1, 2)), ("HG", ())])
+def test_machines_are_those_of_an_events_modifiers(modifiers, hidden):
+    """The modifiers H and G name the host and virtual machines; the modes of the CPU of all others are hidden."""
+    machines = Machines.of_modifiers(modifiers)
+    assert machines.modifiers == modifiers
+    assert machines.hidden_modes == hidden

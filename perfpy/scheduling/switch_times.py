@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.columns import distinct, first_of_each, grouped, rows_where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -368,3 +368,55 @@ class QueueStates:
         wakeup = self._next_wakeup().take(before)
         was_woken = ((kind_before == LEFT_BLOCKED) | (is_first & (kind_before == WOKEN))) & (wakeup < ends)
         return time.take(np.where(starts_ready, before, wakeup), mode="clip"), starts_ready | was_woken
+
+
+# The priorities with which threads came to a CPU.
+
+_IDLE: Final = 0
+
+
+class SwitchPriorities(NamedTuple):
+    """The threads of switches, and their priorities: int64[n] each, or other integers.
+
+    Attributes:
+        tid, priority: of the threads that left.
+        next_tid, next_priority: of the threads that came.
+    """
+
+    tid: NDArray[np.int64]
+    next_tid: NDArray[np.int64]
+    cpu: NDArray[np.int64]
+    priority: NDArray[np.int64]
+    next_priority: NDArray[np.int64]
+
+
+class LastPriorities:
+    """The priorities with which threads came to a CPU, as in perf: usually in the switch before on it, unless events were lost."""
+
+    def __init__(self) -> None:
+        self._by_thread: dict[int, int] = {}  # after the earlier windows, by tid, or -1 - CPU for idle threads
+
+    def of_window(self, switches: SwitchPriorities, before: NDArray[np.integer[Any]], *, kept: int) -> NDArray[np.int64]:
+        """Return the priority with which each thread that left had come; a thread that never came has the one with which it left.
+
+        Args:
+            before: the switch before each on its CPU, -1 for none.
+            kept: the number of switches of earlier windows, which are the first ones.
+        """
+        tid, next_tid = switches.tid, switches.next_tid.astype(np.int64)
+        came: NDArray[np.int64] = np.where(before >= 0, switches.next_priority[before], switches.priority).astype(np.int64)
+        thread = np.where(next_tid == _IDLE, -1 - switches.cpu, next_tid)
+        lost = np.flatnonzero((before < 0) | (next_tid[before] != tid))
+        lost = lost[lost >= kept]
+        if len(lost):
+            leaving = np.where(tid[lost] == _IDLE, -1 - switches.cpu[lost], tid[lost])
+            numbers = grouped(np.concatenate([thread, leaving]))[1]
+            arrivals = np.sort(numbers[: len(thread)] * len(thread) + np.arange(len(thread)))
+            searched = numbers[len(thread) :] * len(thread)
+            found = arrivals[np.maximum(arrivals.searchsorted(searched + lost) - 1, 0)]
+            row = np.where((found >= searched + kept) & (found < searched + lost), found - searched, -1)
+            earlier = [self._by_thread.get(*pair) for pair in zip(leaving.tolist(), switches.priority[lost].tolist(), strict=True)]
+            came[lost] = np.where(row >= 0, switches.next_priority[row], earlier)
+        last = len(thread) - 1 - first_of_each(thread[::-1])
+        self._by_thread.update(zip(thread[last].tolist(), switches.next_priority[last].tolist(), strict=True))
+        return came

@@ -46,6 +46,7 @@ def recording_of_switches(
     turns_each_round: int = 0,
     cpus: int = 1,
     first: int = _FIRST,
+    priorities: int = 1,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -61,6 +62,7 @@ def recording_of_switches(
         turns_each_round: after how many turns the recorder ends a round; 0: never.
         cpus: the number of CPUs, on which turns alternate.
         first: the number of the first thread.
+        priorities: the number of priorities, from 120 on, that threads have in turn.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -84,7 +86,9 @@ def recording_of_switches(
         if with_wakeups:
             raw = struct.pack("<HBBi16siii", _POINTS[_WAKING][0], 0, 0, prev, b"t", following, 120, 0)
             built.sample(1, **values, time=time_of(turn), raw=raw)
-        body = struct.pack("<16siiq16sii", names_of.get(prev, b"t"), prev, 120, 1, b"t", following, 120)
+        body = struct.pack(
+            "<16siiq16sii", names_of.get(prev, b"t"), prev, 120 + turn % priorities, 1, b"t", following, 120 + 3 * turn % priorities
+        )
         built.sample(0, **values, time=time_of(turn) + 1, raw=struct.pack("<HBBi", _POINTS[_SWITCH][0], 0, 0, prev) + body)
         if turns_each_round and not (turn + 1) % turns_each_round:
             built.round()

@@ -10,7 +10,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.perfdata.tracepoint_rows import WINDOW
-from perfpy.scheduling.switch_times import Events, SwitchRuns, SwitchTimes, thread_order
+from perfpy.scheduling.switch_times import Events, LastPriorities, SwitchPriorities, SwitchRuns, SwitchTimes, thread_order
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
 
@@ -184,11 +184,21 @@ class HistoryMaker:
         timeline: of the source.
         takes_names: whether threads without a known name get the one in the switch, as in perf 7.
         shows_wakers: whether `by` and the names of wakeups and migrations are needed; without, they are zeros.
+        has_priorities: whether the windows have priorities; without, all are zeros.
     """
 
-    def __init__(self, source: SampleSource, timeline: TaskTimeline, *, takes_names: bool = False, shows_wakers: bool = True) -> None:
+    def __init__(
+        self,
+        source: SampleSource,
+        timeline: TaskTimeline,
+        *,
+        takes_names: bool = False,
+        shows_wakers: bool = True,
+        has_priorities: bool = True,
+    ) -> None:
         self._names = TaskColumnMaker(source, timeline)
         self._takes_names, self._shows_wakers = takes_names, shows_wakers
+        self._priorities = LastPriorities() if has_priorities else None
         self._numbers = IdTable()  # of threads
         self._kept: Switches | None = None
         none = np.zeros(0, np.int64)
@@ -260,9 +270,12 @@ class HistoryMaker:
         woken, moved = self._events_after(self._wakeups, wakeups), self._events_after(self._migrations, migrations)
         runs = SwitchRuns(Events(number, switches.time, switches.order), switches.cpu, is_ready, woken, moved)
         times = runs.times()
-        before = times.last_on_cpu
-        came = np.where(before >= 0, switches.next_priority[before], switches.left_with_priority)
-        switches = switches._replace(times=times, came_with_priority=came)
+        switches = switches._replace(times=times)
+        if self._priorities is not None:
+            kept = 0 if self._kept is None else len(self._kept.time)
+            tasks = switches.task.tid, switches.next_tid, switches.cpu, switches.left_with_priority, switches.next_priority
+            came = self._priorities.of_window(SwitchPriorities(*tasks), times.last_on_cpu, kept=kept)
+            switches = switches._replace(came_with_priority=came)
         rows, woken_rows, moved_rows = runs.rows_to_keep()
         self._kept = rows_of(switches, rows)
         self._wakeups, self._migrations = woken.take(woken_rows), moved.take(moved_rows)

@@ -68,8 +68,11 @@ class _Timehist:
         shows_migrations = options.migrations or options.pre_migrations
         # The filters look at the threads that woke others, too.
         shows_wakers = bool(options.wakeups or options.migrations or options.pid or options.tid or options.comm or options.prio)
-        unused = ("target_cpu", *(() if options.prio or options.show_prio else ("prev_prio", "next_prio")))
-        maker = HistoryMaker(recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers)
+        has_priorities = bool(options.prio or options.show_prio)
+        maker = HistoryMaker(
+            recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers, has_priorities=has_priorities
+        )
+        unused = ("target_cpu", *(() if has_priorities else ("prev_prio", "next_prio")))
         windows = event_windows(
             recording.data, runtimes=False, migrations=shows_migrations, chains=shows_chains, comms=options.next or takes_names,
             unused=unused, is_settled=True, least=maker.least,

@@ -126,6 +126,35 @@ def test_only_the_chosen_cpus_have_idle_times(tmp_path: Path, capfdbinary: pytes
     assert "CPU  1" not in text
 
 
+# perf's text for the recording below: a thread came with the priority of the last switch to it, whatever its CPU did since.
+_PERFS_PRIORITIES = """\
+      10.000000 [0000]  <idle>                          120           0.000      0.000      0.000
+      10.001000 [0000]  aa[10]                          120           0.000      0.000      1.000
+      10.002000 [0000]  aa[10]                          120           0.000      0.000      1.000
+      10.003000 [0001]  aa[10]                          120->130      0.000      0.000      0.000
+      10.004000 [0001]  <idle>                          120           0.000      0.000      1.000
+      10.005000 [0001]  :30[30]                         125           0.000      0.000      1.000
+      10.006000 [0000]  bb[20]                          111->112      0.000      0.000      4.000
+"""
+
+
+def test_threads_come_with_the_priority_of_the_last_switch_to_them(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """The switch before on the CPU brought another thread if events were lost; its priority says nothing about this one."""
+    built = EventRecording([_SWITCH], comms={10: "aa", 20: "bb"})
+    begin, step = 10**10, 10**6
+    built.event(_SWITCH, begin, b"swapper/0", 0, 120, 0, b"aa", 10, 120, tid=0)
+    built.event(_SWITCH, begin + step, b"aa", 10, 120, 0, b"bb", 20, 110, tid=10)  # the end of bb's turn is lost
+    built.event(_SWITCH, begin + 2 * step, b"aa", 10, 120, 1, b"swapper/0", 0, 120, tid=10)
+    built.event(_SWITCH, begin + 3 * step, b"aa", 10, 130, 0, b"bb", 20, 110, tid=10, cpu=1)
+    built.event(_SWITCH, begin + 4 * step, b"swapper/0", 0, 120, 0, b"aa", 10, 115, tid=0, cpu=1)
+    built.event(_SWITCH, begin + 5 * step, b"cc", 30, 125, 0, b"bb", 20, 111, tid=30, cpu=1)
+    built.event(_SWITCH, begin + 6 * step, b"bb", 20, 112, 0, b"aa", 10, 116, tid=20)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", "--show-prio", "-i", str(tmp_path / "perf.data")]) == 0
+    text = capfdbinary.readouterr().out.decode()
+    assert "\n".join(map(str.rstrip, text.splitlines())).endswith(_PERFS_PRIORITIES.rstrip())
+
+
 # Windows: a recording that is read in many parts has the text of one that is read at once.
 
 
@@ -143,7 +172,7 @@ def test_timehist_does_not_depend_on_windows(
     args: tuple[str, ...], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "perf.data"
-    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2))
+    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2, priorities=5))
     assert run(["sched", *args, "-i", str(path)]) == 0
     whole = capfdbinary.readouterr().out
     assert whole.count(b"\n") > 7

@@ -16,7 +16,7 @@ from perfpy.errors import KernelRefusedError, PerfError, UsageError, plural
 from perfpy.kernel.procfs import ProcFs, read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from perfpy.capture.runtimes.known_runtimes import LanguageRuntime
 
@@ -31,6 +31,7 @@ _DIGITS: Final = 10  # of the largest process number, and to spare
 FILE: Final = "perf.data"
 DESCENDANTS: Final = "--descendants"
 WITHOUT_DESCENDANTS: Final = "--no-descendants"
+_PYTHON: Final = "--python"
 _MOST_RUNNING: Final = 4  # processes whose threads are shown before they are recorded
 _MOST_LOOKED_AT: Final = 100  # descendants, for an interpreter
 _MAGIC: Final = b"PERFILE2"  # the beginning of a perf.data
@@ -109,9 +110,9 @@ def processes_of(args: Sequence[str]) -> list[int]:
 
 def record_and_report_program(command: Sequence[str]) -> int:
     """Record a program, then report it; print both commands, and return the program's exit status."""
-    from perfpy.capture.runtimes.known_runtimes import runtime_of
+    from perfpy.capture.runtimes.known_runtimes import runtimes_of
 
-    return _record_and_report(stack_option(runtime_of(command[0])), ["--", *command])
+    return _record_and_report(stack_options(runtimes_of(command)), ["--", *command])
 
 
 def record_and_report_processes(pids: Sequence[int], option: str = DESCENDANTS) -> int:
@@ -128,19 +129,19 @@ def record_processes(pids: Sequence[int]) -> int:
     return _record(*_running_target(pids, DESCENDANTS))
 
 
-def _running_target(pids: Sequence[int], option: str) -> tuple[str, list[str]]:
-    """Return the option of stacks and the target of a recording of running processes; print what hanging ones wait for."""
+def _running_target(pids: Sequence[int], option: str) -> tuple[list[str], list[str]]:
+    """Return the options of stacks and the target of a recording of running processes; print what hanging ones wait for."""
     from perfpy.capture.runtimes.attaching import runtime_of_process
 
     _refuse_foreign(pids)
     descendants = sorted(ProcFs().descendants(pids)) if option == DESCENDANTS else []
     print_first_answer(pids, descendants, option)
-    stacks = stack_option(next(filter(None, map(runtime_of_process, (*pids, *descendants[:_MOST_LOOKED_AT]))), None))
+    stacks = stack_options(filter(None, map(runtime_of_process, (*pids, *descendants[:_MOST_LOOKED_AT]))))
     names = f"{plural(len(pids), 'process', 'processes')} {', '.join(map(str, pids))}"
     if descendants:
         names += f" and {len(descendants)} {plural(len(descendants), 'child', 'children')}"
     print(f"recording {names} for {_SECONDS} seconds; Ctrl-C shows the report earlier", file=sys.stderr)
-    is_default = (option == DESCENDANTS) == (stacks == "--python") or not (descendants or option == WITHOUT_DESCENDANTS)
+    is_default = (option == DESCENDANTS) == (_PYTHON in stacks) or not (descendants or option == WITHOUT_DESCENDANTS)
     return stacks, [*([] if is_default else [option]), "-p", ",".join(map(str, pids)), "--", "sleep", str(_SECONDS)]
 
 
@@ -223,7 +224,7 @@ def _run_time(pids: Sequence[int]) -> _RunTime:
     return _RunTime(total, is_ready, is_known)
 
 
-def _record_and_report(stacks: str, target: Sequence[str]) -> int:
+def _record_and_report(stacks: Sequence[str], target: Sequence[str]) -> int:
     status = _record(stacks, target)
     if status and target[0] == "--":
         print(f"perfpy: {target[1]} {_ending(status)}", file=sys.stderr)
@@ -249,10 +250,10 @@ def _ending(status: int) -> str:
     return f"was ended by signal {number} ({name})" if name else f"exited with status {status}"
 
 
-def _record(stacks: str, target: Sequence[str]) -> int:
+def _record(stacks: Sequence[str], target: Sequence[str]) -> int:
     """Record with the most that the kernel allows. Raises PerfError."""
     refusal: PerfError | None = None
-    for options in ([stacks, "--off-cpu"], [stacks], ["-g"]):  # the best first
+    for options in ([*stacks, "--off-cpu"], stacks, ["-g"]):  # the best first
         arguments = [*options, "-o", FILE, *target]  # without -o, record writes into a pipe on standard output
         print(f"perfpy record{_join_command(arguments)}", file=sys.stderr)
         sys.stderr.flush()
@@ -272,13 +273,12 @@ def _ended(pids: Sequence[str]) -> str:
     return pids[0] if all(state is None or state.letter in "ZX" for state in states) else ""
 
 
-def stack_option(runtime: LanguageRuntime | None) -> str:
-    """Return the option that gives the stacks of a program names and callers, by its interpreter or virtual machine."""
-    from perfpy.capture.runtimes.known_runtimes import PYTHON
+def stack_options(runtimes: Iterable[LanguageRuntime]) -> list[str]:
+    """Return the options that give the stacks of a program names and callers, by its interpreters or virtual machines."""
+    from perfpy.capture.runtimes.known_runtimes import PYTHON, reads_frames
 
-    if runtime is None:
-        return "--unwind"
-    return "--python" if runtime is PYTHON else "--jit"
+    kinds = {runtime is PYTHON and reads_frames() for runtime in runtimes}
+    return [option for option, is_python in ((_PYTHON, True), ("--jit", False)) if is_python in kinds] or ["--unwind"]
 
 
 def _join_command(arguments: Sequence[str]) -> str:

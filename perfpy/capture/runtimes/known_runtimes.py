@@ -15,7 +15,7 @@ from perfpy.capture.runtimes.cpython_attach import STARTUP
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfpy.capture.record_options import RecordOptions
 
@@ -157,7 +157,7 @@ RUNTIMES: Final = (
 
 
 # Find the runtime of a command by the name of its program, or of the interpreter in its first line. A command that starts others (sh,
-# make, env) has none, but its children inherit the environment.
+# make, env) has none itself, but its children inherit the environment.
 
 _VERSION: Final = re.compile(r"[-.\d]*(?:t|d|m)?(?:\.exe)?$")  # of python3.13t, ruby3.1, php8.2
 _LONGEST_LINE: Final = 256  # the kernel reads no more of a script (BINPRM_BUF_SIZE)
@@ -197,6 +197,85 @@ def _interpreter(path: str) -> list[str]:
     if words and os.path.basename(words[0]) == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[:1]
+
+
+# Find the runtimes that a command may start: a shell script, a shell, a program that runs another one, or one that builds. The words of
+# scripts tell them. A runtime too many costs little, one too few leaves its functions without names.
+
+_SHELL: Final = re.compile(r"(?:ba|da|z|k|a|mk)?sh")
+_STARTERS: Final = frozenset(
+    "chrt command doas env exec flock ionice nice nohup numactl nsenter prlimit script setarch setpriv setsid stdbuf sudo systemd-run"
+    " taskset time timeout unshare watch xargs".split()
+)
+_BUILDERS: Final = frozenset("bazel cmake ctest gmake just make meson ninja scons".split())
+_SEPARATORS: Final = re.compile(r"[\s;|&()<>\"'`={}$]+")
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_MOST_OF_SCRIPT: Final = 1 << 16  # bytes that are read
+_MOST_SCRIPTS: Final = 16
+_SUFFIXES: Final = {".py": "python", ".js": "node", ".mjs": "node", ".jar": "java"}
+
+
+def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[LanguageRuntime]:
+    """Return the runtime that a command is, or those that it may start; empty for other programs. Builders may start all."""
+    runtime = runtime_of(command[0], environ) if command else None
+    if runtime is not None:
+        return [runtime]
+    names: set[str] = set()
+    _note_started(command, environ, names, set())
+    return [runtime for runtime in RUNTIMES if names.intersection(runtime.programs)]
+
+
+def _note_started(words: Sequence[str], environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
+    """Add the programs of the runtimes that a command starts to names; scripts: those that were read already."""
+    name = os.path.basename(words[0]) if words else ""
+    path = find_program(words[0], environ) if words else ""
+    if name in _BUILDERS:
+        names.update(*(runtime.programs for runtime in RUNTIMES))
+    elif name in _STARTERS:
+        _note_words(words[1:], os.getcwd(), environ, names, scripts)
+    elif _SHELL.fullmatch(name):
+        code = next((words[number + 1] for number, word in enumerate(words[:-1]) if word.startswith("-") and word.endswith("c")), None)
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        if code is not None:
+            _note_words(_SEPARATORS.split(_COMMENT.sub("", code)), os.getcwd(), environ, names, scripts)
+        elif script:
+            _note_script(script, environ, names, scripts)
+    elif any(_SHELL.fullmatch(os.path.basename(word)) for word in _interpreter(path) if path):
+        _note_script(path, environ, names, scripts)
+
+
+def _note_words(words: Sequence[str], folder: str, environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
+    """Add the runtimes that the words of a script name, and those of further scripts."""
+    for word in words:
+        name = os.path.basename(word)
+        if runtime := _find_runtime(name):
+            names.update(runtime.programs)
+        elif (suffix := os.path.splitext(name)[1]) in _SUFFIXES:
+            names.add(_SUFFIXES[suffix])
+        elif name in _BUILDERS:
+            names.update(*(runtime.programs for runtime in RUNTIMES))
+        elif "/" in word or suffix == ".sh":
+            path = os.path.join(folder, word)
+            if path not in scripts and (interpreter := _interpreter(path)):
+                if runtime := _find_runtime(os.path.basename(interpreter[0])):
+                    names.update(runtime.programs)
+                elif _SHELL.fullmatch(os.path.basename(interpreter[0])):
+                    _note_script(path, environ, names, scripts)
+            elif suffix == ".sh" and path not in scripts:  # a shell may run it by its name
+                _note_script(path, environ, names, scripts)
+
+
+def _note_script(path: str, environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
+    """Add the runtimes that a shell script starts."""
+    if path in scripts or len(scripts) >= _MOST_SCRIPTS:
+        return
+    scripts.add(path)
+    try:
+        with open_regular(path) as file:
+            text = file.read(_MOST_OF_SCRIPT).decode("utf-8", "replace")
+    except OSError:
+        return
+    _note_words(_SEPARATORS.split(_COMMENT.sub("", text)), os.path.dirname(os.path.abspath(path)), environ, names, scripts)
 
 
 # Choose the options that the user of `record --jit` left open: the clock, the callchains, the frequency. jitdumps have times of

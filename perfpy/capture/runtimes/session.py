@@ -45,7 +45,7 @@ class RuntimeNames:
         self._inner_maps: InnerMaps | None = None
         attached = bool(options.target.pid or options.target.tid or options.target.user)  # then a command only determines the duration
         self._pids = [int(pid) for pid in options.target.pid.split(",") if pid.strip().isdecimal()]
-        self._environment = environment_for(() if attached else command)
+        self._environment = environment_for(() if attached else command, reads_python=options.python)
         runtime, program = self._environment.runtime, command[0] if command else ""
         if attached:
             program = f"/proc/{self._pids[0]}/exe" if len(self._pids) == 1 else ""
@@ -176,17 +176,23 @@ class CommandEnvironment(NamedTuple):
         return (self.runtime or PYTHON).stacks
 
 
-def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> CommandEnvironment:
-    """Return the environment in which a command and its children publish names."""
+def environment_for(command: Sequence[str], environ: Mapping[str, str] = os.environ, *, reads_python: bool = False) -> CommandEnvironment:
+    """Return the environment in which a command and its children publish names; reads_python: Python's come from its memory."""
     runtime = runtime_of(command[0], environ) if command else None
     variables: dict[str, str] = {}
     for candidate in RUNTIMES:
+        if reads_python and candidate is PYTHON:
+            continue
         if candidate.version is None or (candidate is runtime and _is_new_enough(candidate.version)):
             for variable in candidate.variables:
                 value = join_values(variable, environ.get(variable.name, ""))
                 if value != environ.get(variable.name):
                     variables[variable.name] = value
-    lacks = runtime is not None and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
+    lacks = (
+        runtime is not None
+        and not (reads_python and runtime is PYTHON)
+        and not any(variable.name in {**environ, **variables} for variable in runtime.variables)
+    )
     return CommandEnvironment(variables, runtime, (f"{runtime.name}: {runtime.attach}",) if runtime and lacks else ())
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.runtimes.attaching import runtime_of_process
-from perfpy.capture.runtimes.known_runtimes import runtime_of
+from perfpy.capture.runtimes.known_runtimes import runtimes_of
 from perfpy.capture.session.inputs import Wakeups
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.input_recording import open_recording
@@ -22,7 +22,7 @@ from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFil
 from perfpy.cli.output.terminal import print_lines, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
-from perfpy.cli.record_and_report import stack_option
+from perfpy.cli.record_and_report import stack_options
 from perfpy.errors import KernelRefusedError, plural
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
@@ -174,8 +174,8 @@ def _stacks_of(options: WhyCommandOptions, pids: Sequence[int]) -> str:
     """Return the option that gives the stacks of the target the names of its runtime's functions: --python, --jit or --unwind."""
     if options.python:
         return "--python"
-    runtimes = map(runtime_of_process, pids) if pids else map(runtime_of, options.workload[:1])
-    return stack_option(next(filter(None, runtimes), None))
+    runtimes = filter(None, map(runtime_of_process, pids)) if pids else runtimes_of(options.workload)
+    return stack_options(runtimes)[0]
 
 
 def _arguments(path: str, stacks: str) -> list[str]:

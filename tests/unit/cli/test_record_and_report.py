@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.capture.runtimes.known_runtimes import runtime_of
+from perfpy.capture.runtimes.known_runtimes import runtimes_of
 from perfpy.cli import record_and_report, run
 from perfpy.errors import KernelRefusedError, WorkloadFailedError
 from tests.builders.perfdata import simple_recording
@@ -264,13 +264,48 @@ def test_the_interpreter_decides_on_stacks(first_line: str, expected: str, tmp_p
     path = tmp_path / "program"
     path.write_text(f"{first_line}\n")
     path.chmod(0o755)
-    assert record_and_report.stack_option(runtime_of(str(path))) == expected
+    assert record_and_report.stack_options(runtimes_of([str(path)])) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("exec /opt/bin/python3.12 app.py", ["--python"]),
+        ('"$INTERPRETER" app.py', ["--python"]),
+        ("exec node app.js", ["--jit"]),
+        ("./emit | java -cp . Fold", ["--jit"]),
+        ("exec node app.js &\npython3 -m http.server", ["--python", "--jit"]),
+        ("exec make -j2", ["--python", "--jit"]),
+        ("# not python3\nexec ./program 5 # nor node", ["--unwind"]),
+        ("exec bash other.sh", ["--python"]),
+        ("./again.sh", ["--unwind"]),
+    ],
+)
+def test_a_shell_script_tells_what_it_starts(text: str, expected: list[str], tmp_path: Path) -> None:
+    for name, lines in (("again.sh", f"#!/bin/bash\n{text}\n"), ("other.sh", "python3 app.py"), ("program", "\x7fELF")):
+        (tmp_path / name).write_text(lines)
+        (tmp_path / name).chmod(0o755)
+    assert record_and_report.stack_options(runtimes_of([str(tmp_path / "again.sh")])) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["sh", "-c", "python3 app.py"], ["--python"]),
+        (["bash", "-e", "absent.sh"], ["--unwind"]),
+        (["timeout", "5", "node", "app.js"], ["--jit"]),
+        (["make", "all"], ["--python", "--jit"]),
+        ([], ["--unwind"]),
+    ],
+)
+def test_a_program_that_starts_others_tells_which(command: list[str], expected: list[str]) -> None:
+    assert record_and_report.stack_options(runtimes_of(command)) == expected
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "python3.13").write_bytes(b"\x7fELF")
     (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")
-    assert record_and_report.stack_option(runtime_of(str(tmp_path / "interpreter"))) == "--python"
+    assert record_and_report.stack_options(runtimes_of([str(tmp_path / "interpreter")])) == ["--python"]
 
 
 def test_a_script_that_is_not_executable_is_run_by_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

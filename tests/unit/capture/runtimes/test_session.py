@@ -164,6 +164,13 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\nexit 0\n") -> str:
     return str(path)
 
 
+def test_python_needs_no_variables_if_its_memory_is_read() -> None:
+    others = environment_for(["sh"], {}, reads_python=True).variables
+    assert not {"PYTHONPATH", "PYTHONPERFSUPPORT"} & {*others}
+    assert {*environment_for(["sh"], {}).variables} - {*others} == {"PYTHONPATH", "PYTHONPERFSUPPORT"}
+    assert not environment_for(["python3", "a.py"], {}, reads_python=True).hints
+
+
 def test_every_runtime_with_a_request_gets_it():
     variables = environment_for(["sh"], {}).variables
     assert variables["PYTHONPERFSUPPORT"] == "1"

@@ -1,7 +1,7 @@
 """What sleeping threads wait for, as text: the system call, the file, pipe or socket of its descriptor, the holder of a mutex.
 
 Sources: proc_pid_syscall(5), proc_pid_fd(5), proc_pid_fdinfo(5), proc_net(5); struct pollfd in poll(2); the first words of a mutex of the
-GNU C library, struct __pthread_mutex_s: { int lock; unsigned count; int owner; ... }.
+GNU C library, struct __pthread_mutex_s: { int lock; unsigned count; int owner; unsigned nusers; int kind; ... }; proc_locks(5).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN: Final = 3  # descriptors of a call that waits for several
 _MOST_POLLED: Final = 1024
 _LONGEST_TABLE: Final = 4 << 20  # bytes of a table of sockets
 _POLL: Final = struct.Struct("=ihh")
-_MUTEX: Final = struct.Struct("=iIi")
+_MUTEX: Final = struct.Struct("=iIiIi")
 _EPOLL: Final = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
 _POLLS: Final = ("poll", "ppoll")
 _SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
@@ -38,6 +38,8 @@ _ESTABLISHED, _CONNECTING = "01", "02"
 _FUTEX_COMMANDS: Final = 0x7F  # without FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME
 _FUTEX_LOCKS: Final = (6, 13)  # FUTEX_LOCK_PI, FUTEX_LOCK_PI2
 _CONTENDED: Final = 2  # the value of a mutex of the C library with waiting threads
+_MUTEX_KINDS: Final = 4  # normal, recursive, error checking and adaptive; other bits are options
+_SET_LOCK: Final = (7, 38)  # F_SETLKW, F_OFD_SETLKW of fcntl()
 
 
 class WaitTarget(NamedTuple):
@@ -95,9 +97,7 @@ class WaitTargets:
         thread, lock = thread_or_lock(arguments, self._tids)
         if not lock:
             return WaitTarget("futex", thread=self._tids.get(thread, 0))
-        data = self._memory(lock, _MUTEX.size)
-        owner = _MUTEX.unpack(data)[2] if len(data) == _MUTEX.size else 0
-        return WaitTarget("futex", lock=lock, holder=self._tids.get(owner, 0))
+        return WaitTarget("futex", lock=lock, holder=self._tids.get(owner_of_mutex(self._memory(lock, SIZE_OF_MUTEX)), 0))
 
     def _polled(self, address: int, count: int) -> list[int]:
         """Return the descriptors in an array of struct pollfd."""
@@ -192,6 +192,58 @@ def thread_or_lock(arguments: Sequence[int], tids: Container[int]) -> tuple[int,
     if value in tids:
         return value, 0
     return 0, address if command in _FUTEX_LOCKS or value == _CONTENDED else 0
+
+
+class AwaitedLock(NamedTuple):
+    """A mutex or a file lock that a thread waits for.
+
+    Attributes:
+        address: of the mutex; 0 for a file lock.
+        file: the path of the locked file; "" for a mutex.
+        has_limit: whether the wait ends after a time.
+    """
+
+    address: int
+    file: str
+    has_limit: bool
+
+
+def awaited_lock(pid: int, call: str, arguments: Sequence[int]) -> AwaitedLock | None:
+    """Return the lock for which a system call of a process waits; None for calls that wait for something else."""
+    if call == "futex":
+        _, address = thread_or_lock(arguments, ())
+        return AwaitedLock(address, "", arguments[3] != 0) if address else None
+    if call == "flock" or (call == "fcntl" and arguments[1] in _SET_LOCK):
+        return AwaitedLock(0, target_of(pid, arguments[0] & 0xFFFFFFFF), has_limit=False)
+    return None
+
+
+def owner_of_mutex(data: bytes) -> int:
+    """Return the thread that holds a mutex of the C library, as the process numbers it; 0 if the memory is no held mutex."""
+    if len(data) < SIZE_OF_MUTEX:
+        return 0
+    _, _, owner, users, kind = _MUTEX.unpack(data[:SIZE_OF_MUTEX])
+    return owner if owner > 0 and users and 0 <= kind & 0xF < _MUTEX_KINDS else 0
+
+
+SIZE_OF_MUTEX: Final = _MUTEX.size  # bytes that are looked at
+
+
+def holders_of_file_locks(procfs: ProcFs) -> dict[int, int]:
+    """Return waiting process -> the process that holds the file lock; processes of other pid namespaces are left out."""
+    holders: dict[int, int] = {}
+    holder = 0
+    # 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF; then, with an arrow before the kind, the locks that wait for it
+    for fields in (line.split() for line in procfs.read("locks", _LONGEST_TABLE).decode("ascii", "replace").splitlines()):
+        is_waiting = fields[1:2] == ["->"]
+        number = fields[5] if is_waiting and len(fields) > 5 else fields[4] if len(fields) > 4 else ""
+        if not number.isdecimal():
+            holder = holder if is_waiting else 0
+        elif is_waiting and holder:
+            holders[int(number)] = holder
+        elif not is_waiting:
+            holder = int(number)
+    return holders
 
 
 def sockets_of(pid: int, procfs: ProcFs | None = None) -> dict[str, str]:

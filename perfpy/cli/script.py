@@ -349,7 +349,7 @@ class SampleListing:
         if trace is None:
             return
         from perfpy.cli.output.terminal import print_lines
-        from perfpy.views.pmcu import script_lines
+        from perfpy.views.dump.aux_data import script_lines
 
         print_lines(script_lines(trace, options.cpus))
 

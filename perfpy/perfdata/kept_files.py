@@ -174,16 +174,18 @@ class ObservedState(NamedTuple):
     """A state of a thread of execution that the recorder saw.
 
     Attributes:
-        pid: of the process; of "call", the thread.
+        pid: of the process; of "call", "mutex", "file lock" and "stuck", the thread.
         kind: "bash", "go", "call" for the system call in which a thread slept, "peer" for an address that a process was connected to while
-            its main thread waited for sockets, "connecting" for one that it tried to connect to, "limit" for its cgroup's CPU limit.
-        looks: how often it was looked at; of "call", while it slept.
+            its main thread waited for sockets, "connecting" for one that it tried to connect to, "limit" for its cgroup's CPU limit;
+            "mutex" and "file lock" for one that it waited for, "stuck" for one that it waited for, without running, until the end.
+        looks: how often it was looked at; of "call", while it slept; of "mutex" and "file lock", while it waited for one.
         seen: how often this state was seen; in one look several threads of execution can have it. Of "limit", `looks` is the number of
             periods in which the cgroup had work, and `seen` that of those in which it reached the limit.
         reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "peer" and "connecting", the address;
-            of "limit", the number of CPUs.
+            of "limit", the number of CPUs; of locks, the variable or the file, "" without a name.
         frames: innermost first.
-        began: for goroutines, the function that it began with, and that with the go statement.
+        began: for goroutines, the function that it began with, and that with the go statement; for locks, the name and, in place of a line,
+            the number of the thread that holds it: "" if it has ended.
     """
 
     pid: int

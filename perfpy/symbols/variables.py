@@ -24,6 +24,7 @@ _MOST_LOCKS: Final = 1000  # locks that are named
 _LONGEST_NAME: Final = 256  # bytes of a name
 _TYPE: Final = 0xF  # of a symbol's info
 _ADDRESS: Final = (1 << 64) - 1
+_PAGE: Final = 4096
 
 
 def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -> dict[int, str]:
@@ -37,7 +38,7 @@ def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -
         symbolizer: of the recording.
     """
     names = {}
-    tables: dict[int, _Variables | None] = {}
+    tables: dict[int, Variables | None] = {}
     for lock, frames in list(waits.items())[:_MOST_LOCKS]:
         for frame in frames.tolist():
             number = int(symbolizer.frames.dso[frame])
@@ -45,7 +46,7 @@ def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -
                 continue
             if number not in tables:
                 files = symbolizer.files(number)
-                tables[number] = _Variables(files.runtime, files.symbols) if files.runtime and files.symbols else None
+                tables[number] = Variables(files.runtime, files.symbols) if files.runtime and files.symbols else None
             table = tables[number]
             name = table.name(lock, int(symbolizer.frames.ip[frame]), int(symbolizer.frames.address[frame])) if table else ""
             if name:
@@ -54,8 +55,13 @@ def name_locks(waits: Mapping[int, NDArray[np.int32]], symbolizer: Symbolizer) -
     return names
 
 
-class _Variables:
-    """The variables of a file."""
+class Variables:
+    """The variables of a file.
+
+    Args:
+        runtime: the file that is loaded.
+        symbols: the file with its symbol table, often the same one.
+    """
 
     def __init__(self, runtime: ElfFile, symbols: ElfFile) -> None:
         self._segments = [tuple(int(segment[name]) for name in ("vaddr", "memsz", "filesz", "offset")) for segment in runtime.segments]
@@ -72,19 +78,25 @@ class _Variables:
             lock: the address in the process.
             ip, offset: an address of the file's code in the process, and the same in the file.
         """
-        if self._table is None or not len(self._table):
-            return ""
         for vaddr, _, filesz, begin in self._segments:
             if begin <= offset < begin + filesz:
-                file_address = (lock - ip + offset - begin + vaddr) & _ADDRESS
-                break
-        else:
+                return self.name_at((lock - ip + offset - begin + vaddr) & _ADDRESS)
+        return ""
+
+    def name_loaded(self, address: int, start: int) -> str:
+        """Return the variable at an address of a process; "" for none. start: the address at which the file is loaded."""
+        first = min((vaddr for vaddr, *_ in self._segments), default=0) & -_PAGE
+        return self.name_at((address - start + first) & _ADDRESS)
+
+    def name_at(self, address: int) -> str:
+        """Return the variable at an address of the file; "" for none."""
+        if self._table is None or not len(self._table):
             return ""
-        row = int(np.searchsorted(self._table["value"], np.uint64(file_address), side="right")) - 1
+        row = int(np.searchsorted(self._table["value"], np.uint64(address), side="right")) - 1
         if row < 0:
             return ""
         value, size = int(self._table["value"][row]), int(self._table["size"][row])
-        if not value <= file_address < value + max(size, 1):
+        if not value <= address < value + max(size, 1):
             return ""
         begin = int(self._table["name"][row])
         return demangle(bytes(self._strings[begin : begin + _LONGEST_NAME]).split(b"\0", 1)[0])

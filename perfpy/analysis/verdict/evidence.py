@@ -21,8 +21,18 @@ from perfpy.analysis.verdict.functions import (
     OWN,
     SampledFunctions,
     blocks_of,
-    interval,
     sampled_functions,
+)
+from perfpy.analysis.verdict.phases import (
+    FEWEST_BURSTS,
+    FEWEST_PROCESSES,
+    LEAST_DISTANCE,
+    SHORTEST_OF_PHASES,
+    SLICES,
+    find_bursts,
+    find_phases,
+    take_turns,
+    work_intervals,
 )
 from perfpy.analysis.verdict.processes import (
     LOOKS,
@@ -35,27 +45,24 @@ from perfpy.analysis.verdict.processes import (
     name_processes,
     process_rows,
 )
-from perfpy.analysis.verdict.wait_reasons import CHILD, GIL, JOIN
+from perfpy.analysis.verdict.wait_reasons import CHILD, FILE_LOCK, GIL, JOIN, LOCK
 from perfpy.analysis.verdict.waits import (
-    FEWEST_BURSTS,
-    FEWEST_PROCESSES,
-    LEAST_DISTANCE,
     MOST_OF_IT,
     ONE_FUNCTION,
     RUNNING,
     Waits,
-    find_bursts,
+    activity_of,
     find_holders,
     find_waker,
     is_endless,
     is_never_woken,
     is_rarely_woken,
-    take_turns,
+    seen_locks,
+    stuck_threads,
     waiting_goroutines,
-    work_intervals,
 )
 from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
-from perfpy.symbols.interning import GroupSums, sum_by
+from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -64,8 +71,9 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.analysis.verdict.functions import FunctionFrames
+    from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns
     from perfpy.analysis.verdict.processes import NamedProcess, ProcessRow, SourceLine, StartedProcesses
-    from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, Wait, WaitingGoroutines, Waker
+    from perfpy.analysis.verdict.waits import SeenLock, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.kept_files import ObservedState
     from perfpy.perfdata.sample_source import SampleSource
@@ -450,6 +458,36 @@ class Evidence:
             return None
         return find_holders(wait, statements.waits, self.functions if self.seconds is not None else None)
 
+    @cached_property
+    def stuck_threads(self) -> dict[int, SeenLock]:
+        """The threads that waited until the end, without running, for a lock with a known holder."""
+        return stuck_threads(self._observed)
+
+    def seen_lock(self, wait: Wait) -> SeenLock | None:
+        """Return the lock that a wait's threads waited for, if the recorder saw that one other thread held it; None otherwise."""
+        if self.waits is None:
+            return None
+        tids = set(distinct(self.waits.rows.dimensions["tid"][self.waits.reason == wait.reason]).tolist())
+        locks = [one for one in seen_locks(self._observed) if one.tid in tids and one.is_file == (wait.reason == FILE_LOCK)]
+        is_one = len({one.holder for one in locks}) == 1 and locks[0].holder not in tids
+        return locks[0] if is_one and len(locks) >= MOST * wait.threads else None
+
+    def activity(self, tid: int) -> Waker | None:
+        """Return what a thread did for most of the time; None if it is not in the recording."""
+        waits = self.wait_statements.waits if self.wait_statements is not None else None
+        return None if waits is None else activity_of(tid, waits, self.functions if self.seconds is not None else None)
+
+    def function_of_lock(self, tid: int) -> tuple[str, SourceLine | None] | None:
+        """Return the own function ("" if unknown) and the line in which a thread waits longest for locks; None if it does not."""
+        statements = self.wait_statements
+        if statements is None or statements.waits is None:
+            return None
+        rows = np.flatnonzero((statements.waits.rows.dimensions["tid"] == tid) & np.isin(statements.waits.reason, (LOCK, FILE_LOCK)))
+        wait = next(iter(statements.waits.by_reason(rows)), None)
+        if wait is None:
+            return None
+        return wait.function, statements.wait_line(wait.number, wait.reason, tid) if wait.number >= 0 else None
+
     def is_only_busy_thread(self, tid: int) -> bool:
         """Whether nearly all of the recorded CPU time is one thread's."""
         if self.functions is None or self.seconds is None or "tid" not in self.functions.rows.dimensions:
@@ -560,81 +598,6 @@ class Evidence:
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._data.events)
-
-
-# Phases: functions of own code that have nearly all samples one after the other.
-
-
-SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
-SLICES: Final = 100  # of the recorded time
-_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
-_OUTSIDE: Final = 0.1  # the largest share of the other samples
-_IN_PHASES: Final = 0.8  # of all samples
-_FEWEST_IN_PHASE: Final = 50  # samples
-_LEAST_OF_PHASE: Final = 0.05  # of all samples
-_MOST_PHASES: Final = 4
-
-
-class Phase(NamedTuple):
-    """The time in which a program mostly runs one function.
-
-    Attributes:
-        begin, end: seconds since the first sample.
-        share: of the samples in this time, including callees.
-    """
-
-    function: str
-    begin: float
-    end: float
-    share: float
-
-
-def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
-    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
-    size, rows = len(functions.category_of), functions.rows
-    times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
-    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
-        return []
-    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
-    is_named = functions.are_own_and_named
-    named, counts = np.flatnonzero(is_named), GroupSums()
-    index_of = np.cumsum(is_named) - 1
-    for row, function in functions.rows_of_functions(is_named):
-        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
-    by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
-    totals = by_slice.sum(axis=1)
-    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
-    phases: list[tuple[int, int, Phase]] = []
-    grain = int(np.diff(times).min())
-    charged = functions.charged_functions
-    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
-    for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
-        if totals[number] < least or len(phases) == _MOST_PHASES:
-            break
-        of_function = by_slice[number]
-        begin, end = _best_range(2 * of_function - samples)
-        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
-        outside -= within
-        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
-        if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
-            continue
-        if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
-            when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
-            phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
-    phases.sort()
-    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
-    return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
-
-
-def _best_range(values: Int64) -> tuple[int, int]:
-    """Return the range with the largest sum.
-
-    >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
-    (1, 4)
-    """
-    totals = np.concatenate([[0], np.cumsum(values)])
-    end = int(np.argmax(totals - np.minimum.accumulate(totals)))
-    return int(np.argmin(totals[: end + 1])), end
 
 
 # Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.
@@ -768,11 +731,12 @@ class Statements:
             rows = rows[np.isin(leaf, callees)]
         return self._heaviest(function, functions.innermost_frames(function, rows))
 
-    def wait_line(self, function: int, reason: int) -> SourceLine | None:
-        """Return the path and the line at which a function waits longest for a reason."""
+    def wait_line(self, function: int, reason: int, tid: int | None = None) -> SourceLine | None:
+        """Return the path and the line at which a function waits longest for a reason; tid: in one thread."""
         if self.functions is None or self.waits is None:
             return None
-        rows = np.flatnonzero((self.functions.charged_functions == function) & (self.waits.reason == reason))
+        is_chosen = (self.functions.charged_functions == function) & (self.waits.reason == reason)
+        rows = np.flatnonzero(is_chosen if tid is None else is_chosen & (self.waits.rows.dimensions["tid"] == tid))
         return self._heaviest(function, self.functions.innermost_frames(function, rows))
 
     def line_with_callees(self, function: int) -> SourceLine | None:

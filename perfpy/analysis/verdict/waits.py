@@ -18,14 +18,13 @@ from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, 
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.verdict.functions import SampledFunctions
     from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
-    from perfpy.perfdata.sample_source import SampleSource
 
 
 ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
@@ -301,6 +300,64 @@ def is_endless(wait: Wait, waits: Waits) -> bool:
     return not is_woken and (is_once or looks_again) and int(is_whole.sum()) == wait.threads
 
 
+class SeenLock(NamedTuple):
+    """A lock for which a thread waited, and the thread that held it, as the recorder saw them.
+
+    Attributes:
+        tid: the thread that waited.
+        name: of the variable, or the path of the locked file; "" without one.
+        is_file: whether it is a file lock.
+        holder: the thread that held it; of a file lock the process.
+        holder_name: its name, "" if it had ended.
+    """
+
+    tid: int
+    name: str
+    is_file: bool
+    holder: int
+    holder_name: str
+
+
+_LOCKS: Final = {"mutex": False, "file lock": True}  # kinds of observed states
+_FEWEST_LOOKS: Final = 3  # at a thread that waits for a lock
+
+
+def seen_locks(states: Iterable[ObservedState]) -> list[SeenLock]:
+    """Return the locks that one thread held in nearly all looks at another one that waited for it."""
+    chosen = [
+        one for one in states if one.kind in _LOCKS and one.looks >= _FEWEST_LOOKS and one.seen >= ONE_WAKER * one.looks and one.began
+    ]
+    return [SeenLock(one.pid, one.reason, _LOCKS[one.kind], one.began[0].line, one.began[0].function) for one in chosen]
+
+
+def stuck_threads(states: Iterable[ObservedState]) -> dict[int, SeenLock]:
+    """Return thread -> the lock that it waited for until the end without running, in several looks."""
+    chosen = [one for one in states if one.kind == "stuck" and one.seen >= _FEWEST_LOOKS and one.began]
+    return {one.pid: SeenLock(one.pid, one.reason, one.reason.startswith("/"), one.began[0].line, one.began[0].function) for one in chosen}
+
+
+def find_circle(stuck: Mapping[int, SeenLock]) -> list[SeenLock]:
+    """Return the threads of which each one waits for a lock that the next one holds, and the last one for one of the first; empty if there
+    are none. A thread may wait for itself.
+    """
+    settled: set[int] = set()
+    for first in stuck:
+        path: list[int] = []
+        tid = first
+        while tid in stuck and tid not in settled:
+            settled.add(tid)
+            path.append(tid)
+            tid = stuck[tid].holder
+        if tid in path:
+            return [stuck[one] for one in path[path.index(tid) :]]
+    return []
+
+
+def activity_of(tid: int, waits: Waits, running: SampledFunctions | None) -> Waker | None:
+    """Return what a thread did for most of the time; None if it is not in the recording."""
+    return _activity(tid, waits, running, 1)
+
+
 def _with_wakers(waits: Waits, rows: Int64) -> Int64:
     """Return those of some rows whose wakers were recorded if there were any: stacks of similar waits do not tell these."""
     has_waker: NDArray[np.bool_] = waits.rows.dimensions["waker"][rows] >> NOTE_SHIFT != LIKE_OTHERS
@@ -542,170 +599,3 @@ def time_in_imports(functions: SampledFunctions) -> tuple[float, list[Share]]:
     totals = sum_by(module[rows], functions.rows.period[rows], len(functions.category_of))
     shares = [Share(functions.name(one), functions.share(int(totals[one]))) for one in np.argsort(-totals, kind="stable")[:4].tolist()]
     return functions.share(int(totals.sum())), [one for one in shares if one.share]
-
-
-# Processes that work one at a time: when threads run, or are ready to, by the times of their samples.
-
-
-class BusyIntervals(NamedTuple):
-    """When threads had work: each sample's time on the CPU until then, and each wait for a CPU.
-
-    Attributes:
-        start, end: int64[n], nanoseconds.
-        pid, tid: int64[n], the process and the thread of each.
-        is_running: bool[n], False for waits for a CPU.
-    """
-
-    start: Int64
-    end: Int64
-    pid: Int64
-    tid: Int64
-    is_running: NDArray[np.bool_]
-
-
-class Turns(NamedTuple):
-    """Processes that work one after the other.
-
-    Attributes:
-        pids: those with a share of the CPU time that matters.
-        share: of the elapsed time in which at most one thread had work.
-    """
-
-    pids: list[int]
-    share: float
-
-
-_STRETCH: Final = 20_000_000  # ns, at least: a sample may be off by its period, of usually 0.25 ms, which is a hundredth
-_STRETCHES: Final = 50  # the least number of stretches: a program of less than a second has none to spare
-_MOST_STRETCHES: Final = 2000
-_ONE: Final = 0.98  # of the elapsed time: one of two jobs that chance brings together in a fiftieth would be seen
-_AT_WORK: Final = 0.8  # of the elapsed time: two workers that are busy for 40 % each, at random, are both busy for 16 %
-_OF_WORK: Final = 0.05  # of the CPU time, of each process that counts
-FEWEST_PROCESSES: Final = 3  # of these processes: a program and its helper are no queue of jobs
-_LARGEST: Final = 0.7  # of the CPU time, of one process: the others would not be faster beside it
-
-
-def take_turns(intervals: BusyIntervals) -> Turns | None:
-    """Return the processes if at most one thread had work nearly all the time; None if that is not certain.
-
-    Samples have the CPU time since the last one, and threads that wait for a CPU have work, too. So stretches of time are filled more
-    than once if two threads had work in them, also on a machine that other programs use.
-    """
-    start, end, pid, tid, is_running = intervals
-    pids, number = np.unique(pid[is_running], return_inverse=True)
-    periods = sum_by(number.ravel(), (end - start)[is_running], len(pids))
-    total = int(periods.sum())
-    counting = periods >= _OF_WORK * total
-    if not total or counting.sum() < FEWEST_PROCESSES or periods.max() > _LARGEST * total:
-        return None
-    first, last = int(start.min()), int(end.max())
-    count = min((last - first) // _STRETCH, _MOST_STRETCHES)
-    if count < _STRETCHES:
-        return None
-    edges = np.linspace(first, last, count + 1)
-    start, end = _without_overlap(start, end, tid)
-    filled = np.diff(_sum_until(edges, start) - _sum_until(edges, end)) / np.diff(edges)
-    share = 1 - float(np.maximum(filled - 1, 0).mean())
-    return Turns(pids[counting].tolist(), share) if share >= _ONE and float(np.minimum(filled, 1).mean()) >= _AT_WORK else None
-
-
-def _without_overlap(start: Int64, end: Int64, tid: Int64) -> tuple[Int64, Int64]:
-    """Return the intervals without what overlaps earlier ones of their thread, sorted by thread and end.
-
-    The CPU time of a sample may have been used in several turns on a CPU, with waits for it between them.
-    """
-    order = np.lexsort((end, tid))
-    start, end, tid = start[order], end[order], tid[order]
-    first = int(start.min())
-    group = np.cumsum(np.append(0, tid[1:] != tid[:-1])) * (int(end.max()) - first + 1)  # one thread's times come after another's
-    after = np.append(np.int64(0), np.maximum.accumulate(end - first + group)[:-1])
-    begin = np.minimum(np.maximum(start - first + group, after), end - first + group)
-    return begin - group + first, end
-
-
-class Bursts(NamedTuple):
-    """Regular times at which a program uses CPUs.
-
-    Attributes:
-        number: of bursts.
-        every: seconds from the beginning of one to that of the next.
-        seconds: the CPU time of one on average.
-    """
-
-    number: int
-    every: float
-    seconds: float
-
-
-_BIN: Final = 100_000_000  # ns
-_MOST_BINS: Final = 1 << 22  # of a recording, days
-_IN_BURST: Final = 0.25  # of a bin: the work of bins in a burst
-_IN_BURSTS: Final = 0.9  # of the work: the rest is that of heartbeats
-_QUIET: Final = 5  # bins between two bursts, at least
-FEWEST_BURSTS: Final = 6  # of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
-# near to the median in 7 %, which four are
-_SAME_DISTANCE: Final = 0.05  # of the median distance: a busy machine lets a timer's thread run too late by some hundredths of a second
-LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
-
-
-def find_bursts(intervals: BusyIntervals) -> Bursts | None:
-    """Return the bursts if nearly all work is in several at equal distances, with quiet between them; None if that is not certain."""
-    start, end = intervals.start, intervals.end
-    if not intervals.is_running.any():
-        return None
-    first = int(start.min())
-    if int(end.max()) - first > _MOST_BINS * _BIN:  # times of damaged recordings; nobody waits so long for bursts
-        return None
-    edges = np.arange(first, int(end.max()) + 2 * _BIN, _BIN, dtype=np.float64)
-    times = np.diff(_sum_until(edges, start) - _sum_until(edges, end))
-    bins = np.flatnonzero(times >= _IN_BURST * _BIN)
-    begins = bins[np.diff(bins, prepend=-_QUIET - 1) > _QUIET] if len(bins) else bins
-    if len(begins) < FEWEST_BURSTS or len(begins) > len(bins):
-        return None
-    around = np.unique(np.concatenate([bins, bins - 1, bins + 1]))
-    in_bursts = float(times[around[(around >= 0) & (around < len(times))]].sum())
-    # each begins with a sample that others follow closely, which heartbeats do not
-    ordered = np.sort(start).astype(np.float64)
-    after = ordered + _BIN / 4
-    is_followed = (_sum_until(after, start) - _sum_until(after, end)) - (_sum_until(ordered, start) - _sum_until(ordered, end)) >= _BIN / 8
-    followed = ordered[is_followed]
-    exact = np.searchsorted(followed, edges[np.maximum(begins - 1, 0)])
-    if len(exact) and exact[-1] >= len(followed):
-        return None
-    distances = np.diff(followed[exact]) / NANOSECONDS_A_SECOND
-    every = float(np.median(distances))
-    are_same = np.abs(distances - every) <= _SAME_DISTANCE * every
-    is_regular = bool(are_same[len(begins) > FEWEST_BURSTS :].all())  # the first may begin with the start of the program
-    if not is_regular or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
-        return None
-    running = int((end - start)[intervals.is_running].sum())
-    return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND)
-
-
-def _sum_until(edges: NDArray[np.float64], times: Int64) -> NDArray[np.float64]:
-    """Return for each edge the sum of its distances to earlier times."""
-    ordered = np.sort(times).astype(np.float64)
-    totals = np.concatenate([[0.0], np.cumsum(ordered - ordered[0])])
-    before = np.searchsorted(ordered, edges)
-    distances: NDArray[np.float64] = before * (edges - ordered[0]) - totals[before]
-    return distances
-
-
-def work_intervals(data: SampleSource, running: int, waiting: int) -> BusyIntervals | None:
-    """Return when threads had work, by the samples of two events; None if the recording does not say which waits are for a CPU."""
-    parts: list[list[Int64]] = []
-    for batch in data.batches({"time", "pid", "tid", "period", "ins_lat", "retire_lat"}):
-        columns = batch.columns
-        if not {"time", "pid", "tid", "period"} <= {*columns}:
-            return None
-        time, pid, tid, period = (columns[name].astype(np.int64) for name in ("time", "pid", "tid", "period"))
-        chosen, runs = batch.event == running, batch.event == running
-        if (batch.event == waiting).any():
-            if "ins_lat" not in columns:
-                return None
-            chosen = runs | (batch.event == waiting) & (columns["ins_lat"] == READY)
-        parts.append([column[chosen] for column in (time - period, time, pid, tid, runs.astype(np.int64))])
-    if not parts:
-        return None
-    start, end, pid, tid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return BusyIntervals(start, end, pid, tid, runs.astype(np.bool_)) if len(start) else None

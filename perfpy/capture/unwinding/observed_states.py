@@ -1,6 +1,6 @@
 """Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
-goroutine they were taken, and a program that waits has no samples; at the connections of other programs that wait for sockets; and at the
-command lines of all processes, and CPU limits of cgroups.
+goroutine they were taken, and a program that waits has no samples; at the connections of other programs that wait for sockets, and the
+holders of locks that they wait for; and at the command lines of all processes, and CPU limits of cgroups.
 
 Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
 (perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
@@ -20,7 +20,7 @@ import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.cgroups import CpuLimit, cpu_limit
-from perfpy.capture.process_memory import InterpreterMemory
+from perfpy.capture.process_memory import InterpreterMemory, ProcessMemory
 from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.interpreters import bash
 from perfpy.interpreters.objects import UnreadableMemoryError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 _PAUSE: Final = 0.025  # seconds between looks at a process
-_BETWEEN_PEERS: Final = 0.2
+_BETWEEN_WAITS: Final = 0.2
 _SHARE: Final = 20  # the next look comes after at least 20 times as long as this one took
 _MOST_PROCESSES: Final = 64  # that are looked at
 _MOST_NEW: Final = 4096  # processes whose program is examined
@@ -48,6 +48,9 @@ _MOST_FILES: Final = 256  # programs that are examined
 _MOST_STATES: Final = 4096  # different ones
 _MOST_PEERS: Final = 64  # addresses of a process
 _MOST_THREADS: Final = 16  # of a process whose system calls are read
+_MOST_LOCKING: Final = 64  # threads of a process whose locks are looked at
+_ARGUMENTS: Final = 3  # of a system call that waits for a lock, at most
+_LONGEST_COMM: Final = 64  # bytes
 _MOST_CHILDREN: Final = 1 << 17  # of one shell that are told apart
 _WAIT4, _WAITID, _READ = 61, 247, 0  # system calls on x86-64
 _PAGE: Final = 4096
@@ -98,7 +101,7 @@ class ObservedStates:
             elif len(self._processes) >= _MOST_PROCESSES:
                 continue
             try:
-                process = self._open(pid) or (_ObservedPeers(pid) if self._has_stacks else _ObservedCalls(pid, self._procfs))
+                process = self._open(pid) or (_ObservedWaits(pid, self._procfs) if self._has_stacks else _ObservedCalls(pid, self._procfs))
             except (OSError, *elf.DAMAGE):  # the process has ended, or its file is damaged
                 continue
             if process is not None:
@@ -381,15 +384,23 @@ class _ObservedCalls(_ObservedProcess):
             yield ObservedState(tid, "call", self._sleeps[tid], count, text, [], [])
 
 
-class _ObservedPeers(_ObservedProcess):
-    """A process whose main thread waits for sockets: the addresses to which it is connected meanwhile."""
+class _ObservedWaits(_ObservedProcess):
+    """A process of any other program: the addresses to which it is connected while its main thread waits for sockets, and the holders of
+    the locks that its threads wait for.
+    """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, procfs: ProcFs) -> None:
         super().__init__(pid)
+        self._procfs = procfs
         self._program = _program_of(pid)
         self._known: dict[str, Peer | None] = {}
         self._peers: Counter[Peer] = Counter()
-        self.pause = _BETWEEN_PEERS
+        self._looks_at_threads = 0
+        self._locks: Counter[tuple[int, _HeldLock]] = Counter()
+        self._waits: Counter[int] = Counter()  # looks at each thread while it waited for a lock
+        self._stuck: dict[int, tuple[tuple[_HeldLock, int], int]] = {}  # thread -> its lock and run time, and how many looks saw the same
+        self._names: dict[int, str] = {}  # address -> variable
+        self.pause = _BETWEEN_WAITS
 
     def look(self) -> None:
         """Note the addresses if the main thread waits, or that the process has executed another program: the record may come late."""
@@ -402,19 +413,112 @@ class _ObservedPeers(_ObservedProcess):
         if peers is not None:
             self._looks += 1
             self._peers.update(peer for peer in peers if len(self._peers) < _MOST_PEERS or peer in self._peers)
+        self._look_at_locks()
+
+    def _look_at_locks(self) -> None:
+        """Note which threads wait for a lock, and who holds it; and for how many looks they have not run."""
+        from perfpy.capture.wait_targets import awaited_lock, holders_of_file_locks
+
+        names, stuck, of_files = _names_of_calls(), dict[int, tuple[tuple[_HeldLock, int], int]](), None
+        tids = self._procfs.threads(self.pid)
+        self._looks_at_threads += 1
+        for tid in tids[:_MOST_LOCKING]:
+            state = read_state(self.pid, tid)
+            call = names.get(state.call, "") if state is not None and state.call is not None else ""
+            lock = awaited_lock(self.pid, call, state.arguments) if state is not None and len(state.arguments) > _ARGUMENTS else None
+            if lock is None or state is None:
+                continue
+            if lock.address:
+                held = self._holder_of_mutex(lock.address, lock.has_limit, tids)
+            else:
+                of_files = holders_of_file_locks(self._procfs) if of_files is None else of_files
+                holder = of_files.get(self.pid, 0)
+                held = _HeldLock(lock.file, True, lock.has_limit, holder, self._comm(holder)) if holder else None
+            self._waits[tid] += 1
+            if held is not None and (len(self._locks) < _MOST_STATES or (tid, held) in self._locks):
+                self._locks[tid, held] += 1
+                key = held, state.ran
+                before, looks = self._stuck.get(tid, (None, 0))
+                stuck[tid] = key, looks + 1 if before == key else 1
+        self._stuck = stuck
+
+    def _holder_of_mutex(self, address: int, has_limit: bool, tids: Sequence[int]) -> _HeldLock | None:
+        """Return the mutex at an address with the thread that holds it; None if it is no mutex, or nobody holds it."""
+        from perfpy.capture.wait_targets import SIZE_OF_MUTEX, owner_of_mutex
+        from perfpy.symbols.dso import innermost_tid
+
+        try:
+            memory = ProcessMemory(self.pid)
+        except OSError:  # it has ended
+            return None
+        try:
+            owner = owner_of_mutex(memory.some(address, SIZE_OF_MUTEX))
+        finally:
+            memory.close()
+        if owner and owner not in tids:  # as another pid namespace numbers it, one of another process, or one that has ended
+            owner = next((tid for tid in tids if innermost_tid(self.pid, tid) == owner), owner)
+        if not owner or (owner not in tids and innermost_tid(self.pid, self.pid) != self.pid):
+            return None
+        if address not in self._names and len(self._names) < _MOST_STATES:
+            self._names[address] = self._variable(address)
+        return _HeldLock(self._names.get(address, ""), False, has_limit, owner, self._comm(owner))
+
+    def _variable(self, address: int) -> str:
+        """Return the name of the variable at an address, "" for none."""
+        from perfpy.symbols.variables import Variables
+
+        files = [one for one in loaded_files(self._procfs.maps(self.pid, data=True)) if one.start <= address]
+        mapping = max(files, key=lambda one: one.start, default=None)
+        if mapping is None:
+            return ""
+        try:
+            file = elf.open_mapped(mapping.path, (mapping.major, mapping.minor, mapping.inode, 0), (self.pid,))
+            return Variables(file, file).name_loaded(address, mapping.start)
+        except (OSError, *elf.DAMAGE):
+            return ""
+
+    def _comm(self, tid: int) -> str:
+        """Return the name of a thread or process; "" if there is none."""
+        return os.fsdecode(self._procfs.read(f"{tid}/comm", _LONGEST_COMM)).rstrip("\n")
 
     def _peers_of(self, state: ThreadState) -> set[Peer] | None:
         """Return the addresses for which a system call waits, None if it waits for something else."""
-        from perfpy.abi.system_calls import names_by_number  # programs that compute need neither
-        from perfpy.capture.wait_targets import peers_of_wait
+        from perfpy.capture.wait_targets import peers_of_wait  # programs that compute need neither
 
-        call = names_by_number(os.uname().machine).get(state.call or 0, "")
+        call = _names_of_calls().get(state.call or 0, "")
         return peers_of_wait(self.pid, call, state.arguments, self._known) if call else None
 
     def states(self) -> Iterator[ObservedState]:
-        """Yield the addresses."""
+        """Yield the addresses, and the holders of locks."""
         for peer, count in self._peers.items():
             yield ObservedState(self.pid, "peer" if peer.is_connected else "connecting", self._looks, count, peer.address, [], [])
+        for (tid, lock), count in self._locks.items():
+            yield lock.state(tid, "file lock" if lock.is_file else "mutex", self._waits[tid], count)
+        for tid, ((lock, _), count) in self._stuck.items():
+            if not lock.has_limit:
+                yield lock.state(tid, "stuck", self._looks_at_threads, count)
+
+
+class _HeldLock(NamedTuple):
+    """A lock for which a thread waits: its variable ("" without a name) or file, and the thread that holds it, with its name; "" if it has
+    ended.
+    """
+
+    name: str
+    is_file: bool
+    has_limit: bool
+    holder: int
+    comm: str
+
+    def state(self, tid: int, kind: str, looks: int, seen: int) -> ObservedState:
+        """Return a thread's wait for the lock as it is stored."""
+        return ObservedState(tid, kind, looks, seen, self.name, [], [ObservedFrame(self.comm, "", self.holder)])
+
+
+def _names_of_calls() -> dict[int, str]:
+    from perfpy.abi.system_calls import names_by_number  # programs that compute need none
+
+    return names_by_number(os.uname().machine)
 
 
 class _ObservedBash(_ObservedProcess):

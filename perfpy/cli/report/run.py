@@ -214,7 +214,7 @@ class ReportRun:
         trace = self._recording.pmcu
         if trace is None:
             return False
-        from perfpy.views.pmcu import report_lines as pmcu_lines  # few recordings have one
+        from perfpy.views.dump.aux_data import report_lines as pmcu_lines  # few recordings have one
 
         _print(pmcu_lines(trace))
         return not self._recording.data.record_index.type_counts[RecordType.SAMPLE]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.analysis.stacks import Stacks, TimedSamples
-    from perfpy.analysis.verdict.evidence import Phase
+    from perfpy.analysis.verdict.phases import Phase
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.files.debug_files import SymbolOptions
     from perfpy.views.recorded import Recorded

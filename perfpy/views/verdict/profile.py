@@ -46,7 +46,16 @@ from perfpy.views.verdict.sentence import (
     source,
     starting_code,
 )
-from perfpy.views.verdict.waits import AT_REST, blocked_loop, find_main_wait, longest_wait, process_pool, waits_first, waits_for_started
+from perfpy.views.verdict.waits import (
+    AT_REST,
+    blocked_loop,
+    find_main_wait,
+    longest_wait,
+    process_pool,
+    stuck_threads,
+    waits_first,
+    waits_for_started,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,10 +91,12 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         return lost  # the rest represents nothing
     if "lost switches" in unknown:
         evidence.waits = None
-    if evidence.functions is None or "lost samples" in unknown:
-        return [*lost, *longest_wait(evidence)]
+    stuck = [*stuck_threads(evidence)] if evidence.waits is not None else []
     main_wait = find_main_wait(evidence)
-    waiting = [*longest_wait(evidence)]
+    is_told = stuck and main_wait is not None and main_wait.reason in (reasons.LOCK, reasons.FILE_LOCK, reasons.JOIN)
+    waiting = [] if is_told else [*longest_wait(evidence)]
+    if evidence.functions is None or "lost samples" in unknown:
+        return [*lost, *stuck, *waiting]
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     of_imports = [*imports(evidence)]
@@ -123,7 +134,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
-    return [*lost, *sentences][:_MOST]
+    return [*lost, *stuck, *sentences][:_MOST]
 
 
 class FoldedReport:

@@ -5,6 +5,7 @@ Times of waits are measured, not sampled.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from perfpy.analysis.verdict.waits import (
     GO_SLEEP,
     ONE_FUNCTION,
     RUNNING,
+    find_circle,
     pool_times,
 )
 from perfpy.errors import plural
@@ -46,7 +48,7 @@ from perfpy.views.verdict.sentence import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from perfpy.analysis.verdict.waits import Wait, WaitingGoroutines, Waker
+    from perfpy.analysis.verdict.waits import SeenLock, Wait, WaitingGoroutines, Waker
 
 
 MATTERS: Final = 0.2  # of the elapsed time: shorter waits are no cause
@@ -223,6 +225,47 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
     return Sentence("longest wait" if with_cause else "wait beside", f"{text}.", numbers, names)
 
 
+def stuck_threads(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell which threads wait for each other's locks, and for which; or that a lock's holder has ended."""
+    stuck = {tid: lock for tid, lock in evidence.stuck_threads.items() if evidence.function_of_lock(tid) is not None}
+    circle = find_circle(stuck)
+    numbers, names = {"threads": float(len(circle))}, {f"lock {number}": one.name for number, one in enumerate(circle)}
+    functions = [_function_of_lock(evidence, one) for one in circle]
+    names |= {f"function {number}": function for number, (function, _) in enumerate(functions) if function}
+    if len(circle) == 1:
+        yield Sentence(
+            "deadlock", f"Deadlock: a thread waits{functions[0][1]} for {_lock(circle[0])}, which it holds itself.", numbers, names
+        )
+        return
+    if circle:
+        are_processes = len({evidence.process_of(one.tid) for one in circle}) == len(circle)
+        texts = [*dict.fromkeys(f"{where} for {_lock(one)}" for one, (_, where) in zip(circle, functions, strict=True))]
+        each = "one" if len(texts) > 1 else "all"
+        who = f"{number_word(len(circle))} {'processes' if are_processes else 'threads'} wait for each other"
+        yield Sentence("deadlock", f"Deadlock: {who}: {join_names([f'{each}{text}' for text in texts])}.", numbers, names)
+        return
+    left = next((one for one in stuck.values() if not one.holder_name and not one.is_file), None)
+    if left is not None:
+        function, where = _function_of_lock(evidence, left)
+        count = sum(one.holder == left.holder for one in stuck.values())
+        who = f"{number_word(count)} {plural(count, 'thread waits', 'threads wait')}".capitalize()
+        text = f"{who}{where} for {_lock(left)}, which thread {left.holder} held when it ended."
+        yield Sentence("lock of an ended thread", text, {"threads": float(count)}, {"lock": left.name, "function": function})
+
+
+def _function_of_lock(evidence: Evidence, lock: SeenLock) -> tuple[str, str]:
+    """Return the function in which a thread waits for a lock, "" if unknown, and where that is, as " in f() (a.c:1)"."""
+    function, line = evidence.function_of_lock(lock.tid) or ("", None)
+    return function, f" in {function_text(function)}{source(function, line)}" if function else ""
+
+
+def _lock(lock: SeenLock) -> str:
+    """Return a lock as a sentence names it."""
+    if lock.is_file:
+        return f"the lock of {visible(os.path.basename(lock.name))}"
+    return f"the mutex {visible(lock.name)}" if lock.name else "a mutex"
+
+
 def waits_for_started(evidence: Evidence, wait: Wait) -> Iterator[Sentence]:
     """Tell how long the thread that starts processes waited for them in each function: for most of the time, and not in one alone."""
     share = wait.in_function + (wait.in_second if wait.second else 0.0)
@@ -275,6 +318,8 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     waker = evidence.waker(wait)
     holders = evidence.holders(wait) if waker is None and wait.reason in OF_THREADS else None
     waker = waker or holders
+    if waker is None and wait.reason in (reasons.LOCK, reasons.FILE_LOCK) and (lock := evidence.seen_lock(wait)) is not None:
+        return _held(evidence, lock, numbers, names)
     if waker is None:
         return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
@@ -282,6 +327,28 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     if holders:  # several threads wait at the same time: their waits add up to more than a holder can do
         return f"; for {seconds(waker.seconds)} of that its holders {_activity(waker)}{where}"
     return f"; {_waker_text(evidence, wait, waker)} {_activity(waker, seconds(waker.seconds))}{where}"
+
+
+def _held(evidence: Evidence, lock: SeenLock, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return which thread or process held a lock, and what it did meanwhile, if it was recorded."""
+    names["lock"] = lock.name
+    who = f"{'process' if lock.is_file else 'thread'} {lock.holder}"
+    name = lock.holder_name
+    if not name:
+        return f"; {who}, which has ended, had taken {_lock(lock)}"
+    text = f"; {program_text(name)} ({who}) held {_lock(lock)}"
+    activity = evidence.activity(lock.holder)
+    if activity is None:
+        return text
+    numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = (
+        activity.seconds,
+        float(activity.reason),
+        activity.function,
+    )
+    where = (
+        f", in {function_text(activity.function)}{source(activity.function, evidence.waker_line(activity))}" if activity.function else ""
+    )
+    return f"{text}, and {_activity(activity, seconds(activity.seconds))}{where}"
 
 
 def _children(evidence: Evidence, wait: Wait) -> str:

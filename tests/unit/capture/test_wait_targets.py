@@ -14,7 +14,17 @@ import pytest
 
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.sleeping_threads import Sleeper
-from perfpy.capture.wait_targets import Peer, WaitTarget, WaitTargets, peers_of_wait, sockets_of
+from perfpy.capture.wait_targets import (
+    AwaitedLock,
+    Peer,
+    WaitTarget,
+    WaitTargets,
+    awaited_lock,
+    holders_of_file_locks,
+    owner_of_mutex,
+    peers_of_wait,
+    sockets_of,
+)
 from perfpy.kernel.procfs import ProcFs
 
 if TYPE_CHECKING:
@@ -117,7 +127,7 @@ def test_polls_name_their_first_descriptors():
 
 
 def test_a_mutex_has_its_holder():
-    mutex = ctypes.create_string_buffer(struct.pack("=iIi", 2, 1, 7))
+    mutex = ctypes.create_string_buffer(struct.pack("=iIiIi", 2, 1, 7, 1, 0))
     address = ctypes.addressof(mutex)
     assert waiting("futex", address, 0x80, 2) == WaitTarget("futex", lock=address, holder=OWN + 1)
     assert waiting("futex", address, 0x80, 0) == WaitTarget("futex")
@@ -147,3 +157,48 @@ def test_addresses_of_every_table(tmp_path: Path):
         "41": "/run/a socket",
         "42": "a unix socket",
     }
+
+
+def test_a_wait_for_a_lock_has_its_address_or_file(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        assert awaited_lock(OWN, "futex", (0x4000, 0x80, 2, 0, 0, 0)) == AwaitedLock(0x4000, "", has_limit=False)
+        assert awaited_lock(OWN, "futex", (0x4000, 0x189, 2, 0x7000, 0, 0)) == AwaitedLock(0x4000, "", has_limit=True)
+        assert awaited_lock(OWN, "futex", (0x4000, 0x80, 0, 0, 0, 0)) is None
+        assert awaited_lock(OWN, "flock", (descriptor, 2, 0, 0)) == AwaitedLock(0, str(path), has_limit=False)
+        assert awaited_lock(OWN, "fcntl", (descriptor, 7, 0, 0)) == AwaitedLock(0, str(path), has_limit=False)
+        assert awaited_lock(OWN, "fcntl", (descriptor, 6, 0, 0)) is None
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("words", "owner"),
+    [
+        ((2, 1, 77, 1, 0), 77),
+        ((2, 1, 77, 1, 1 | 0x80), 77),
+        ((2, 0, 77, 0, 0), 0),
+        ((2, 0, -1, 1, 0), 0),
+        ((2, 0, 77, 1, 9), 0),
+    ],
+)
+def test_only_a_held_mutex_has_an_owner(words: tuple[int, ...], owner: int) -> None:
+    data = struct.pack("=iIiIi", *words)
+    assert owner_of_mutex(data) == owner
+    assert all(owner_of_mutex(data[:size]) == 0 for size in range(len(data)))
+
+
+def test_the_holder_of_a_file_lock_stands_above_those_that_wait(tmp_path: Path) -> None:
+    lines = (
+        "1: FLOCK  ADVISORY  WRITE 10 fe:00:5 0 EOF",
+        "1: -> FLOCK  ADVISORY  WRITE 11 fe:00:5 0 EOF",
+        "1: -> FLOCK  ADVISORY  WRITE 12 fe:00:5 0 EOF",
+        "2: OFDLCK ADVISORY  WRITE -1 fe:00:6 0 EOF",
+        "2: -> OFDLCK ADVISORY  WRITE 13 fe:00:6 0 EOF",
+        "3: POSIX",
+        "3: -> POSIX",
+    )
+    (tmp_path / "locks").write_text("\n".join(lines))
+    assert holders_of_file_locks(ProcFs(str(tmp_path))) == {11: 10, 12: 10}
+    assert holders_of_file_locks(ProcFs(str(tmp_path / "absent"))) == {}

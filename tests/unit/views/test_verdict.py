@@ -826,6 +826,63 @@ def test_a_deadlock_in_java_has_other_threads_that_cannot_release_it(tmp_path: P
     assert "a deadlock" not in texts(tmp_path, *woken, *of_jvm, seconds=0.001)[0]
 
 
+IN_MUTEX = ("schedule@kernel", "futex_wait@kernel", "__lll_lock_wait@libc.so.6", "pthread_mutex_lock@libc.so.6")
+
+
+def held(kind: str, tid: int, lock: str, holder: int, name: str = "app", *, seen: int = 9, looks: int = 9) -> ObservedState:
+    """Return what the recorder saw of a thread that waits for a lock."""
+    return ObservedState(tid, kind, looks, seen, lock, [], [ObservedFrame(name, "", holder)])
+
+
+def test_threads_that_wait_for_each_others_mutexes_are_a_deadlock(tmp_path: Path) -> None:
+    waits = [Stack((*IN_MUTEX, name), 1, tid=tid, state="S", weight=8000) for tid, name in ((101, "debit"), (102, "credit"))]
+    ticking = Stack((*SLEEP[:3], "main"), 1, tid=100, state="S", weight=8900)
+    circle = [held("stuck", 101, "b_lock", 102), held("stuck", 102, "a_lock", 101)]
+    sentence = "Deadlock: two threads wait for each other: one in debit() for the mutex b_lock and one in credit() for the mutex a_lock."
+    assert texts(tmp_path, *waits, states=circle, seconds=0.001) == [sentence]
+    assert texts(tmp_path, *waits, ticking, states=circle, seconds=0.001)[0] == sentence
+    nameless = [one._replace(reason="") for one in circle]
+    assert ": one in debit() for a mutex and one in credit() for a mutex." in texts(tmp_path, *waits, states=nameless, seconds=0.001)[0]
+    for others in (circle[:1], [one._replace(seen=2) for one in circle], [held("mutex", 101, "b_lock", 102), circle[1]]):
+        assert "Deadlock" not in texts(tmp_path, *waits, states=others, seconds=0.001)[0]
+    of_condition = ("schedule@kernel", "futex_wait@kernel", "pthread_cond_wait@libc.so.6")
+    elsewhere = [one._replace(names=(*of_condition, one.names[-1])) for one in waits]
+    assert "Deadlock" not in texts(tmp_path, *elsewhere, states=circle, seconds=0.001)[0]
+    same = [one._replace(names=(*IN_MUTEX, "dine")) for one in waits]
+    forks = [one._replace(reason="forks") for one in circle]
+    assert texts(tmp_path, *same, states=forks, seconds=0.001)[0] == (
+        "Deadlock: two threads wait for each other: all in dine() for the mutex forks."
+    )
+
+
+def test_a_thread_that_waits_for_its_own_mutex_is_a_deadlock(tmp_path: Path) -> None:
+    wait = Stack((*IN_MUTEX, "get_value"), 1, state="S", weight=8000)
+    assert texts(tmp_path, wait, states=[held("stuck", 100, "lock", 100)], seconds=0.001) == [
+        "Deadlock: a thread waits in get_value() for the mutex lock, which it holds itself."
+    ]
+
+
+def test_the_mutex_of_a_thread_that_has_ended_is_told(tmp_path: Path) -> None:
+    waits = [Stack((*IN_MUTEX, "lookup"), 1, tid=tid, state="S", weight=8000) for tid in (101, 102)]
+    states = [held("stuck", tid, "table", 110, "") for tid in (101, 102)]
+    assert texts(tmp_path, *waits, states=states, seconds=0.001)[0] == (
+        "Two threads wait in lookup() for the mutex table, which thread 110 held when it ended."
+    )
+    assert "when it ended" not in texts(tmp_path, *waits, states=[held("mutex", 101, "table", 110, "")], seconds=0.001)[0]
+
+
+def test_the_holder_of_a_lock_is_told_with_what_it_does(tmp_path: Path) -> None:
+    wait = Stack(("schedule@kernel", "flock_lock_inode_wait@kernel", "flock@libc.so.6", "write_spool"), 1, state="S", weight=8000)
+    of_file = [held("file lock", 100, "/srv/spool.lock", 300, "backup")]
+    begin = '"app" waited 8 s of 8 s for a file lock, in write_spool(); nobody released it'
+    assert texts(tmp_path, wait, states=of_file, seconds=0.001) == [f'{begin}; "backup" (process 300) held the lock of spool.lock.']
+    sleeps = Stack((*SLEEP[:3], "hold_spool"), 1, tid=300, pid=300, state="S", weight=7900)
+    first, *_ = texts(tmp_path, wait, sleeps, states=of_file, seconds=0.001)
+    assert first == f'{begin}; "backup" (process 300) held the lock of spool.lock, and slept 7.9 s, in hold_spool().'
+    rarely = [of_file[0]._replace(seen=5)]
+    assert "held" not in texts(tmp_path, wait, states=rarely, seconds=0.001)[0]
+
+
 def test_what_others_wait_for_beside_the_thread_that_sleeps_is_told_in_a_second_sentence(tmp_path: Path) -> None:
     sleeps = Stack((*SLEEP[:3], "answer"), 1, tid=101, state="S", weight=9000)
     room = ("schedule@kernel", "pipe_write@kernel", "write@libc.so.6", "emit_rows")

@@ -13,9 +13,10 @@ from perfpy.capture import wait_targets
 from perfpy.capture.unwinding import observed_states
 from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates, naming_words
 from perfpy.kernel.procfs import ProcFs
-from perfpy.perfdata.kept_files import ObservedState, decode_commands
+from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_commands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -73,7 +74,7 @@ def test_a_process_that_executes_another_program_is_looked_at_as_that(monkeypatc
     states = ObservedStates()
     states.note([os.getpid()])
     states.look()
-    assert isinstance(states._processes[os.getpid()], observed_states._ObservedPeers)
+    assert isinstance(states._processes[os.getpid()], observed_states._ObservedWaits)
     programs[:] = [(1, 20)]
     states._processes[os.getpid()].due = 0.0
     states.look()
@@ -84,7 +85,7 @@ def test_a_process_that_executes_another_program_is_looked_at_as_that(monkeypatc
 def test_connections_of_the_main_thread_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wait_targets, "peers_of_wait", lambda *_arguments: {wait_targets.Peer("10.0.0.5:5432", is_connected=True)})
     monkeypatch.setattr(observed_states, "read_state", lambda *_ids: SimpleNamespace(call=232, arguments=[5]))
-    process = observed_states._ObservedPeers(os.getpid())
+    process = observed_states._ObservedWaits(os.getpid(), ProcFs())
     for _ in range(3):
         process.look()
     assert [*process.states()] == [ObservedState(os.getpid(), "peer", 3, 3, "10.0.0.5:5432", [], [])]
@@ -92,6 +93,54 @@ def test_connections_of_the_main_thread_are_counted(monkeypatch: pytest.MonkeyPa
     process.look()
     assert not process.is_alive
     assert not process.has_executed
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, dict[int, SimpleNamespace]], observed_states._ObservedWaits]:
+    """Return a function that makes a process whose threads wait in system calls."""
+
+    def make(owner: int, threads: dict[int, SimpleNamespace]) -> observed_states._ObservedWaits:
+        monkeypatch.setattr(observed_states, "read_state", lambda _pid, tid: threads.get(tid))
+        monkeypatch.setattr(observed_states._ObservedWaits, "_variable", lambda _self, _address: "table")
+        monkeypatch.setattr(wait_targets, "owner_of_mutex", lambda _data: owner)
+        monkeypatch.setattr(ProcFs, "threads", lambda _self, _pid: [*threads])
+        monkeypatch.setattr(ProcFs, "read", lambda _self, path, _size=-1: b"keeper\n" if path == "8/comm" else b"")
+        return observed_states._ObservedWaits(os.getpid(), ProcFs())
+
+    return make
+
+
+def futex(ran: int = 5, limit: int = 0) -> SimpleNamespace:
+    """Return the state of a thread that waits for a mutex."""
+    return SimpleNamespace(call=202, arguments=[0x4000, 0x80, 2, limit, 0, 0], ran=ran, letter="S")
+
+
+def test_the_holders_of_mutexes_are_counted_and_threads_that_never_run_are_stuck(
+    waiting: Callable[[int, dict[int, SimpleNamespace]], observed_states._ObservedWaits],
+) -> None:
+    pid = os.getpid()
+    threads = {pid: SimpleNamespace(call=None, arguments=[], ran=1, letter="R"), 7: futex(), 8: futex(limit=0x7000)}
+    process = waiting(8, threads)
+    for number in range(4):
+        threads[8].ran = number
+        process.look()
+    holder = [ObservedFrame("keeper", "", 8)]
+    counted = [ObservedState(tid, "mutex", 4, 4, "table", [], holder) for tid in (7, 8)]
+    assert [*process.states()] == [*counted, ObservedState(7, "stuck", 4, 4, "table", [], holder)]
+    threads[7].ran = 6
+    process.look()
+    assert [*process.states()][-1] == ObservedState(7, "stuck", 5, 1, "table", [], holder)
+    threads[7] = SimpleNamespace(call=None, arguments=[], ran=7, letter="R")
+    process.look()
+    assert {state.kind for state in process.states()} == {"mutex"}
+
+
+def test_memory_that_is_no_mutex_has_no_holder(
+    waiting: Callable[[int, dict[int, SimpleNamespace]], observed_states._ObservedWaits],
+) -> None:
+    process = waiting(0, {os.getpid(): futex()})
+    process.look()
+    assert not [*process.states()]
 
 
 def test_short_processes_are_never_looked_at(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.waits import Bursts, BusyIntervals, Turns, find_bursts, take_turns
+from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Turns, find_bursts, take_turns
 from perfpy.views.verdict.profile import regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000

@@ -1,0 +1,264 @@
+"""What a program does when: phases of its functions, bursts of work, and processes that take turns.
+
+The times of samples tell it. Each sentence is only made if it is certain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfpy.abi.perfpy_encodings import READY
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.analysis.verdict.functions import interval
+from perfpy.symbols.interning import GroupSums, sum_by
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfpy.analysis.locations import Int64
+    from perfpy.analysis.verdict.functions import SampledFunctions
+    from perfpy.perfdata.sample_source import SampleSource
+
+
+# Phases: functions of own code that have nearly all samples one after the other.
+
+
+SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
+SLICES: Final = 100  # of the recorded time
+_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
+_OUTSIDE: Final = 0.1  # the largest share of the other samples
+_IN_PHASES: Final = 0.8  # of all samples
+_FEWEST_IN_PHASE: Final = 50  # samples
+_LEAST_OF_PHASE: Final = 0.05  # of all samples
+_MOST_PHASES: Final = 4
+
+
+class Phase(NamedTuple):
+    """The time in which a program mostly runs one function.
+
+    Attributes:
+        begin, end: seconds since the first sample.
+        share: of the samples in this time, including callees.
+    """
+
+    function: str
+    begin: float
+    end: float
+    share: float
+
+
+def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
+    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
+    size, rows = len(functions.category_of), functions.rows
+    times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
+    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
+        return []
+    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
+    is_named = functions.are_own_and_named
+    named, counts = np.flatnonzero(is_named), GroupSums()
+    index_of = np.cumsum(is_named) - 1
+    for row, function in functions.rows_of_functions(is_named):
+        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
+    by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
+    totals = by_slice.sum(axis=1)
+    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
+    phases: list[tuple[int, int, Phase]] = []
+    grain = int(np.diff(times).min())
+    charged = functions.charged_functions
+    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
+    for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
+        if totals[number] < least or len(phases) == _MOST_PHASES:
+            break
+        of_function = by_slice[number]
+        begin, end = _best_range(2 * of_function - samples)
+        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
+        outside -= within
+        is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
+        if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
+            continue
+        if interval((int(totals[number]) - inside) / outside, outside).high <= _OUTSIDE:
+            when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
+            phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
+    phases.sort()
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
+    return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
+
+
+def _best_range(values: Int64) -> tuple[int, int]:
+    """Return the range with the largest sum.
+
+    >>> _best_range(np.array([-1, 3, -1, 2, -5, 1]))
+    (1, 4)
+    """
+    totals = np.concatenate([[0], np.cumsum(values)])
+    end = int(np.argmax(totals - np.minimum.accumulate(totals)))
+    return int(np.argmin(totals[: end + 1])), end
+
+
+# Processes that work one at a time: when threads run, or are ready to, by the times of their samples.
+
+
+class BusyIntervals(NamedTuple):
+    """When threads had work: each sample's time on the CPU until then, and each wait for a CPU.
+
+    Attributes:
+        start, end: int64[n], nanoseconds.
+        pid, tid: int64[n], the process and the thread of each.
+        is_running: bool[n], False for waits for a CPU.
+    """
+
+    start: Int64
+    end: Int64
+    pid: Int64
+    tid: Int64
+    is_running: NDArray[np.bool_]
+
+
+class Turns(NamedTuple):
+    """Processes that work one after the other.
+
+    Attributes:
+        pids: those with a share of the CPU time that matters.
+        share: of the elapsed time in which at most one thread had work.
+    """
+
+    pids: list[int]
+    share: float
+
+
+_STRETCH: Final = 20_000_000  # ns, at least: a sample may be off by its period, of usually 0.25 ms, which is a hundredth
+_STRETCHES: Final = 50  # the least number of stretches: a program of less than a second has none to spare
+_MOST_STRETCHES: Final = 2000
+_ONE: Final = 0.98  # of the elapsed time: one of two jobs that chance brings together in a fiftieth would be seen
+_AT_WORK: Final = 0.8  # of the elapsed time: two workers that are busy for 40 % each, at random, are both busy for 16 %
+_OF_WORK: Final = 0.05  # of the CPU time, of each process that counts
+FEWEST_PROCESSES: Final = 3  # of these processes: a program and its helper are no queue of jobs
+_LARGEST: Final = 0.7  # of the CPU time, of one process: the others would not be faster beside it
+
+
+def take_turns(intervals: BusyIntervals) -> Turns | None:
+    """Return the processes if at most one thread had work nearly all the time; None if that is not certain.
+
+    Samples have the CPU time since the last one, and threads that wait for a CPU have work, too. So stretches of time are filled more
+    than once if two threads had work in them, also on a machine that other programs use.
+    """
+    start, end, pid, tid, is_running = intervals
+    pids, number = np.unique(pid[is_running], return_inverse=True)
+    periods = sum_by(number.ravel(), (end - start)[is_running], len(pids))
+    total = int(periods.sum())
+    counting = periods >= _OF_WORK * total
+    if not total or counting.sum() < FEWEST_PROCESSES or periods.max() > _LARGEST * total:
+        return None
+    first, last = int(start.min()), int(end.max())
+    count = min((last - first) // _STRETCH, _MOST_STRETCHES)
+    if count < _STRETCHES:
+        return None
+    edges = np.linspace(first, last, count + 1)
+    start, end = _without_overlap(start, end, tid)
+    filled = np.diff(_sum_until(edges, start) - _sum_until(edges, end)) / np.diff(edges)
+    share = 1 - float(np.maximum(filled - 1, 0).mean())
+    return Turns(pids[counting].tolist(), share) if share >= _ONE and float(np.minimum(filled, 1).mean()) >= _AT_WORK else None
+
+
+def _without_overlap(start: Int64, end: Int64, tid: Int64) -> tuple[Int64, Int64]:
+    """Return the intervals without what overlaps earlier ones of their thread, sorted by thread and end.
+
+    The CPU time of a sample may have been used in several turns on a CPU, with waits for it between them.
+    """
+    order = np.lexsort((end, tid))
+    start, end, tid = start[order], end[order], tid[order]
+    first = int(start.min())
+    group = np.cumsum(np.append(0, tid[1:] != tid[:-1])) * (int(end.max()) - first + 1)  # one thread's times come after another's
+    after = np.append(np.int64(0), np.maximum.accumulate(end - first + group)[:-1])
+    begin = np.minimum(np.maximum(start - first + group, after), end - first + group)
+    return begin - group + first, end
+
+
+class Bursts(NamedTuple):
+    """Regular times at which a program uses CPUs.
+
+    Attributes:
+        number: of bursts.
+        every: seconds from the beginning of one to that of the next.
+        seconds: the CPU time of one on average.
+    """
+
+    number: int
+    every: float
+    seconds: float
+
+
+_BIN: Final = 100_000_000  # ns
+_MOST_BINS: Final = 1 << 22  # of a recording, days
+_IN_BURST: Final = 0.25  # of a bin: the work of bins in a burst
+_IN_BURSTS: Final = 0.9  # of the work: the rest is that of heartbeats
+_QUIET: Final = 5  # bins between two bursts, at least
+FEWEST_BURSTS: Final = 6  # of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
+# near to the median in 7 %, which four are
+_SAME_DISTANCE: Final = 0.05  # of the median distance: a busy machine lets a timer's thread run too late by some hundredths of a second
+LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
+
+
+def find_bursts(intervals: BusyIntervals) -> Bursts | None:
+    """Return the bursts if nearly all work is in several at equal distances, with quiet between them; None if that is not certain."""
+    start, end = intervals.start, intervals.end
+    if not intervals.is_running.any():
+        return None
+    first = int(start.min())
+    if int(end.max()) - first > _MOST_BINS * _BIN:  # times of damaged recordings; nobody waits so long for bursts
+        return None
+    edges = np.arange(first, int(end.max()) + 2 * _BIN, _BIN, dtype=np.float64)
+    times = np.diff(_sum_until(edges, start) - _sum_until(edges, end))
+    bins = np.flatnonzero(times >= _IN_BURST * _BIN)
+    begins = bins[np.diff(bins, prepend=-_QUIET - 1) > _QUIET] if len(bins) else bins
+    if len(begins) < FEWEST_BURSTS or len(begins) > len(bins):
+        return None
+    around = np.unique(np.concatenate([bins, bins - 1, bins + 1]))
+    in_bursts = float(times[around[(around >= 0) & (around < len(times))]].sum())
+    # each begins with a sample that others follow closely, which heartbeats do not
+    ordered = np.sort(start).astype(np.float64)
+    after = ordered + _BIN / 4
+    is_followed = (_sum_until(after, start) - _sum_until(after, end)) - (_sum_until(ordered, start) - _sum_until(ordered, end)) >= _BIN / 8
+    followed = ordered[is_followed]
+    exact = np.searchsorted(followed, edges[np.maximum(begins - 1, 0)])
+    if len(exact) and exact[-1] >= len(followed):
+        return None
+    distances = np.diff(followed[exact]) / NANOSECONDS_A_SECOND
+    every = float(np.median(distances))
+    are_same = np.abs(distances - every) <= _SAME_DISTANCE * every
+    is_regular = bool(are_same[len(begins) > FEWEST_BURSTS :].all())  # the first may begin with the start of the program
+    if not is_regular or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
+        return None
+    running = int((end - start)[intervals.is_running].sum())
+    return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND)
+
+
+def _sum_until(edges: NDArray[np.float64], times: Int64) -> NDArray[np.float64]:
+    """Return for each edge the sum of its distances to earlier times."""
+    ordered = np.sort(times).astype(np.float64)
+    totals = np.concatenate([[0.0], np.cumsum(ordered - ordered[0])])
+    before = np.searchsorted(ordered, edges)
+    distances: NDArray[np.float64] = before * (edges - ordered[0]) - totals[before]
+    return distances
+
+
+def work_intervals(data: SampleSource, running: int, waiting: int) -> BusyIntervals | None:
+    """Return when threads had work, by the samples of two events; None if the recording does not say which waits are for a CPU."""
+    parts: list[list[Int64]] = []
+    for batch in data.batches({"time", "pid", "tid", "period", "ins_lat", "retire_lat"}):
+        columns = batch.columns
+        if not {"time", "pid", "tid", "period"} <= {*columns}:
+            return None
+        time, pid, tid, period = (columns[name].astype(np.int64) for name in ("time", "pid", "tid", "period"))
+        chosen, runs = batch.event == running, batch.event == running
+        if (batch.event == waiting).any():
+            if "ins_lat" not in columns:
+                return None
+            chosen = runs | (batch.event == waiting) & (columns["ins_lat"] == READY)
+        parts.append([column[chosen] for column in (time - period, time, pid, tid, runs.astype(np.int64))])
+    if not parts:
+        return None
+    start, end, pid, tid, runs = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return BusyIntervals(start, end, pid, tid, runs.astype(np.bool_)) if len(start) else None

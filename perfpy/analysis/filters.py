@@ -100,6 +100,11 @@ class SampleFilter(NamedTuple):
     machines: Machines | None = None
 
     @property
+    def includes_host(self) -> bool:
+        """Whether every sample of the host is included."""
+        return self._replace(machines=None) == SampleFilter() and (self.machines is None or self.machines.host)
+
+    @property
     def is_open(self) -> bool:
         """Whether every sample passes, apart from the switch."""
         if self.events is not None or self.within is not None:

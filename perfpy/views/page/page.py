@@ -385,7 +385,7 @@ def page_of(
     sentences = [*map(HeadlineSentence, cause), *sentences]
     text = PageText(recording.title, recording.environment, accuracy, sentences, evidence.process_rows)
     functions = code_data(annotation, sites) if code else []
-    has_all = all(one is None or one == SampleFilter() for one in (sample_filter, recording.sample_filter))
+    has_all = all(one is None or one.includes_host for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
     sources = file_data(files, sites)
     del parts, annotation, reports, evidence, files  # the folded samples take as much memory as packing does

@@ -12,7 +12,16 @@ import perfpy
 from perfpy.abi import records
 from perfpy.abi.flags import SampleType
 from perfpy.abi.records import SampleId
-from perfpy.analysis.filters import AddressRanges, EventSwitch, RecordedTimes, SampleFilter, TimeRanges, parse_time_ranges, ranges_of
+from perfpy.analysis.filters import (
+    AddressRanges,
+    EventSwitch,
+    Machines,
+    RecordedTimes,
+    SampleFilter,
+    TimeRanges,
+    parse_time_ranges,
+    ranges_of,
+)
 from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 from perfpy.analysis.stacks import StackOptions
 from perfpy.errors import PerfError, UsageError
@@ -95,6 +104,14 @@ CONDITIONS = [
     (SampleFilter(cpus=(1,), unknown_cpu=True), {2, 4, 6}),
     (SampleFilter(cpus=(0, 1), pids=(8,), times=TimeRanges(((3 * SECOND, 0),))), {4}),
 ]
+
+
+def test_the_filter_of_a_plain_report_includes_the_host() -> None:
+    """Reports leave guests out; bursts and turns are told of the whole host only."""
+    assert SampleFilter().includes_host
+    assert SampleFilter(machines=Machines()).includes_host
+    assert not SampleFilter(machines=Machines(host=False, guests=True)).includes_host
+    assert not SampleFilter(machines=Machines(), pids=frozenset({1})).includes_host
 
 
 @pytest.mark.parametrize(("keep", "seconds"), CONDITIONS)

@@ -466,7 +466,7 @@ def fold_times(plan: ReportPlan, scan: SampleScan, grain: int) -> ReportSamples 
     if scan.unwinding is not None or not scan.data.has(SampleType.TIME):
         return None
     waits = ("state",) if scan.data.has(SampleType.WEIGHT_STRUCT) else ()
-    folding = FoldingPlan(("frame", "time", *waits), scan.folding.sample_filter, chains=scan.folding.chains, by_function=True)
+    folding = FoldingPlan(("frame", "pid", "tid", "time", *waits), scan.folding.sample_filter, chains=scan.folding.chains, by_function=True)
     return _samples_of(plan, _scan_again(scan, folding, grain), _MOST_TIMED)
 
 

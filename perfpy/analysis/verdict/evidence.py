@@ -14,7 +14,6 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
-from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.functions import (
     KERNEL,
@@ -31,6 +30,7 @@ from perfpy.analysis.verdict.phases import (
     SLICES,
     find_bursts,
     find_phases,
+    find_program_phases,
     take_turns,
     work_intervals,
 )
@@ -87,6 +87,7 @@ _NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 _CONNECTIONS: Final = {"connecting": "connecting to", "peer": "connected to"}  # kinds of observed states
 _FEWEST_LOOKS: Final = 4  # at the connections of a process, five a second if the machine is not busy
 AT_TIMES: Final = 0.2  # of the looks at a process
+_FEWEST_ALLOCATIONS: Final = 20  # samples and waits
 _SOME: Final = 0.02  # share of a process that counts as one of several
 
 
@@ -176,6 +177,20 @@ class Evidence:
         """The share of the samples in garbage collectors."""
         functions = self._runtime_functions
         return 0.0 if functions is None else functions.in_garbage_collection(self._thread_name)
+
+    @cached_property
+    def allocator(self) -> tuple[str, float] | None:
+        """The own function with most of the time in allocations and waits for them, and its share; None if it is uncertain."""
+        parts = [self._runtime_functions, self.waits.functions if self.waits is not None and self.seconds is not None else None]
+        amounts = [one.allocations() for one in parts if one is not None]
+        periods: Counter[str] = Counter()
+        for part in amounts:
+            periods.update({name: period for name, (_, period) in part.items()})
+        samples = sum(count for part in amounts for count, _ in part.values())
+        if samples < _FEWEST_ALLOCATIONS or not periods.total():
+            return None
+        name, period = periods.most_common(1)[0]
+        return name, period / periods.total()
 
     @cached_property
     def in_compilers(self) -> float:
@@ -281,7 +296,7 @@ class Evidence:
 
     @cached_property
     def _processes(self) -> Processes:
-        return Processes(self._data)
+        return Processes(self._data, decode_commands(self._kept(PROCESSES)))
 
     @cached_property
     def started(self) -> StartedProcesses | None:
@@ -390,7 +405,7 @@ class Evidence:
     def _work_intervals(self) -> BusyIntervals | None:
         """When threads had work; None for parts of recordings, those of whole machines, and long ones."""
         waiting = next((event.index for event in self._data.events if is_off_cpu(event)), _NONE - 1)
-        is_part = self.report.options.sample_filter != SampleFilter()
+        is_part = not self.report.options.sample_filter.includes_host
         if self.histogram is None or self.seconds is None or self.is_system_wide or is_part or self.has_several:
             return None
         if self._data.sample_counts.total() > _MOST_SAMPLES:
@@ -405,7 +420,13 @@ class Evidence:
             return []
         samples = fold_times(int(self.elapsed / SLICES * NANOSECONDS_A_SECOND))
         functions = samples and SampledFunctions(samples, self.event.index, waits=False if self.event.has_waits else None)
-        return find_phases(functions, self._data.sample_times[0]) if functions else []
+        if not functions:
+            return []
+        first, rows = self._data.sample_times[0], functions.rows
+        phases = find_phases(functions, first)
+        if phases or not self.has_several_processes or "pid" not in rows.dimensions:
+            return phases
+        return find_program_phases(rows.dimensions["pid"], rows.dimensions["time"], rows.count, self.comm, first)
 
     @property
     def allowed_jobs(self) -> str:
@@ -767,8 +788,9 @@ class Statements:
         if not len(rows) or totals[best] < MOST * totals.sum():
             return None
         rows = rows[(charged[rows] == best) & starts[rows]]  # waits for them have another line
+        is_wait = not len(rows) and not functions.name(best).startswith(PYTHON_MARK)  # another function may start them
         line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
-        return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()))
+        return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:
         """Whether a line of a function's samples is not in the function: then code was inlined there."""

@@ -76,7 +76,7 @@ class ChargedFunction(NamedTuple):
         called: share of the samples with a known caller.
         callees: library and kernel functions with the samples charged to it, by share.
         kernel_work: system calls and page faults with these samples, by share.
-        entries: for Python, the functions that it calls itself, with all that they call in turn, by share.
+        entries: the functions that it calls itself, with all that they call in turn, by share; for Python, and those of V8 for JavaScript.
         entries_of_caller: the same of the caller, in the samples that it calls the function by way of libraries.
     """
 
@@ -249,6 +249,26 @@ class SampledFunctions:
     def in_compilers(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
         return self._within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
+
+    def allocations(self) -> dict[str, tuple[int, int]]:
+        """Return the samples and the period in allocations of memory that is collected, by the name of the own function that allocates.
+
+        Constructors count for the function that calls them.
+        """
+        enters, is_own = np.zeros(len(self.category_of), np.bool_), self.are_own_and_named.copy()
+        for function in self.present.tolist():
+            name = self.name(function).partition("@")[0]
+            enters[function] = _ALLOCATES.fullmatch(name) is not None
+            is_own[function] &= not _CONSTRUCTOR.search(name)
+        allocates = enters[self.leaf]
+        for reached, functions in self.outwards(np.arange(len(self.leaf)) if enters.any() else np.zeros(0, np.int64)):
+            allocates[reached[enters[functions]]] = True
+        owner = self._innermost(is_own, np.flatnonzero(allocates))
+        amounts: dict[str, tuple[int, int]] = {}
+        for number in distinct(owner[owner >= 0]).tolist():
+            rows = np.flatnonzero(owner == number)
+            amounts[self.name(number)] = int(self.rows.count[rows].sum()), int(self.rows.period[rows].sum())
+        return amounts
 
     def _within(self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]) -> float:
         """Return the share of samples in threads of some names, and in functions and all that they call."""
@@ -511,7 +531,9 @@ class SampledFunctions:
         return [Share(one.name, one.share / charged) for one in self._entries(number, rows)] if charged else []
 
     def _entries(self, number: int, rows: Int64) -> list[Share]:
-        """Return the functions that a Python function calls itself, with all that they call; an import counts for the module it runs."""
+        """Return what a Python function calls, with all that this calls, imports as their modules; for JavaScript, V8's functions."""
+        if _JAVASCRIPT.match(self.name(number)):
+            return self._builtins_of(number, rows)
         if not self.name(number).startswith(PYTHON_MARK):
             return []
         is_import, is_module, _ = self.imports
@@ -522,6 +544,19 @@ class SampledFunctions:
             entries[reached[hits]], is_outside[reached[hits]] = last[reached[hits]], True
             last[reached] = np.where(is_import[functions] & is_module[last[reached]], last[reached], functions)
         return self._largest_shares(entries[rows], self.rows.period[rows])
+
+    def _builtins_of(self, number: int, rows: Int64) -> list[Share]:
+        """Return the functions of V8's library that a JavaScript function calls itself, with all that they call."""
+        is_builtin = np.zeros(len(self.category_of), np.bool_)
+        for function in self.present.tolist():
+            is_builtin[function] = BUILTIN_OF_V8.fullmatch(self.name(function)) is not None
+        last, builtins = np.where(is_builtin[self.leaf], self.leaf, _NONE), np.full(len(self.leaf), _NONE, np.int64)
+        is_outside = np.zeros(len(self.leaf), np.bool_)
+        for reached, functions in self.outwards(rows):
+            hits = ~is_outside[reached] & (functions == number)
+            builtins[reached[hits]], is_outside[reached[hits]] = last[reached[hits]], True
+            last[reached] = np.where(is_builtin[functions], functions, last[reached])
+        return self._largest_shares(builtins[rows], self.rows.period[rows])
 
     def _largest_shares(self, functions: Int64, periods: Int64) -> list[Share]:
         """Return the functions with most of these periods, -1 for none."""
@@ -683,6 +718,15 @@ _COLLECTOR: Final = re.compile(
     r"|(?:VM_(?:G1|Gen|Parallel|Shenandoah|Z|X|CollectFor|GC_)\w+|GenCollectedHeap|DefNewGeneration|TenuredGeneration)::(?:doit|do_collection|collect)\b.*"
 )
 _COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
+#: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
+_ALLOCATES: Final = re.compile(
+    r"runtime\.(?:mallocgc\w*|newobject|makeslice\w*|growslice\w*|gcAssistAlloc\w*|concatstring\w*|rawstring\w*|rawbyteslice)(?:\..*)?"
+    r"|(?:MemAllocator|CollectedHeap|\w+Heap|\w*AllocRegion|InstanceKlass|\w+ArrayKlass)::(?:mem_)?allocate\w*\b.*"
+    r"|(?:OptoRuntime|Runtime1|InterpreterRuntime|SharedRuntime|JVMCIRuntime)::(?:\w+_)?(?:new|multianew|anewarray|newarray)\w*\b.*"
+    r"|(?:.* )?v8::internal::(?:Heap(?:Allocator)?::(?:Allocate|Collect)|Factory::(?:New|Allocate)|Runtime_Allocate)\w*\b.*"
+    r"|Builtins_Allocate\w*"
+)
+_CONSTRUCTOR: Final = re.compile(r"\.<init>\(|\.<init>$")
 #: the names of HotSpot's threads that collect garbage
 COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
 #: the same for compilers of HotSpot, whose thread names the kernel cuts, and of V8
@@ -739,6 +783,11 @@ _IMPORTS: Final = re.compile(
 )
 _MARK: Final = PYTHON_MARK + "["  # no function, but for example [GIL held by FUNCTION, thread TID]
 _JAVASCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):")
+#: functions of V8's library that programs call by name, as JSON.parse(); others implement parts of the language
+BUILTIN_OF_V8: Final = re.compile(
+    r"(?:v8::internal::Builtin|Builtins)_(?:(Json)(Parse|Stringify)|(String)Fast(LocaleCompare)|(Array)Tim(Sort)|([A-Z]\w*?)Prototype(\w+?))(?:\(.*)?",
+    re.DOTALL,
+)
 _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|scala)[./]")
 _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")

@@ -5,16 +5,20 @@ The times of samples tell it. Each sentence is only made if it is certain.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import READY
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.verdict.functions import interval
 from perfpy.symbols.interning import GroupSums, sum_by
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Int64
@@ -27,12 +31,13 @@ if TYPE_CHECKING:
 
 SHORTEST_OF_PHASES: Final = 1.0  # seconds of a recording
 SLICES: Final = 100  # of the recorded time
-_IN_PHASE: Final = 0.8  # the least share of a function, with all that it calls, of the samples of its phase
+_IN_PHASE: Final = 0.65  # the least share of a function, with all that it calls, of the samples of its phase
 _OUTSIDE: Final = 0.1  # the largest share of the other samples
 _IN_PHASES: Final = 0.8  # of all samples
 _FEWEST_IN_PHASE: Final = 50  # samples
 _LEAST_OF_PHASE: Final = 0.05  # of all samples
 _MOST_PHASES: Final = 4
+_LEAST_OF_THREADS: Final = 0.3  # of all samples, in the threads with the program's code
 
 
 class Phase(NamedTuple):
@@ -41,39 +46,63 @@ class Phase(NamedTuple):
     Attributes:
         begin, end: seconds since the first sample.
         share: of the samples in this time, including callees.
+        is_of_threads: whether only threads with the program's code count, not those of its runtime.
+        is_program: whether it is the name of a program, and not a function.
     """
 
     function: str
     begin: float
     end: float
     share: float
+    is_of_threads: bool = False
+    is_program: bool = False
 
 
 def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
-    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns."""
+    """Return two to four phases, by time; empty if they are not certain. first: the time of the first sample, ns.
+
+    If there are none, those of the threads with the program's code are looked for: compilers and garbage collectors of a runtime may use as
+    much time.
+    """
+    rows = functions.rows
+    phases = _phases_of(functions, first, rows.count)
+    if phases or "tid" not in rows.dimensions:
+        return phases
+    tids, number = np.unique(rows.dimensions["tid"], return_inverse=True)
+    number, is_own = number.ravel(), functions.charged_functions >= 0
+    has_code = 2 * sum_by(number[is_own], rows.count[is_own], len(tids)) >= sum_by(number, rows.count, len(tids))
+    counts = np.where(has_code[number], rows.count, 0)
+    if not _LEAST_OF_THREADS * functions.samples <= counts.sum() < functions.samples:
+        return []
+    return [phase._replace(is_of_threads=True) for phase in _phases_of(functions, first, counts)]
+
+
+def _phases_of(functions: SampledFunctions, first: int, row_counts: Int64) -> list[Phase]:
+    """Return the phases; row_counts: the samples of each row that count."""
     size, rows = len(functions.category_of), functions.rows
     times, slices = np.unique(rows.dimensions["time"], return_inverse=True)
-    if len(times) < _MOST_PHASES or functions.samples < 2 * _FEWEST_IN_PHASE:
+    all_samples = int(row_counts.sum())
+    if len(times) < _MOST_PHASES or all_samples < 2 * _FEWEST_IN_PHASE:
         return []
-    slices, samples = slices.ravel(), sum_by(slices.ravel(), rows.count, len(times))
+    slices, samples = slices.ravel(), sum_by(slices.ravel(), row_counts, len(times))
     is_named = functions.are_own_and_named
     named, counts = np.flatnonzero(is_named), GroupSums()
     index_of = np.cumsum(is_named) - 1
     for row, function in functions.rows_of_functions(is_named):
-        counts.add(index_of[function] * len(times) + slices[row], rows.count[row], len(named) * len(times))
+        counts.add(index_of[function] * len(times) + slices[row], row_counts[row], len(named) * len(times))
     by_slice = counts.totals(len(named) * len(times)).reshape(-1, len(times))
     totals = by_slice.sum(axis=1)
-    least = max(_LEAST_OF_PHASE * functions.samples, _FEWEST_IN_PHASE)
+    least = max(_LEAST_OF_PHASE * all_samples, _FEWEST_IN_PHASE)
     phases: list[tuple[int, int, Phase]] = []
     grain = int(np.diff(times).min())
     charged = functions.charged_functions
-    of_itself = sum_by(charged[charged >= 0], rows.count[charged >= 0], size)[named]
+    of_itself = sum_by(charged[charged >= 0], row_counts[charged >= 0], size)[named]
     for number in np.lexsort((of_itself, -totals)).tolist():  # callers come before what only they call
         if totals[number] < least or len(phases) == _MOST_PHASES:
             break
         of_function = by_slice[number]
         begin, end = _best_range(2 * of_function - samples)
-        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), functions.samples
+        inside, within, outside = int(of_function[begin:end].sum()), int(samples[begin:end].sum()), all_samples
         outside -= within
         is_apart = all(end <= other_begin or begin >= other_end for other_begin, other_end, _ in phases)
         if not is_apart or within < least or outside < least or interval(inside / within, within).low < _IN_PHASE:
@@ -82,8 +111,45 @@ def find_phases(functions: SampledFunctions, first: int) -> list[Phase]:
             when = ((int(times[begin]) - first) / NANOSECONDS_A_SECOND, (int(times[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
             phases.append((begin, end, Phase(functions.name(int(named[number])), max(when[0], 0.0), when[1], inside / within)))
     phases.sort()
-    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * functions.samples
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * all_samples
     return [phase for *_, phase in phases] if len(phases) > 1 and is_whole else []
+
+
+def find_program_phases(pids: Int64, times: Int64, counts: Int64, name_of: Callable[[int], str], first: int) -> list[Phase]:
+    """Return two to four phases in which one program after the other has nearly all samples; empty if they are not certain.
+
+    Args:
+        pids, times, counts: of rows: the process, the beginning of the slice of time, and the samples.
+        name_of: returns the name of a process.
+        first: the time of the first sample, ns.
+    """
+    by_name: dict[str, list[int]] = {}
+    processes = distinct(pids).tolist()
+    for pid in processes:
+        by_name.setdefault(name_of(pid), []).append(pid)
+    slices, number = np.unique(times, return_inverse=True)
+    all_samples, number = int(counts.sum()), number.ravel()
+    if len(slices) < _MOST_PHASES or all_samples < 2 * _FEWEST_IN_PHASE:
+        return []
+    samples, grain = sum_by(number, counts, len(slices)), int(np.diff(slices).min())
+    phases: list[tuple[int, int, Phase]] = []
+    for name, of_name in by_name.items():
+        chosen = np.isin(pids, of_name)
+        of_program = sum_by(number[chosen], counts[chosen], len(slices))
+        begin, end = _best_range(2 * of_program - samples)
+        inside, within = int(of_program[begin:end].sum()), int(samples[begin:end].sum())
+        least = max(_LEAST_OF_PHASE * all_samples, _FEWEST_IN_PHASE)
+        if within < least or interval(inside / within, within).low < _IN_PHASE:
+            continue
+        outside = all_samples - within
+        if outside < least or interval((int(of_program.sum()) - inside) / outside, outside).high > _OUTSIDE:
+            continue
+        when = ((int(slices[begin]) - first) / NANOSECONDS_A_SECOND, (int(slices[end - 1]) + grain - first) / NANOSECONDS_A_SECOND)
+        phases.append((begin, end, Phase(name, max(when[0], 0.0), when[1], inside / within, is_program=True)))
+    phases.sort()
+    is_apart = all(one[1] <= other[0] for one, other in itertools.pairwise(phases))
+    is_whole = sum(int(samples[begin:end].sum()) for begin, end, _ in phases) >= _IN_PHASES * all_samples
+    return [phase for *_, phase in phases] if 1 < len(phases) <= _MOST_PHASES and is_apart and is_whole else []
 
 
 def _best_range(values: Int64) -> tuple[int, int]:
@@ -183,26 +249,31 @@ class Bursts(NamedTuple):
         number: of bursts.
         every: seconds from the beginning of one to that of the next.
         seconds: the CPU time of one on average.
+        is_certain: whether chance does not explain the equal distances; otherwise they describe this recording only.
     """
 
     number: int
     every: float
     seconds: float
+    is_certain: bool = True
 
 
 _BIN: Final = 100_000_000  # ns
 _MOST_BINS: Final = 1 << 22  # of a recording, days
 _IN_BURST: Final = 0.25  # of a bin: the work of bins in a burst
 _IN_BURSTS: Final = 0.9  # of the work: the rest is that of heartbeats
+_OF_BURST: Final = 0.2  # of the median work of the bursts: smaller ones are none
 _QUIET: Final = 5  # bins between two bursts, at least
-FEWEST_BURSTS: Final = 6  # of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
+FEWEST_BURSTS: Final = 3
+_CERTAIN: Final = 6  # bursts: of random ones, five distances are equal within 5 % once in 40,000 recordings: a distance at random is so
 # near to the median in 7 %, which four are
 _SAME_DISTANCE: Final = 0.05  # of the median distance: a busy machine lets a timer's thread run too late by some hundredths of a second
+_SIMILAR_DISTANCE: Final = 0.1  # of the median distance, of fewer bursts
 LEAST_DISTANCE: Final = 1.0  # seconds: shorter ones are the program's usual loop
 
 
 def find_bursts(intervals: BusyIntervals) -> Bursts | None:
-    """Return the bursts if nearly all work is in several at equal distances, with quiet between them; None if that is not certain."""
+    """Return the bursts if nearly all work is in several at equal distances, with quiet between them; None otherwise."""
     start, end = intervals.start, intervals.end
     if not intervals.is_running.any():
         return None
@@ -212,6 +283,9 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
     edges = np.arange(first, int(end.max()) + 2 * _BIN, _BIN, dtype=np.float64)
     times = np.diff(_sum_until(edges, start) - _sum_until(edges, end))
     bins = np.flatnonzero(times >= _IN_BURST * _BIN)
+    group = np.cumsum(np.diff(bins, prepend=-_QUIET - 1) > _QUIET) - 1
+    of_group = np.bincount(group, times[bins])
+    bins = bins[(of_group >= _OF_BURST * np.median(of_group))[group]] if len(bins) else bins  # beside a collection of garbage
     begins = bins[np.diff(bins, prepend=-_QUIET - 1) > _QUIET] if len(bins) else bins
     if len(begins) < FEWEST_BURSTS or len(begins) > len(bins):
         return None
@@ -227,12 +301,14 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
         return None
     distances = np.diff(followed[exact]) / NANOSECONDS_A_SECOND
     every = float(np.median(distances))
-    are_same = np.abs(distances - every) <= _SAME_DISTANCE * every
-    is_regular = bool(are_same[len(begins) > FEWEST_BURSTS :].all())  # the first may begin with the start of the program
-    if not is_regular or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
+    off = np.abs(distances - every) / every
+    is_certain = len(begins) >= _CERTAIN and bool(
+        (off[len(begins) > _CERTAIN :] <= _SAME_DISTANCE).all()
+    )  # the first may begin at the start
+    if not (is_certain or (off <= _SIMILAR_DISTANCE).all()) or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
         return None
     running = int((end - start)[intervals.is_running].sum())
-    return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND)
+    return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND, is_certain)
 
 
 def _sum_until(edges: NDArray[np.float64], times: Int64) -> NDArray[np.float64]:

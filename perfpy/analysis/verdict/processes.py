@@ -76,12 +76,14 @@ class ProcessStart(NamedTuple):
         line: the path and the line, or the most frequent of several lines; 0 for many.
         lines: those of a script.
         is_nearly_all: whether it starts nearly all of them there.
+        is_wait: whether it is only known to wait for them there.
     """
 
     function: str
     line: SourceLine | None
     is_nearly_all: bool
     lines: Sequence[int] = ()
+    is_wait: bool = False
 
 
 def find_start_in_script(states: Iterable[ObservedState]) -> ProcessStart | None:
@@ -110,10 +112,11 @@ class Processes:
 
     Args:
         data: of the recording.
+        commands: the command lines, which also tell the parents of processes that were there before.
     """
 
-    def __init__(self, data: SampleSource) -> None:
-        self._data = data
+    def __init__(self, data: SampleSource, commands: Iterable[ObservedCommand] = ()) -> None:
+        self._data, self._commands = data, commands
 
     @cached_property
     def _created(self) -> list[tuple[int, int, int]]:
@@ -127,7 +130,8 @@ class Processes:
     @cached_property
     def _parents(self) -> dict[int, int]:
         """Process -> the process that created it, in order."""
-        return {pid: parent for pid, parent, _ in self._created}
+        before = {command.pid: command.parent for command in sorted(self._commands, key=lambda one: (one.began, one.pid))}
+        return before | {pid: parent for pid, parent, _ in self._created}
 
     @cached_property
     def _names(self) -> tuple[dict[int, str], dict[int, str], dict[int, int]]:

@@ -187,6 +187,7 @@ class Waker(NamedTuple):
         number, function: own function with most of this time, -1 and "" for none.
         in_queue: seconds of RUNNING in which it waited for a CPU.
         depth: 1 for the thread that ended the waits itself, 2 for the one that ended its waits, and so on.
+        through: the threads between them, the first one first.
     """
 
     tid: int
@@ -197,6 +198,7 @@ class Waker(NamedTuple):
     function: str
     depth: int = 1
     in_queue: float = 0.0
+    through: tuple[int, ...] = ()
 
 
 def find_waker(
@@ -227,7 +229,7 @@ def find_waker(
         waker = _activity(tid, waits, running, depth) if tid > 0 and tid not in seen else None
         if waker is None or waker.seconds < least:
             break
-        best = waker
+        best = waker._replace(through=() if best is None else (*best.through, best.tid))
         if waker.reason == RUNNING:
             break
         seen.add(tid)

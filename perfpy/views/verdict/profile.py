@@ -27,11 +27,14 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 from perfpy.views.verdict.sentence import (
+    EXPRESSION,
     FEW_SAMPLES,
     LOST,
     MOST_LOST,
+    NAMELESS_SCRIPT,
     Sentence,
     beginning,
+    builtin_text,
     entry_text,
     function_text,
     is_part,
@@ -48,6 +51,7 @@ from perfpy.views.verdict.sentence import (
 )
 from perfpy.views.verdict.waits import (
     AT_REST,
+    FOR_WORK,
     blocked_loop,
     find_main_wait,
     longest_wait,
@@ -63,7 +67,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
-    from perfpy.analysis.verdict.processes import StartedProcesses
+    from perfpy.analysis.verdict.processes import ProcessStart, StartedProcesses
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
 
@@ -110,7 +114,8 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         waiting = []  # for one of the started processes, or its output
         whole[1:1] = waits_for_started(evidence, main_wait) if started else ()
     idle = [*idle_machine(evidence)]
-    if idle or whole:
+    of_collector = is_first and of_runtime[0].numbers["share"] >= HALF
+    if idle or whole or of_collector:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
     if hot and started and started[0].numbers.get("share of copies", 0.0) >= HALF and started[0].numbers["started"] < STARTED:
         are_all = started[0].numbers["copies"] == started[0].numbers["started"]  # not so if a script starts Python, as that of pyenv
@@ -127,7 +132,9 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
             and evidence.functions.samples >= VERY_FEW_SAMPLES
             and not is_at_rest
         ]
-        sentences = [*whole, *loops, *waiting, *hot, *(few if hot else ())]  # waits are measured: the note is on shares alone
+        # waits are measured: the note is on shares alone
+        is_rest = any(one.rule == "bursts" for one in whole) and main_wait.reason in (*FOR_WORK, reasons.SLEEP)
+        sentences = [*whole, *loops, *(hot if is_rest else ()), *waiting, *(() if is_rest else hot), *(few if hot else ())]
     elif idle and not cpu:
         sentences = [*whole, *loops, *rarely, *waiting]
     elif evidence.functions.samples < VERY_FEW_SAMPLES or not cpu:
@@ -294,16 +301,16 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
     start = evidence.start_of(started) if started.starter else None
     is_at_rest = evidence.records_waits and (evidence.seconds or 0.0) < AT_REST * elapsed
-    is_unimportant = start is None or functions is None or not _is_named(evidence.share_of_processes(started.pids), functions, HALF)
+    of_all = evidence.share_of_processes(started.pids)
+    largest, of_largest = _largest_process(evidence, started) if count > 1 and not are_many else (0, 0.0)
+    has_cause = start is not None or largest in started.programs
+    is_unimportant = functions is None or not has_cause or not _is_named(of_all, functions, HALF)
     if not are_many and (is_at_rest or is_unimportant):
         return
-    numbers, names = {"started": float(count), "elapsed": elapsed}, {"starter": started.starter_name}
-    duration = seconds(elapsed)
-    when = f" in {duration}" + ("" if duration == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
-    where = ""
-    if start is not None:
-        names["function"] = start.function
-        where = f", {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
+    numbers = {"started": float(count), "elapsed": elapsed}
+    names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
+    when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
+    where = _where_started(start) if start is not None else ""
     starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
     starter += " and its children" if starter and not started.is_alone else ""
     pids, which = started.pids, _programs(started)
@@ -312,8 +319,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         pids, which = started.pids_of(command), f" of {program_text(command)}"
     numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
     numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
-    are_sampled, share, kernel = not are_many or _lives_are_sampled(evidence, started.life), 0.0, ""
-    is_share_known = are_sampled
+    is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
+    share, kernel = 0.0, ""
     if functions is not None and functions.period:
         in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
         is_share_known = is_share_known and _is_named(share, functions, HALF)
@@ -322,6 +329,10 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
             of_what = "is" if starter and is_share_known else f"of {_measure(evidence)}"
             kernel = f"; {percent(in_kernel * functions.busy)} {of_what} in the kernel"
     text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
+    if largest in pids:
+        numbers["largest"] = share = of_largest
+        program = started.programs.get(largest, "")
+        text = f"{program_text(program)}, one of {text.partition(' (')[0]}" if program != command else f"one of {text}"
     if starter and is_share_known and functions is not None:
         numbers["share"] = share
         text = f"{_start(share, functions)} of {_measure(evidence)} in {text}, which {starter} started{when}{where}{kernel}"
@@ -333,6 +344,19 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         numbers["life"] = started.life
         text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
     yield Sentence("started processes", f"{text}.", numbers, names)
+
+
+def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int, float]:
+    """Return the started process with nearly all of their CPU time, and its share of all; 0 for none."""
+    functions, of_all = evidence.functions, evidence.share_of_processes(started.pids)
+    pid, share = next(((pid, share) for pid, share in evidence.processes if pid in started.pids), (0, 0.0))
+    return (pid, share) if functions is not None and share >= ONE_THREAD * of_all and _is_named(share, functions, HALF) else (0, 0.0)
+
+
+def _where_started(start: ProcessStart) -> str:
+    """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
+    how = " and waits for" if start.is_wait else ","
+    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 
 def _programs(started: StartedProcesses) -> str:
@@ -372,27 +396,31 @@ def turns_of_processes(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def regular_bursts(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that the program uses CPUs at regular times only."""
+    """Tell that the program uses CPUs at regular times only; of few bursts what was recorded."""
     bursts = evidence.bursts
     if bursts is None:
         return
     pid, share = next(iter(evidence.processes), (0, 0.0))
     who = program_text(evidence.comm(pid)) if share >= ONE_THREAD and evidence.comm(pid) else "The program"
-    text = f"{who} works in bursts: {seconds(bursts.seconds)} of CPU time every {seconds(bursts.every)}, {bursts.number:,} times."
+    every = f"{'every' if bursts.is_certain else 'about every'} {seconds(bursts.every)}"
+    verb = "works" if bursts.is_certain else "worked"
+    text = f"{who} {verb} in bursts: {seconds(bursts.seconds)} of CPU time {every}, {number_word(bursts.number)} times."
     yield Sentence("bursts", text, {"every": bursts.every, "seconds": bursts.seconds, "count": float(bursts.number)})
 
 
 def phases_of_program(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell which functions have nearly all CPU time one after the other, and when."""
+    """Tell which functions or programs have nearly all CPU time one after the other, and when."""
     texts: list[str] = []
     numbers: dict[str, float] = {}
     names: dict[str, str] = {}
     for number, phase in enumerate(evidence.phases):
         is_last = number == len(evidence.phases) - 1
         since = f"from {seconds(phase.begin)} " if number or phase.begin > BESIDE * evidence.elapsed else ""
-        until = "on" if is_last and since else f"{'to' if since else 'until'} {seconds(phase.end)}"
-        verb = " of the CPU time is" if not number else " is"
-        texts.append(f"{since}{until}, {percent(phase.share)}{verb} in {function_text(phase.function)}")
+        is_until_end = is_last and phase.end >= (1 - BESIDE) * evidence.elapsed
+        until = "on" if is_until_end and since else f"{'to' if since else 'until'} {seconds(phase.end)}"
+        of_what = " of the CPU time" + (" of the threads that run its code" if phase.is_of_threads else "") if not number else ""
+        name = program_text(phase.function) if phase.is_program else function_text(phase.function)
+        texts.append(f"{since}{until}, {percent(phase.share)}{of_what} is in {name}")
         numbers |= {f"begin {number}": phase.begin, f"end {number}": phase.end, f"share {number}": phase.share}
         names[f"function {number}"] = phase.function
     if texts:
@@ -490,7 +518,9 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
     if rule == "hot function" and further:
         text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
     second = next(iter(further), None)
-    if rule == "hot function and callees" and second is not None:  # the same library's code may be called from several functions
+    if (
+        rule in ("hot function and callees", "builtin") and second is not None
+    ):  # the same library's code may be called from several functions
         numbers["charged 0"], names["function 0"] = second.charged, second.name
         calls = " and the code it calls" if second.own < MOSTLY * second.charged and not _is_python(second) else ""
         verb = "is" if evidence.seconds is not None else "are"
@@ -530,12 +560,19 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         if work.share < MOSTLY * hot.charged:
             text = f"{_start(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
         return _Beginning(text, "kernel work", numbers, names)
+    is_expression = callee is not None and callee.share >= HALF * hot.charged and callee.name.startswith(EXPRESSION)
+    if (builtins := _builtins(hot)) and hot.own < MOSTLY * hot.charged and not is_expression:
+        share = sum(one.share for one in builtins)
+        numbers["callee"], names["callee"] = share, builtins[0].name
+        where = f"{join_names([*dict.fromkeys(builtin_text(one.name) for one in builtins)])}, called from "
+        where += f"{function_text(hot.name)}{_source(evidence, hot)}{_caller_of_nameless(hot)}"
+        return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "builtin", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
         numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
         is_switch = _SWITCH.match(callee.name) is not None
         where = f"{'switches between threads' if is_switch else function_text(callee.name)}, called from "
-        where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}"
+        where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}{_caller_of_nameless(hot)}"
         return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
         callees = [
@@ -553,6 +590,20 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
     text += called
     return _Beginning(text, "hot function", numbers, names)
+
+
+def _builtins(hot: ChargedFunction) -> list[Share]:
+    """Return the functions of V8's library in which a JavaScript function spends most of its time; empty for others."""
+    builtins = [one for one in hot.entries if builtin_text(one.name) and one.share >= IS_SECOND * hot.charged]
+    return builtins if sum(one.share for one in builtins) >= HALF * hot.charged else []
+
+
+def _caller_of_nameless(hot: ChargedFunction) -> str:
+    """Return which function calls one without a name in nearly all of its samples, "" for functions with a name."""
+    is_nameless = name_in_sentence(hot.name) == NAMELESS_SCRIPT
+    if not is_nameless or hot.caller is None or not hot.caller.name or hot.caller.share < MOSTLY * hot.charged:
+        return ""
+    return f", which {function_text(hot.caller.name)}{source(hot.caller.name, None)} calls"
 
 
 def _system_calls(functions: SampledFunctions, hot: ChargedFunction, numbers: dict[str, float]) -> str:
@@ -637,8 +688,12 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
         return
     for rule, share in (("garbage collection", evidence.in_garbage_collection), ("compilation", evidence.in_compilers)):
         if _is_named(share, functions, IN_COLLECTOR):
-            where = "the compiler of the runtime (JIT)" if rule == "compilation" else rule
-            yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", {"share": share})
+            where, numbers, names = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}, {}
+            allocator = evidence.allocator if rule == "garbage collection" else None
+            if allocator is not None and allocator[1] >= MAINLY:
+                names["allocator"], numbers["of allocations"] = allocator
+                where += f"; {percent(allocator[1])} of the time in allocations is that of {function_text(allocator[0])}"
+            yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", numbers, names)
 
 
 def busiest_command(evidence: Evidence) -> Iterator[Sentence]:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
+from perfpy.analysis.verdict.functions import BUILTIN_OF_V8
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
@@ -142,9 +143,11 @@ def join_names(names: Sequence[str]) -> str:
 
 _PYTHON: Final = re.compile(PYTHON_MARK + r"([^:(]+):(?!:)(.+)", re.DOTALL)
 _SCRIPT: Final = re.compile(r"(?:LazyCompile|Function|JS|Script|Eval):[~^+*]? (?:file://)?(\S.*?):(\d+:\d+)")
-_EXPRESSION: Final = re.compile(r"RegExp:(?!:)(.+)", re.DOTALL)  # code that V8 generated for a regular expression
+EXPRESSION: Final = "RegExp:"  #: begins the names of regular expressions
+_EXPRESSION: Final = re.compile(rf"{EXPRESSION}(?!:)(.+)", re.DOTALL)  # code that V8 generated for a regular expression
 _LONGEST_EXPRESSION: Final = 60  # characters
 _JAVA: Final = re.compile(r"[\w$.]+(?:\[\])* ([\w$]+(?:\.[\w$]+)+)\([^()]*\)")
+NAMELESS_SCRIPT: Final = "an anonymous function"  #: of JavaScript
 #: Python's functions without a name of their own
 _NAMELESS: Final = {
     "<genexpr>": "a generator expression",
@@ -184,7 +187,7 @@ def name_in_sentence(name: str) -> str:
     if python := _PYTHON.fullmatch(name):
         return _of_python(python[1], python[2])
     if script := _SCRIPT.fullmatch(name):
-        return f"the top level of {short_path(script[1])}" if script[2] == "1:1" else "an anonymous function"
+        return f"the top level of {short_path(script[1])}" if script[2] == "1:1" else NAMELESS_SCRIPT
     if java := _JAVA.fullmatch(name):
         return f"{java[1]}()"
     if expression := _EXPRESSION.fullmatch(name):
@@ -196,6 +199,19 @@ def name_in_sentence(name: str) -> str:
     text = text.removesuffix(" const").partition("@")[0] or text
     text = _as_documented(_CLONE.sub("", without_arguments(text)))
     return text if text.endswith(">") and text.startswith("<") else f"{text}()"
+
+
+def builtin_text(name: str) -> str:
+    """Return a function of V8's library as programs call it, "" for others.
+
+    >>> builtin_text("v8::internal::Builtin_JsonStringify(int)"), builtin_text("Builtins_ArrayPrototypeIndexOf"), builtin_text("main")
+    ('JSON.stringify()', 'Array.prototype.indexOf()', '')
+    """
+    found = BUILTIN_OF_V8.fullmatch(name)
+    if found is None:
+        return ""
+    of_class, method = filter(None, found.groups())
+    return f"{'JSON.' if of_class == 'Json' else f'{visible(of_class)}.prototype.'}{method[:1].lower()}{visible(method[1:])}()"
 
 
 def is_part(name: str, documented: str) -> bool:

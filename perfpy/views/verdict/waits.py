@@ -146,6 +146,8 @@ def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
     """Return the longest waits of the program's own code for another reason than the main waits; None if none lasted long, or the program
     is at rest. Sleeps come last: they may be those of a timer.
     """
+    if main.reason == reasons.JOIN and evidence.waker(main) is None:
+        return _wait_of_joined(evidence, main)
     if main.reason in (*OF_SERVERS, *FOR_WORK) and main.reason != reasons.NETWORK:
         return None
     waits = [one for one in _waits_of_own_code(evidence) if one.reason not in (main.reason, reasons.CHILD)]
@@ -153,6 +155,16 @@ def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
     if not chosen and main.reason != reasons.CPU:
         chosen = [one for one in waits if one.reason == reasons.SLEEP]
     return chosen[0] if chosen else None
+
+
+def _wait_of_joined(evidence: Evidence, join: Wait) -> Wait | None:
+    """Return the longest waits of own code in the other threads of a process, whose end one thread waits for all the time."""
+    assert evidence.waits is not None
+    dimensions = evidence.waits.rows.dimensions
+    is_other = (dimensions["tid"] != join.thread) & (dimensions["pid"] == evidence.process_of_wait(join))
+    rows = np.flatnonzero(is_other & (evidence.waits.functions.charged_functions >= 0))
+    waits = [one for one in evidence.waits.by_reason(rows) if one.longest >= BUSY * evidence.elapsed and one.in_function >= ONE_FUNCTION]
+    return next((one for one in waits if one.reason not in (reasons.JOIN, reasons.CPU)), None)
 
 
 def _waits_of_own_code(evidence: Evidence) -> list[Wait]:
@@ -363,7 +375,9 @@ def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:
     name = evidence.comm(waker.tid)
     named = f" {program_text(name)}" if name and name != evidence.comm(wait.thread) else ""
     if waker.depth > 1:
-        return f"it waited for {'a process' if is_process else 'a thread'} that waited too, and the last one{named}"
+        between = [*dict.fromkeys(map(evidence.comm, waker.through))]
+        known = f" ({join_names([*map(program_text, between)])})" if {*between} != {evidence.comm(wait.thread)} else ""
+        return f"it waited for {'a process' if is_process else 'a thread'}{known} that waited too, and the last one{named}"
     if wait.reason == reasons.CHILD:
         return f"the child process{named}"
     verb = "released" if wait.reason in OF_THREADS else "woke"

@@ -143,7 +143,7 @@ def test_the_work_of_bursts_may_differ_and_a_heartbeat_does_not_matter() -> None
 @pytest.mark.parametrize(
     ("times", "length"),
     [
-        ([0, 5, 10, 15, 20], 0.3),  # five are too few
+        ([0, 5], 0.3),  # two are too few
         ([0, 5, 10, 16, 20, 25, 30], 0.3),  # one is late
         ([0.4 * number for number in range(30)], 0.1),  # a loop
         ([5 * number for number in range(6)], 4.9),  # no quiet
@@ -160,12 +160,24 @@ def test_random_work_comes_in_no_bursts() -> None:
         distance, times = float(random.uniform(1.0, 6.0)), [0.0]
         while times[-1] < 60:
             times.append(times[-1] + 0.7 + float(random.exponential(distance)))
-        assert find_bursts(bursts_at(times, float(random.uniform(0.05, 0.6)))) is None
+        bursts = find_bursts(bursts_at(times, float(random.uniform(0.05, 0.6))))
+        assert bursts is None or (bursts.number < 6 and not bursts.is_certain)
+
+
+def test_few_bursts_are_what_was_recorded_and_no_rule() -> None:
+    bursts = find_bursts(bursts_at([0.5, 3.5, 6.6]))
+    assert bursts is not None
+    assert (bursts.number, round(bursts.every, 2), bursts.is_certain) == (3, 3.05, False)
+    assert find_bursts(bursts_at([0.5, 3.5, 7.5])) is None
+    evidence = SimpleNamespace(bursts=bursts, processes=[(7, 1.0)], comm=lambda _pid: "app")
+    assert [one.text for one in regular_bursts(cast("Any", evidence))] == [
+        '"app" worked in bursts: 0.3 s of CPU time about every 3 s, three times.'
+    ]
 
 
 def test_the_sentence_tells_distance_and_work() -> None:
     evidence = SimpleNamespace(bursts=Bursts(6, 5.0, 0.3), processes=[(7, 0.99), (8, 0.01)], comm=lambda _pid: "app")
-    assert [one.text for one in regular_bursts(cast("Any", evidence))] == ['"app" works in bursts: 0.3 s of CPU time every 5 s, 6 times.']
+    assert [one.text for one in regular_bursts(cast("Any", evidence))] == ['"app" works in bursts: 0.3 s of CPU time every 5 s, six times.']
 
 
 def test_times_of_damaged_recordings_have_no_bursts():

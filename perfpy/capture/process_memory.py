@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfpy.interpreters.objects import UnreadableMemoryError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Reader = TypeVar("_Reader")
 _END: Final = 1 << 47  # of mappable addresses
 
 
@@ -46,6 +50,16 @@ class ProcessMemory:
     def text(self, address: int, most: int = 256) -> str:
         """Return text that ends with NUL."""
         return self.some(address, most).partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def with_memory(pid: int, make: Callable[[ProcessMemory], _Reader]) -> _Reader:
+    """Open the memory of a process, and return what is made with it, which closes it; if that fails, it is closed. Raises OSError."""
+    memory = ProcessMemory(pid)
+    try:
+        return make(memory)
+    except BaseException:
+        memory.close()
+        raise
 
 
 # The memory of a recorded process, for perfpy.interpreters.cpython.

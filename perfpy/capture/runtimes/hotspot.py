@@ -18,7 +18,7 @@ from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, MISC_MMAP_DATA, NATIVE_E
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
 from perfpy.abi.sample_decoding import stack_words
-from perfpy.capture.process_memory import ProcessMemory
+from perfpy.capture.process_memory import with_memory
 from perfpy.capture.runtimes.attaching import needs_names
 from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStructs
 from perfpy.capture.runtimes.v8_functions import V8Process
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from perfpy.abi.attr import EventAttr
     from perfpy.abi.columns import Columns
+    from perfpy.capture.process_memory import ProcessMemory
     from perfpy.capture.runtimes.hotspot_code import CodeBlob
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.stream import Chunk
@@ -242,12 +243,7 @@ class JavaProcess:
     @classmethod
     def of(cls, pid: int, library: tuple[int, str]) -> JavaProcess:
         """Open the JVM of a pid, with its mapped library."""
-        memory = ProcessMemory(pid)
-        try:
-            return cls(memory, exported_addresses(pid, library))
-        except BaseException:
-            memory.close()
-            raise
+        return with_memory(pid, lambda memory: cls(memory, exported_addresses(pid, library)))
 
     def close(self) -> None:
         """Close its memory."""

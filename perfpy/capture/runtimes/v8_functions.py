@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.capture.process_memory import ProcessMemory
+from perfpy.capture.process_memory import with_memory
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
 from perfpy.symbols.files import elf
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.capture.process_memory import ProcessMemory
     from perfpy.unwind.rules import FrameRules
 
 
@@ -156,12 +157,7 @@ class V8Process:
     @classmethod
     def of(cls, pid: int, procfs: ProcFs) -> V8Process:
         """Open the Node of a pid."""
-        memory = ProcessMemory(pid)
-        try:
-            return cls(memory, read_layout(pid, memory, procfs))
-        except BaseException:
-            memory.close()
-            raise
+        return with_memory(pid, lambda memory: cls(memory, read_layout(pid, memory, procfs)))
 
     def close(self) -> None:
         """Close its memory."""

@@ -137,10 +137,19 @@ class WaitTargets:
 
 
 class Peer(NamedTuple):
-    """The other end of a connection: its address, and whether the connection exists yet."""
+    """The other end of a connection.
+
+    Attributes:
+        address: of the other end.
+        is_connected: whether the connection exists yet.
+        pid, comm: the process of this machine that has it, and its name; 0 and "" for others, and for those of other users. The process
+            itself has no name.
+    """
 
     address: str
     is_connected: bool
+    pid: int = 0
+    comm: str = ""
 
 
 def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str, Peer | None]) -> set[Peer] | None:
@@ -172,15 +181,56 @@ def peers_of_wait(pid: int, call: str, arguments: Sequence[int], known: dict[str
 
 def _peers(pid: int) -> dict[str, Peer]:
     """Return inode -> other end of the TCP connections that were not accepted on a listening port."""
-    listening, connections = set(), {}
+    listening, connections, ends = set(), {}, {}
     for name in ("tcp", "tcp6"):
         lines = ProcFs().read(f"{pid}/net/{name}", _LONGEST_TABLE).decode("ascii", "replace").splitlines()[1:]
         for fields in (line.split() for line in lines):
             if len(fields) > 9 and fields[3] == _LISTENS:
                 listening.add(fields[1].rpartition(":")[2])
             elif len(fields) > 9 and fields[3] in (_ESTABLISHED, _CONNECTING):
-                connections[fields[9]] = fields[1].rpartition(":")[2], Peer(_address(fields[2]), fields[3] == _ESTABLISHED)
-    return {inode: peer for inode, (port, peer) in connections.items() if port not in listening and peer.address}
+                connections[fields[9]] = fields[1], Peer(_address(fields[2]), fields[3] == _ESTABLISHED), fields[2]
+                ends[fields[1], fields[2]] = fields[9]
+    peers, others, own = {}, {}, dict.fromkeys(own_targets(pid))
+    for inode, (local, peer, remote) in connections.items():
+        other = f"socket:[{ends.get((remote, local), '')}]"
+        if local.rpartition(":")[2] not in listening and peer.address:
+            peers[inode], others[inode] = peer._replace(pid=pid) if other in own else peer, other
+    owners = processes_with({*others.values()} - {"socket:[]"} - own.keys(), pid)
+    return {
+        inode: peer._replace(pid=owner[0], comm=owner[1]) if (owner := owners.get(others.get(inode, ""))) else peer
+        for inode, peer in peers.items()
+    }
+
+
+def own_targets(pid: int) -> list[str]:
+    """Return what the descriptors of a process lead to; [] if it has ended, or belongs to another user."""
+    try:
+        return [target_of(pid, int(descriptor)) for descriptor in os.listdir(f"/proc/{pid}/fd")[:_MOST_DESCRIPTORS]]
+    except OSError:
+        return []
+
+
+_MOST_DESCRIPTORS: Final = 1 << 16  # that are looked at, of all processes
+
+
+def processes_with(targets: Collection[str], pid: int) -> dict[str, tuple[int, str]]:
+    """Return target of descriptors -> the first other process that has such a descriptor, and its name; those of other users are missing.
+
+    targets: such as "pipe:[1234]". pid: the process itself, which does not count.
+    """
+    procfs, owners, left = ProcFs(), dict[str, tuple[int, str]](), _MOST_DESCRIPTORS
+    for other in procfs.processes() if targets else ():
+        try:
+            descriptors = os.listdir(f"/proc/{other}/fd") if other != pid else []
+        except OSError:  # it has ended, or belongs to another user
+            continue
+        left -= len(descriptors)
+        for descriptor in descriptors if left > 0 else ():
+            target = target_of(other, int(descriptor))
+            if target in targets and target not in owners:
+                status = procfs.status(other)
+                owners[target] = other, status.comm if status else ""
+    return owners
 
 
 def thread_or_lock(arguments: Sequence[int], tids: Container[int]) -> tuple[int, int]:

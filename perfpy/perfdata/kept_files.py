@@ -185,7 +185,7 @@ class ObservedState(NamedTuple):
             of "limit", the number of CPUs; of locks, the variable or the file, "" without a name.
         frames: innermost first.
         began: for goroutines, the function that it began with, and that with the go statement; for locks, the name and, in place of a line,
-            the number of the thread that holds it: "" if it has ended.
+            the number of the thread that holds it: "" if it has ended; for connections, the same of the process at the other end.
     """
 
     pid: int

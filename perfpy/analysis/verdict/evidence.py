@@ -349,12 +349,17 @@ class Evidence:
         most = max(states, key=lambda state: state.seen, default=None)
         return most.reason if most is not None and most.looks >= LOOKS and most.seen >= NEARLY_ALL * most.looks else ""
 
-    def peers(self, wait: Wait) -> tuple[str, list[str]]:
-        """Return how a process is connected to others while its main thread waits, and their addresses; "" and none if it is not."""
+    def peers(self, wait: Wait) -> tuple[str, list[tuple[str, str, int]]]:
+        """Return how a process is connected to others while its main thread waits, and their addresses, each with the name and the number
+        of the process there, "" and 0 if unknown; "" and none if it is not.
+        """
         states = [one for one in self._observed if one.kind in _CONNECTIONS and one.pid == wait.thread and one.looks >= _FEWEST_LOOKS]
         for least, adverb in ((MOST, ""), (AT_TIMES, "at times ")):
             for kind, words in _CONNECTIONS.items():
-                if addresses := sorted(one.reason for one in states if one.kind == kind and one.seen >= least * one.looks):
+                chosen = [one for one in states if one.kind == kind and one.seen >= least * one.looks]
+                if addresses := sorted(
+                    {(one.reason, *(one.began[0].function, one.began[0].line)) if one.began else (one.reason, "", 0) for one in chosen}
+                ):
                     return f"{adverb}{words}", addresses
         return "", []
 
@@ -461,6 +466,12 @@ class Evidence:
             return None
         line = self._line_of_name(wait.function) if wait.reason == GIL else None
         return line or self.wait_statements.wait_line(wait.number, wait.reason)
+
+    def second_line(self, wait: Wait) -> tuple[str, int] | None:
+        """Return the path and the line at which the second function of a wait waits longest."""
+        statements = self.wait_statements
+        is_known = statements is not None and wait.second_number >= 0 and wait.reason != GIL
+        return statements.wait_line(wait.second_number, wait.reason) if statements is not None and is_known else None
 
     def waker(self, wait: Wait) -> Waker | None:
         """Return the thread that ended a wait, and what it did meanwhile; None if it is not certain."""

@@ -48,6 +48,7 @@ class Wait(NamedTuple):
         in_own: the share of all own code.
         second: the name of the function with most of the rest, "" for none.
         in_second: its share.
+        second_number: its number, -1 for none.
     """
 
     reason: int
@@ -62,6 +63,7 @@ class Wait(NamedTuple):
     in_own: float
     second: str = ""
     in_second: float = 0.0
+    second_number: int = -1
 
 
 class Waits:
@@ -145,7 +147,7 @@ class Waits:
         rows = rows[self.reason[rows] == reason]
         charged, periods = self.functions.charged_functions[rows], self.rows.period[rows]
         is_charged = charged >= 0
-        name, share, best, in_own, second, in_second = "", 0.0, -1, 0.0, "", 0.0
+        name, share, best, in_own, second, in_second, other = "", 0.0, -1, 0.0, "", 0.0, -1
         if is_charged.any():
             totals = sum_by(charged[is_charged], periods[is_charged], len(self.functions.category_of))
             best, other = np.argsort(-totals, kind="stable")[:2].tolist()
@@ -161,7 +163,7 @@ class Waits:
         processes = len(np.unique(pids))
         return Wait(
             reason, int(of_thread[matter].sum()) / 1e9, int(matter.sum()), processes,
-            int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own, second, in_second,
+            int(tids[longest]), int(of_thread[longest]) / 1e9, best, name, share, in_own, second, in_second, other,
         )  # fmt: skip
 
 

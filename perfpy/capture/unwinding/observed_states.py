@@ -491,7 +491,9 @@ class _ObservedWaits(_ObservedProcess):
     def states(self) -> Iterator[ObservedState]:
         """Yield the addresses, and the holders of locks."""
         for peer, count in self._peers.items():
-            yield ObservedState(self.pid, "peer" if peer.is_connected else "connecting", self._looks, count, peer.address, [], [])
+            process = [ObservedFrame(peer.comm, "", peer.pid)] if peer.pid else []
+            kind = "peer" if peer.is_connected else "connecting"
+            yield ObservedState(self.pid, kind, self._looks, count, peer.address, [], process)
         for (tid, lock), count in self._locks.items():
             yield lock.state(tid, "file lock" if lock.is_file else "mutex", self._waits[tid], count)
         for tid, ((lock, _), count) in self._stuck.items():

@@ -189,8 +189,15 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
         text += " or a timer"
     if wait.reason in (reasons.EVENTS, reasons.NETWORK) and wait.threads == 1:
         how, addresses = evidence.peers(wait)
-        text += f", {how} {join_names([*map(visible, addresses)])}" if 0 < len(addresses) <= _MOST_PEERS else ""
+        own = evidence.process_of_wait(wait)
+        shown = [f"{visible(address)}{_process_at(name, pid, own)}" for address, name, pid in addresses]
+        text += f", {how} {join_names(shown)}" if 0 < len(shown) <= _MOST_PEERS else ""
     return text
+
+
+def _process_at(name: str, pid: int, own: int) -> str:
+    """Return the process at the other end of a connection, in brackets; "" if it is unknown."""
+    return " (in the same process)" if pid == own else f" ({program_text(name)}, process {pid})" if pid else ""
 
 
 def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
@@ -218,7 +225,8 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
     if wait.function and max(wait.in_function, in_both if wait.second else 0.0) >= IN_ONE_FUNCTION and wait.reason != reasons.CPU:
         names["function"], numbers["in function"] = wait.function, wait.in_function
         is_one = wait.in_function >= ONE_FUNCTION
-        both = f" and {function_text(wait.second)}" if not is_one and wait.second and in_both >= ONE_FUNCTION else ""
+        has_both = not is_one and wait.second and in_both >= ONE_FUNCTION
+        both = f" and {function_text(wait.second)}{source(wait.second, evidence.second_line(wait))}" if has_both else ""
         most = "" if is_one or both else "mostly "
         if both or wait.in_function >= IN_ONE_FUNCTION:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"

@@ -8,6 +8,8 @@ import os
 import select
 import socket
 import struct
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,7 +77,7 @@ def test_sockets_have_the_address_of_the_other_side():
 
 def test_connections_to_others_are_told_from_those_of_clients():
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        accepted, peer = server.accept()[0], Peer(f"127.0.0.1:{server.getsockname()[1]}", is_connected=True)
+        accepted, peer = server.accept()[0], Peer(f"127.0.0.1:{server.getsockname()[1]}", is_connected=True, pid=OWN)
         known: dict[str, Peer | None] = {}
         one_end, other_end = socket.socketpair()
         with accepted, select.epoll() as loop, one_end, other_end:
@@ -202,3 +204,21 @@ def test_the_holder_of_a_file_lock_stands_above_those_that_wait(tmp_path: Path) 
     (tmp_path / "locks").write_text("\n".join(lines))
     assert holders_of_file_locks(ProcFs(str(tmp_path))) == {11: 10, 12: 10}
     assert holders_of_file_locks(ProcFs(str(tmp_path / "absent"))) == {}
+
+
+def test_the_process_at_the_other_end_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        script = "import socket, sys; one = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print(flush=True); sys.stdin.read()"
+        words = [sys.executable, "-c", script, str(server.getsockname()[1])]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            connection, _ = server.accept()
+            with connection:
+                (descriptor,) = (
+                    name for name in os.listdir(f"/proc/{child.pid}/fd") if "socket:" in os.readlink(f"/proc/{child.pid}/fd/{name}")
+                )
+                (peer,) = peers_of_wait(child.pid, "recvfrom", (int(descriptor),), {}) or {None}
+                assert peer is not None
+                assert (peer.pid, peer.comm) == (OWN, ProcFs().status(OWN).comm)  # type: ignore[union-attr]
+            child.communicate()

@@ -1310,3 +1310,14 @@ def test_the_wait_of_a_process_tells_more_than_that_of_a_child_which_waits_for_i
     waits = SimpleNamespace(rows=rows, by_reason=lambda _rows: [SimpleNamespace(reason=reason, seconds=5.0)])
     evidence: Any = SimpleNamespace(waits=waits, main_threads=frozenset({1, 2}), children_of={1: [2], 2: []}.get, elapsed=6.0)
     assert _helpers(evidence) == helpers
+
+
+def test_the_function_that_allocates_is_named_with_garbage_collection(tmp_path: Path) -> None:
+    collects = Stack(("runtime.scanobject", "runtime.gcBgMarkWorker"), 600)
+    allocates = Stack(("runtime.memclrNoHeapPointers", "runtime.mallocgc", "runtime.growslice", "main.parseRow", "main.main"), 90)
+    sentence = "67 % of the CPU time is in garbage collection; 100 % of the time in allocations is that of main.parseRow()."
+    assert sentence in texts(tmp_path, collects, allocates, Stack(("main.other", "main.main"), 200))
+    others = [allocates._replace(names=("runtime.mallocgc", f"main.f{number}", "main.main"), samples=30) for number in range(4)]
+    assert "83 % of the CPU time is in garbage collection." in texts(tmp_path, collects, *others)
+    few = allocates._replace(samples=9)
+    assert "99 % of the CPU time is in garbage collection." in texts(tmp_path, collects, few)

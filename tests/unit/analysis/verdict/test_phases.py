@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Turns, find_bursts, take_turns
-from perfpy.views.verdict.profile import regular_bursts, turns_of_processes
+from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns, find_bursts, find_program_phases, take_turns
+from perfpy.views.verdict.profile import phases_of_program, regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000
 PERIOD = 250_000  # ns: 4,000 samples a second
@@ -185,3 +185,44 @@ def test_times_of_damaged_recordings_have_no_bursts():
     bursts = bursts_at([1 + 5 * number for number in range(6)])
     bursts.start[0] -= 1 << 62
     assert find_bursts(bursts) is None
+
+
+# Tests of phases: one program after the other.
+
+
+def program_phases(*jobs: tuple[int, int, int], names: dict[int, str]) -> list[Phase]:
+    """Return the phases of processes, each with a hundred samples in every tenth of a second of its time."""
+    rows = [(pid, time, 100) for pid, first, last in jobs for time in range(first, last)]
+    pids, times, counts = (np.array(column) for column in zip(*rows, strict=True))
+    return find_program_phases(pids, times * SECOND // 10, counts, names.__getitem__, 0)
+
+
+def test_programs_that_run_one_after_the_other_are_phases() -> None:
+    names = {1: "awk", 2: "sort", 3: "gzip", 4: "gzip"}
+    phases = program_phases((1, 0, 20), (2, 20, 60), (3, 60, 80), (4, 80, 100), names=names)
+    assert [(one.function, one.begin, one.end, one.share) for one in phases] == [
+        ("awk", 0.0, 2.0, 1.0),
+        ("sort", 2.0, 6.0, 1.0),
+        ("gzip", 6.0, 10.0, 1.0),
+    ]
+    evidence = SimpleNamespace(phases=phases[:2], elapsed=10.0)
+    assert [one.text for one in phases_of_program(cast("Any", evidence))] == [
+        'Until 2 s, 100 % of the CPU time is in "awk"; from 2 s to 6 s, 100 % is in "sort".'
+    ]
+    evidence = SimpleNamespace(phases=[phases[0], phases[2]._replace(is_of_threads=True)], elapsed=10.0)
+    assert [one.text for one in phases_of_program(cast("Any", evidence))] == [
+        'Until 2 s, 100 % of the CPU time is in "awk"; from 6 s on, 100 % is in "gzip".'
+    ]
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        ((1, 0, 100), (2, 0, 100)),  # side by side
+        ((1, 0, 30), (2, 30, 60), (1, 60, 100)),  # in turns
+        ((1, 0, 99), (2, 99, 100)),  # hardly anything
+        ((1, 0, 100),),
+    ],
+)
+def test_programs_that_run_otherwise_have_no_phases(jobs: tuple[tuple[int, int, int], ...]) -> None:
+    assert not program_phases(*jobs, names={1: "awk", 2: "sort"})

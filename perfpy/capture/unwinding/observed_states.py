@@ -31,7 +31,7 @@ from perfpy.symbols.files import elf
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from perfpy.capture.wait_targets import Peer
+    from perfpy.capture.wait_targets import AwaitedLock, Peer
     from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
     from perfpy.interpreters.goroutines import GoLayout, Goroutine
@@ -398,7 +398,8 @@ class _ObservedWaits(_ObservedProcess):
         self._looks_at_threads = 0
         self._locks: Counter[tuple[int, _HeldLock]] = Counter()
         self._waits: Counter[int] = Counter()  # looks at each thread while it waited for a lock
-        self._stuck: dict[int, tuple[tuple[_HeldLock, int], int]] = {}  # thread -> its lock and run time, and how many looks saw the same
+        self._awaited: dict[int, tuple[bytes, AwaitedLock | None]] = {}  # thread -> its run time, and the lock that it waited for
+        self._stuck: dict[int, tuple[tuple[_HeldLock, bytes], int]] = {}  # thread -> its lock and run time, and how many looks saw the same
         self._names: dict[int, str] = {}  # address -> variable
         self.pause = _BETWEEN_WAITS
 
@@ -417,19 +418,22 @@ class _ObservedWaits(_ObservedProcess):
 
     def _look_at_locks(self) -> None:
         """Note which threads wait for a lock, and who holds it; and for how many looks they have not run."""
-        from perfpy.capture.wait_targets import awaited_lock, holders_of_file_locks
+        from perfpy.capture.wait_targets import holders_of_file_locks
 
-        names, stuck, of_files = _names_of_calls(), dict[int, tuple[tuple[_HeldLock, int], int]](), None
+        stuck, of_files = dict[int, tuple[tuple[_HeldLock, bytes], int]](), None
+        mutexes: dict[tuple[int, bool], _HeldLock | None] = {}  # of this look: many threads may wait for one
         tids = self._procfs.threads(self.pid)
         self._looks_at_threads += 1
         for tid in tids[:_MOST_LOCKING]:
-            state = read_state(self.pid, tid)
-            call = names.get(state.call, "") if state is not None and state.call is not None else ""
-            lock = awaited_lock(self.pid, call, state.arguments) if state is not None and len(state.arguments) > _ARGUMENTS else None
-            if lock is None or state is None:
+            ran = self._procfs.read(f"{self.pid}/task/{tid}/schedstat", _LONGEST_COMM)
+            if self._awaited.get(tid, (b"", None))[0] != ran:  # a thread that has not run waits for the same
+                self._awaited[tid] = ran, self._lock_of(tid)
+            lock = self._awaited[tid][1]
+            if lock is None:
                 continue
             if lock.address:
-                held = self._holder_of_mutex(lock.address, lock.has_limit, tids)
+                mutex = lock.address, lock.has_limit
+                held = mutexes[mutex] if mutex in mutexes else mutexes.setdefault(mutex, self._holder_of_mutex(*mutex, tids))
             else:
                 of_files = holders_of_file_locks(self._procfs) if of_files is None else of_files
                 holder = of_files.get(self.pid, 0)
@@ -437,10 +441,19 @@ class _ObservedWaits(_ObservedProcess):
             self._waits[tid] += 1
             if held is not None and (len(self._locks) < _MOST_STATES or (tid, held) in self._locks):
                 self._locks[tid, held] += 1
-                key = held, state.ran
+                key = held, ran
                 before, looks = self._stuck.get(tid, (None, 0))
                 stuck[tid] = key, looks + 1 if before == key else 1
         self._stuck = stuck
+        self._awaited = {tid: self._awaited[tid] for tid in tids[:_MOST_LOCKING]}
+
+    def _lock_of(self, tid: int) -> AwaitedLock | None:
+        """Return the lock for which a thread waits, None for none."""
+        from perfpy.capture.wait_targets import awaited_lock
+
+        state = read_state(self.pid, tid)
+        call = _names_of_calls().get(state.call, "") if state is not None and state.call is not None else ""
+        return awaited_lock(self.pid, call, state.arguments) if state is not None and len(state.arguments) > _ARGUMENTS else None
 
     def _holder_of_mutex(self, address: int, has_limit: bool, tids: Sequence[int]) -> _HeldLock | None:
         """Return the mutex at an address with the thread that holds it; None if it is no mutex, or nobody holds it."""

@@ -310,7 +310,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     numbers = {"started": float(count), "elapsed": elapsed}
     names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
     when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
-    where = _where_started(start) if start is not None else ""
+    where = _where_started(start, is_alone=started.is_alone) if start is not None else ""
     starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
     starter += " and its children" if starter and not started.is_alone else ""
     pids, which = started.pids, _programs(started)
@@ -353,9 +353,9 @@ def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int
     return (pid, share) if functions is not None and share >= ONE_THREAD * of_all and _is_named(share, functions, HALF) else (0, 0.0)
 
 
-def _where_started(start: ProcessStart) -> str:
+def _where_started(start: ProcessStart, *, is_alone: bool) -> str:
     """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
-    how = " and waits for" if start.is_wait else ","
+    how = f" and {'waits' if is_alone else 'wait'} for" if start.is_wait else ","
     return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 

@@ -164,6 +164,8 @@ def _wait_of_joined(evidence: Evidence, join: Wait) -> Wait | None:
     is_other = (dimensions["tid"] != join.thread) & (dimensions["pid"] == evidence.process_of_wait(join))
     rows = np.flatnonzero(is_other & (evidence.waits.functions.charged_functions >= 0))
     waits = [one for one in evidence.waits.by_reason(rows) if one.longest >= BUSY * evidence.elapsed and one.in_function >= ONE_FUNCTION]
+    idle_functions = {one.function for one in waits if one.reason in FOR_WORK and one.reason != reasons.JOIN}
+    waits.sort(key=lambda wait: wait.reason == reasons.LOCK and wait.function in idle_functions)  # the turns of a pool come last
     return next((one for one in waits if one.reason not in (reasons.JOIN, reasons.CPU)), None)
 
 
@@ -431,7 +433,8 @@ def find_main_wait(evidence: Evidence) -> Wait | None:
     idle = next((wait for wait in waits if _is_for_work(wait, idle_functions) and wait.threads == 1), None)
     if not is_busy and all(wait.reason in OF_SERVERS or _is_for_work(wait, idle_functions) for wait in waits):
         of_results = next((one for one in waits if one.reason == reasons.RESULT), None)
-        return _wait_of_server(evidence) or of_results or next(iter([*_waits_of_own_code(evidence), *waits]), None)
+        own = sorted(_waits_of_own_code(evidence), key=lambda wait: wait.reason == reasons.LOCK)  # the turns of a pool come last
+        return _wait_of_server(evidence) or of_results or next(iter([*own, *waits]), None)
     if not between and causes and causes[0].reason == reasons.CPU and not is_busy:
         idle = _wait_of_server(evidence) or idle
         if idle and idle.longest > causes[0].longest:

@@ -104,7 +104,12 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, dict[int, SimpleN
         monkeypatch.setattr(observed_states._ObservedWaits, "_variable", lambda _self, _address: "table")
         monkeypatch.setattr(wait_targets, "owner_of_mutex", lambda _data: owner)
         monkeypatch.setattr(ProcFs, "threads", lambda _self, _pid: [*threads])
-        monkeypatch.setattr(ProcFs, "read", lambda _self, path, _size=-1: b"keeper\n" if path == "8/comm" else b"")
+
+        def read(_self: ProcFs, path: str, _size: int = -1) -> bytes:
+            tid = int(path.split("/")[-2])
+            return b"keeper\n" if path == "8/comm" else b"%d" % threads[tid].ran if path.endswith("/schedstat") else b""
+
+        monkeypatch.setattr(ProcFs, "read", read)
         return observed_states._ObservedWaits(os.getpid(), ProcFs())
 
     return make

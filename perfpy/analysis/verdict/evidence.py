@@ -45,7 +45,7 @@ from perfpy.analysis.verdict.processes import (
     name_processes,
     process_rows,
 )
-from perfpy.analysis.verdict.wait_reasons import CHILD, FILE_LOCK, GIL, JOIN, LOCK
+from perfpy.analysis.verdict.wait_reasons import CHILD, FILE_LOCK, GIL, JOIN
 from perfpy.analysis.verdict.waits import (
     MOST_OF_IT,
     ONE_FUNCTION,
@@ -499,7 +499,8 @@ class Evidence:
         """Return the lock that a wait's threads waited for, if the recorder saw that one other thread held it; None otherwise."""
         if self.waits is None:
             return None
-        tids = set(distinct(self.waits.rows.dimensions["tid"][self.waits.reason == wait.reason]).tolist())
+        is_chosen = (self.waits.reason == wait.reason) & self.waits.are_for_known_locks
+        tids = set(distinct(self.waits.rows.dimensions["tid"][is_chosen]).tolist())
         locks = [one for one in seen_locks(self._observed) if one.tid in tids and one.is_file == (wait.reason == FILE_LOCK)]
         is_one = len({one.holder for one in locks}) == 1 and locks[0].holder not in tids
         return locks[0] if is_one and len(locks) >= MOST * wait.threads else None
@@ -514,7 +515,7 @@ class Evidence:
         statements = self.wait_statements
         if statements is None or statements.waits is None:
             return None
-        rows = np.flatnonzero((statements.waits.rows.dimensions["tid"] == tid) & np.isin(statements.waits.reason, (LOCK, FILE_LOCK)))
+        rows = np.flatnonzero((statements.waits.rows.dimensions["tid"] == tid) & statements.waits.are_for_known_locks)
         wait = next(iter(statements.waits.by_reason(rows)), None)
         if wait is None:
             return None

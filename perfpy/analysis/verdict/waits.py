@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.perfpy_encodings import LIKE_OTHERS, PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, OWN, Share, is_own_name
-from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, KERNEL_BIT, OTHER, RuleBits, bits_of_python_call, reasons_of
+from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, FILE_LOCK, KERNEL_BIT, LOCK, OTHER, RuleBits, bits_of_python_call, reasons_of
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ONE_FUNCTION: Final = 0.9  #: of the waits for one reason, in one function
 WHOLE: Final = 0.98  # of the longest wait of all threads, which is as long as the recording if threads hang
 _OF_JAVA: Final = re.compile(r"JavaThread::|ObjectMonitor::|Parker::park|VMThread::")
+_OF_MUTEX: Final = re.compile(r"_*(?:GI_)?_*(?:pthread_mutex_(?:timed|clock)?lock|lll_(?:mutex_)?lock)\w*")
 MATTERS: Final = 0.05  # of the longest waits of a thread: threads that wait for less do not count
 
 
@@ -106,6 +107,19 @@ class Waits:
         if "state" in rows.dimensions:
             reasons[rows.dimensions["state"] == READY] = CPU
         return reasons
+
+    @cached_property
+    def are_for_known_locks(self) -> NDArray[np.bool_]:
+        """Whether each row waits for a file lock, or in the C library's functions for mutexes: others have no owner in memory."""
+        functions = self.functions
+        enters = np.zeros(len(functions.category_of), np.bool_)
+        for number in functions.present.tolist():
+            enters[number] = _OF_MUTEX.fullmatch(functions.name(number).partition("@")[0]) is not None
+        is_inside: NDArray[np.bool_] = enters[functions.leaf]
+        for reached, callers in functions.outwards(np.arange(len(is_inside)) if enters.any() else np.zeros(0, np.int64)):
+            is_inside[reached[enters[callers]]] = True
+        are_known: NDArray[np.bool_] = (self.reason == FILE_LOCK) | is_inside & (self.reason == LOCK)
+        return are_known
 
     def share_of_own_stacks(self, reason: int) -> float:
         """Return the share of the waits for a reason that have a stack of their own, not that of a similar wait."""

@@ -857,6 +857,10 @@ def test_threads_that_wait_for_each_others_mutexes_are_a_deadlock(tmp_path: Path
     of_condition = ("schedule@kernel", "futex_wait@kernel", "pthread_cond_wait@libc.so.6")
     elsewhere = [one._replace(names=(*of_condition, one.names[-1])) for one in waits]
     assert "Deadlock" not in texts(tmp_path, *elsewhere, states=circle, seconds=0.001)[0]
+    of_rust = ("schedule@kernel", "futex_wait@kernel", "std::sys::sync::mutex::futex::Mutex::lock_contended")
+    other_locks = [one._replace(names=(*of_rust, one.names[-1])) for one in waits]  # what looks like an owner is the data of the lock
+    assert "Deadlock" not in texts(tmp_path, *other_locks, states=circle, seconds=0.001)[0]
+    assert " held " not in texts(tmp_path, other_locks[0], states=[held("mutex", 101, "data", 7)], seconds=0.001)[0]
     same = [one._replace(names=(*IN_MUTEX, "dine")) for one in waits]
     forks = [one._replace(reason="forks") for one in circle]
     assert texts(tmp_path, *same, states=forks, seconds=0.001)[0] == (

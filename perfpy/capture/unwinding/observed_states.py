@@ -400,6 +400,7 @@ class _ObservedWaits(_ObservedProcess):
         self._waits: Counter[int] = Counter()  # looks at each thread while it waited for a lock
         self._awaited: dict[int, tuple[bytes, AwaitedLock | None]] = {}  # thread -> its run time, and the lock that it waited for
         self._stuck: dict[int, tuple[tuple[_HeldLock, bytes], int]] = {}  # thread -> its lock and run time, and how many looks saw the same
+        self._stuck_before = self._stuck  # of the look before
         self._names: dict[int, str] = {}  # address -> variable
         self.pause = _BETWEEN_WAITS
 
@@ -444,7 +445,7 @@ class _ObservedWaits(_ObservedProcess):
                 key = held, ran
                 before, looks = self._stuck.get(tid, (None, 0))
                 stuck[tid] = key, looks + 1 if before == key else 1
-        self._stuck = stuck
+        self._stuck_before, self._stuck = self._stuck, stuck
         self._awaited = {tid: self._awaited[tid] for tid in tids[:_MOST_LOCKING]}
 
     def _lock_of(self, tid: int) -> AwaitedLock | None:
@@ -509,7 +510,9 @@ class _ObservedWaits(_ObservedProcess):
             yield ObservedState(self.pid, kind, self._looks, count, peer.address, [], process)
         for (tid, lock), count in self._locks.items():
             yield lock.state(tid, "file lock" if lock.is_file else "mutex", self._waits[tid], count)
-        for tid, ((lock, _), count) in self._stuck.items():
+        # the threads of a process that is being killed run once more, which a look may have seen
+        is_ended = not self.is_alive or not self._procfs.threads(self.pid)
+        for tid, ((lock, _), count) in ((self._stuck_before if is_ended else {}) | self._stuck).items():
             if not lock.has_limit:
                 yield lock.state(tid, "stuck", self._looks_at_threads, count)
 

@@ -138,6 +138,8 @@ def test_the_holders_of_mutexes_are_counted_and_threads_that_never_run_are_stuck
     threads[7] = SimpleNamespace(call=None, arguments=[], ran=7, letter="R")
     process.look()
     assert {state.kind for state in process.states()} == {"mutex"}
+    process.end()  # perhaps it ran only to its end
+    assert [*process.states()][-1].kind == "stuck"
 
 
 def test_memory_that_is_no_mutex_has_no_holder(

@@ -104,10 +104,13 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     of_imports = [*imports(evidence)]
-    phases = [] if of_imports else [*phases_of_program(evidence)]  # modules that import others are none
+    loops = [*process_pool(evidence), *blocked_loop(evidence)]
+    has_pool = bool(loops) and loops[0].rule == "process pool"
+    # modules that import others are none, and workers of a pool are no programs of their own
+    is_none = bool(of_imports) or (has_pool and any(one.is_program for one in evidence.phases))
+    phases = [] if is_none else [*phases_of_program(evidence)]
     hot = [*of_imports, *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
-    loops = [*process_pool(evidence), *blocked_loop(evidence)]
     started = [*started_processes(evidence)]
     whole = [*started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):

@@ -10,12 +10,11 @@ import pytest
 
 import perfpy
 from perfpy.abi import records
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import Machines, SampleType
 from perfpy.abi.records import SampleId
 from perfpy.analysis.filters import (
     AddressRanges,
     EventSwitch,
-    Machines,
     RecordedTimes,
     SampleFilter,
     TimeRanges,

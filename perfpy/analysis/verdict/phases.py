@@ -301,11 +301,12 @@ def find_bursts(intervals: BusyIntervals) -> Bursts | None:
         return None
     distances = np.diff(followed[exact]) / NANOSECONDS_A_SECOND
     every = float(np.median(distances))
+    if every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
+        return None
     off = np.abs(distances - every) / every
-    is_certain = len(begins) >= _CERTAIN and bool(
-        (off[len(begins) > _CERTAIN :] <= _SAME_DISTANCE).all()
-    )  # the first may begin at the start
-    if not (is_certain or (off <= _SIMILAR_DISTANCE).all()) or every < LEAST_DISTANCE or in_bursts < _IN_BURSTS * float(times.sum()):
+    regular = off[1:] if len(begins) > _CERTAIN else off  # the recording may begin within the first burst
+    is_certain = len(begins) >= _CERTAIN and bool((regular <= _SAME_DISTANCE).all())
+    if not is_certain and (off > _SIMILAR_DISTANCE).any():
         return None
     running = int((end - start)[intervals.is_running].sum())
     return Bursts(len(begins), every, running / len(begins) / NANOSECONDS_A_SECOND, is_certain)

@@ -387,10 +387,9 @@ def wait_chain_data(chains: WaitChains, begin: int, tick: int) -> dict[str, Any]
 
 # Columns of numbers as compressed base64, which unpack.js turns into typed arrays again.
 #
-# A column of equal numbers is {n, all}. Others are {n, bytes, z}: `bytes` planes, one for each byte of the numbers, the lowest first.
-# Planes
-# compress better than whole numbers. With `delta` the numbers are differences to those before. 8 bytes are doubles.
-# With `grouped` the rows come group by group, as those of the same stack, in their order within each group.
+# A column of equal numbers is {n, all}. Others are {n, bytes, z}: `bytes` planes, one for each byte of the numbers, the lowest first,
+# because planes compress better than whole numbers. With `delta` the numbers are differences to those before. 8 bytes are doubles.
+# With `grouped` the rows come group by group, for example by stack, and in their order within each group.
 
 
 _WIDEST: Final = 1 << 32

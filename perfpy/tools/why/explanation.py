@@ -366,8 +366,9 @@ _WNOHANG: Final = 1
 _P_PID: Final = 1  # waitid(): the second argument is a process
 _ARGUMENTS: Final = 4
 _YOUNGER: Final = 8  # children that are looked at for one that lived during a sleep
-#: kinds of sleeps; those for events count only if one child is polled for: servers look for all children once in a while
-_KINDS: Final = (reasons.SLEEP, reasons.EVENTS)
+#: kinds of sleeps; those for events count only if one child is polled for: servers look for all children once in a while. Functions that
+#: sleep and look, such as Python's Popen.wait(), may be known to wait for a child already.
+_KINDS: Final = (reasons.SLEEP, reasons.EVENTS, reasons.CHILD)
 
 
 def explain_polls(activities: Activities, events: WhyEvents, tasks: RecordedTasks, machine: str) -> Activities:
@@ -398,7 +399,8 @@ def _polling_sleeps(activities: Activities, calls: TracepointRows, machine: str)
     none = np.zeros(0, np.int64)
     segments = activities.segments
     polled = _polled_processes(calls, machine)
-    sleeps = np.flatnonzero((segments.kind == BLOCKED) & np.isin(activities.kind, _KINDS))
+    is_sleep = (activities.kind != reasons.CHILD) | activities.by_interrupt
+    sleeps = np.flatnonzero((segments.kind == BLOCKED) & np.isin(activities.kind, _KINDS) & is_sleep)
     if not len(sleeps) or not np.any(polled >= 0):
         return none, none
     order = np.lexsort((calls.order, calls.tid))
@@ -415,7 +417,7 @@ def _polling_sleeps(activities: Activities, calls: TracepointRows, machine: str)
 
     before = np.where(polled_at(last) >= 0, polled_at(last), polled_at(last - 1))  # the sleep is a call itself, not always recorded
     after = polled_at(last + 1)
-    is_poll = (before >= 0) & (after >= 0) & ((activities.kind[sleeps] == reasons.SLEEP) | (after != _ANY))
+    is_poll = (before >= 0) & (after >= 0) & ((activities.kind[sleeps] != reasons.EVENTS) | (after != _ANY))
     return sleeps[is_poll], after[is_poll]
 
 

@@ -237,11 +237,14 @@ def waiting(poll: int, *process: int, name: str = "wait4", options: int = WNOHAN
     return poll, name, (*(process or (-1,)), 0, options) if name == "wait4" else (*process, 0, options)
 
 
-def polled(calls: Sequence[tuple[int, str, tuple[int, ...]]], *, kind: int = reasons.SLEEP, children: Sequence[Part] = ()) -> list[int]:
+def polled(
+    calls: Sequence[tuple[int, str, tuple[int, ...]]], *, kind: int = reasons.SLEEP, children: Sequence[Part] = (), timer: bool = False
+) -> list[int]:
     """Return the wakers of two sleeps, 10 to 50 and 60 to 100, of thread 1 among its calls; -1 for a sleep that is not a poll."""
     parts = [Part(1, 0, 10), Part(1, 10, 50, kind, waker=9), Part(1, 50, 60), Part(1, 60, 100, kind, waker=9), Part(1, 100, 110)]
     children = children or [Part(2, 0, 100), Part(3, 0, 70)]
-    return wakers(explained([*parts, *children], programs={part.tid: 1 for part in children}).activities, calls)
+    activities = explained([*parts, *children], programs={part.tid: 1 for part in children}).activities
+    return wakers(activities._replace(by_interrupt=np.full(len(activities.kind), timer)), calls)
 
 
 def wakers(activities: Activities, calls: Sequence[tuple[int, str, tuple[int, ...]]]) -> list[int]:
@@ -307,6 +310,11 @@ def test_event_loops_that_look_for_any_child_only_wait_for_events():
     calls = [waiting(5), (10, "poll", ()), waiting(55), (60, "poll", ()), waiting(105)]
     assert polled(calls, kind=reasons.EVENTS) == [-1, -1]
     assert polled(ROUND, kind=reasons.EVENTS) == [2, 2]
+
+
+def test_functions_that_wait_for_a_child_may_sleep_between_looks():
+    assert polled(ROUND, kind=reasons.CHILD, timer=True) == [2, 2]
+    assert polled(ROUND, kind=reasons.CHILD) == [-1, -1]
 
 
 # The states of threads as a Chrome trace.

@@ -368,6 +368,8 @@ def test_texts_of_a_recording_do_not_run_in_its_page(words: list[str], hostile_r
         browser.focus("#graph")
         for key in ("ArrowUp", "ArrowUp", "Enter", "s"):
             browser.press(key)
+        browser.click("#tab-functions")
+        browser.until("document.querySelector('#functions tbody tr') !== null")
         browser.run("for (const part of document.querySelectorAll('details')) part.open = true")
         result = browser.run("document.documentElement.textContent")
         assert "onerror=owned()" in result

@@ -36,8 +36,6 @@ from perfpy.cli.commands import COMMANDS, HIDDEN, load_command
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from typing import Any
 
 _ENDED_BY_SIGPIPE = 141
 _OBJECTS_BEFORE_COLLECTION = 100_000  # modules and tables of a small report are 50,000, and one collection costs 3 % of its time
@@ -50,37 +48,12 @@ def main(args: Sequence[str] | None = None) -> None:
     their time on both.
     """
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION)
-    if _OwnModules.loader.__name__ == "SourceFileLoader":  # not in a zip file
-        sys.meta_path.insert(0, _OwnModules)
     _set_ctrl_c(raises=False)
     status = run(sys.argv[1:] if args is None else args, owns_process=True)
     _leave_pager()
     atexit._run_exitfuncs()  # noqa: SLF001  # os._exit skips these; they remove temporary files
     sys.stderr.flush()
     os._exit(status)
-
-
-class _OwnModules:
-    """A finder of perfpy's modules, which asks no other finder and lists no folder."""
-
-    loader: Any = type(__spec__.loader)
-    spec = type(__spec__)
-    folder = os.path.dirname(os.path.dirname(__file__))
-
-    @classmethod
-    def find_spec(cls, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Return the location of a module of perfpy; None for others."""
-        if not name.startswith("perfpy."):
-            return None
-        base = f"{cls.folder}{name[len('perfpy') :].replace('.', os.sep)}"
-        for file in (f"{base}.py", f"{base}{os.sep}__init__.py"):
-            if os.path.isfile(file):
-                spec = cls.spec(name, cls.loader(name, file), origin=file)
-                spec.has_location = True
-                if not file.startswith(f"{base}."):
-                    spec.submodule_search_locations = [base]
-                return spec
-        return None
 
 
 def _leave_pager() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import io
 import os
 import re
@@ -184,18 +183,3 @@ def test_build_options_list_the_installed_libraries(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any("click: [ on  ]" in line for line in lines)
     assert any(line.strip().startswith("python: [ on  ]") for line in lines)
-
-
-@pytest.mark.parametrize("name", ["perfpy.cli.stat", "perfpy.cli.stat.options", "perfpy.abi.attr", "perfpy.tools"])
-def test_own_modules_are_found_where_python_finds_them(name: str) -> None:
-    found, usual = cli._OwnModules.find_spec(name), importlib.util.find_spec(name)
-    assert found is not None
-    assert usual is not None
-    assert (found.origin, found.cached, found.has_location) == (usual.origin, usual.cached, usual.has_location)
-    assert found.submodule_search_locations == usual.submodule_search_locations
-    assert type(found.loader) is type(usual.loader)
-
-
-@pytest.mark.parametrize("name", ["perfpy", "perfpy.nothing", "perfpy.cli.nothing", "perfpyx.cli", "json"])
-def test_other_modules_are_left_to_python(name: str) -> None:
-    assert cli._OwnModules.find_spec(name) is None

@@ -886,7 +886,7 @@ def _without_return_type(name: str) -> str:
 
 def _of_generated(name: str) -> int:
     """Return the category of a function in code that a runtime generated."""
-    if name.startswith(_MARK):
+    if name.startswith((_MARK, "StubRoutines")):  # HotSpot's code for arrays, digests and encryption
         return LIBRARY
     if python := _PYTHON.match(name):
         return LIBRARY if is_packaged(python[1]) else OWN

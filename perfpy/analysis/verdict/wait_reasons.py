@@ -70,6 +70,8 @@ _RULES: Final = (
     # builds without a GIL: the lock of an object that two threads use at once (critical section), and the stop of all threads for a while
     (OBJECT_LOCK, IN_FUTEX, r"_PyCriticalSection2?_(?:BeginSlow|Resume)"),
     (WORLD_STOP, PARKED, r"_?PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach|stop_the_world|_PyEval_StopTheWorld(?:All)?"),
+    # a JVM's threads whose allocation began a garbage collection, and those that reach a safepoint meanwhile
+    (WORLD_STOP, ALWAYS, r"VMThread::(?:execute|wait_until_executed)\b.*|SafepointSynchronize::block\b.*|SafepointMechanism::process\b.*"),
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
     (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|sqlite3InvokeBusyHandler|lock_wait_(?:suspend|timeout)_thread"),
     (ROW_LOCK, IN_SLEEP, r"sqlite3_(?:step|exec|prepare\w*|backup_step|wal_checkpoint\w*)"),  # it only sleeps between looks for a lock
@@ -82,13 +84,13 @@ _RULES: Final = (
     (LOCK, ALWAYS, r"LWLockAcquire(?:OrWait)?|ObjectMonitor::[Ee]nter.*|ObjectSynchronizer::enter.*|.*ReentrantLock\.lock\(.*"),
     # Threads of runtimes and pools that wait for work, or for room in a queue: of Python, C libraries, Go, the JVM, Node, Rust.
     (FULL_QUEUE, ALWAYS, rf"{_PY}put:.*/queues?\.py|.*Blocking(?:Queue|Deque)\.(?:put|offer)\(.*|<?std::sync::mpm?sc::.*Sync\w+<.*send"),
+    (EVENTS, ALWAYS, r"runtime\.netpoll"),
     (
         QUEUE,
         ALWAYS,
         rf"_queue_SimpleQueue_get\w*|{_PY}get:.*/queues?\.py|{_PY}_handle_(?:workers|tasks|results):.*/multiprocessing/pool\.py",
     ),
     (QUEUE, ALWAYS, r"jemalloc_bg_thd|background_thread_entry|bioProcessBackgroundJobs|blas_thread_server|ap_queue_\w*pop\w*"),
-    (EVENTS, ALWAYS, r"runtime\.netpoll"),
     (QUEUE, ALWAYS, r"runtime\.(?:stopm|find[Rr]unnable|mPark|sysmon|templateThread)"),
     (
         QUEUE,

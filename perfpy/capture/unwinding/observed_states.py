@@ -427,7 +427,9 @@ class _ObservedWaits(_ObservedProcess):
         self._looks_at_threads += 1
         for tid in tids[:_MOST_LOCKING]:
             ran = self._procfs.read(f"{self.pid}/task/{tid}/schedstat", _LONGEST_COMM)
-            if self._awaited.get(tid, (b"", None))[0] != ran:  # a thread that has not run waits for the same
+            if not ran:  # it has ended
+                continue
+            if tid not in self._awaited or self._awaited[tid][0] != ran:  # a thread that has not run waits for the same
                 self._awaited[tid] = ran, self._lock_of(tid)
             lock = self._awaited[tid][1]
             if lock is None:
@@ -446,7 +448,7 @@ class _ObservedWaits(_ObservedProcess):
                 before, looks = self._stuck.get(tid, (None, 0))
                 stuck[tid] = key, looks + 1 if before == key else 1
         self._stuck_before, self._stuck = self._stuck, stuck
-        self._awaited = {tid: self._awaited[tid] for tid in tids[:_MOST_LOCKING]}
+        self._awaited = {tid: self._awaited[tid] for tid in tids[:_MOST_LOCKING] if tid in self._awaited}
 
     def _lock_of(self, tid: int) -> AwaitedLock | None:
         """Return the lock for which a thread waits, None for none."""

@@ -255,7 +255,7 @@ OBJECTS: Final = {
     reasons.INPUT: "input",
     reasons.FUTEX: "a futex",
     reasons.OBJECT_LOCK: "a Python object that another thread uses",
-    reasons.WORLD_STOP: "the end of a stop of all Python threads",
+    reasons.WORLD_STOP: "the end of a stop of all threads",
     reasons.OTHER: "an unknown reason",
     PAGE_FAULT: "memory to be read from disk (page fault)",
     reasons.ROW_LOCK: "a lock of the database",

@@ -112,7 +112,7 @@ WAIT_WORDS: Final = {
     reasons.INPUT: "for input",
     reasons.FUTEX: "for another thread",
     reasons.OBJECT_LOCK: "for a Python object that another thread used",
-    reasons.WORLD_STOP: "for the end of a stop of all Python threads, as for garbage collection",
+    reasons.WORLD_STOP: "for the end of a stop of all threads, as for garbage collection",
     reasons.OTHER: "for unknown reasons",
 }
 
@@ -346,8 +346,8 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
         return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
     where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
-    if holders:  # several threads wait at the same time: their waits add up to more than a holder can do
-        return f"; for {seconds(waker.seconds)} of that its holders {_activity(waker)}{where}"
+    if holders:  # without a time: they did the same between two times with the lock
+        return f"; meanwhile its holders mostly {_activity(waker)}{where}"
     return f"; {_waker_text(evidence, wait, waker)} {_activity(waker, seconds(waker.seconds))}{where}"
 
 

@@ -69,6 +69,8 @@ def reason(*names: str) -> int:
         ([*FUTEX, "own_lock"], reasons.FUTEX),
         # the JVM
         ([*FUTEX, *CONDITION, "PlatformMonitor::wait(long)", "VMThread::loop()"], reasons.QUEUE),
+        ([*FUTEX, *CONDITION, "VMThread::wait_until_executed(VM_Operation*)", "VMThread::execute(VM_Operation*)"], reasons.WORLD_STOP),
+        ([*FUTEX, "Mutex::lock(Thread*)", "SafepointSynchronize::block(JavaThread*)"], reasons.WORLD_STOP),
         ([*FUTEX, *CONDITION, "ObjectMonitor::enter(JavaThread*)", "void Bank.transfer()"], reasons.LOCK),
         ([*FUTEX, *CONDITION, "Unsafe_Park", "void java.util.concurrent.locks.LockSupport.park()"], reasons.CONDITION),
         ([*FUTEX, *CONDITION, "Unsafe_Park", "java.util.concurrent.ThreadPoolExecutor.getTask()"], reasons.QUEUE),

@@ -142,6 +142,18 @@ def test_the_holders_of_mutexes_are_counted_and_threads_that_never_run_are_stuck
     assert [*process.states()][-1].kind == "stuck"
 
 
+def test_threads_that_have_ended_are_left_out(
+    waiting: Callable[[int, dict[int, SimpleNamespace]], observed_states._ObservedWaits], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their files in /proc are gone after the threads were listed."""
+    pid = os.getpid()
+    process = waiting(8, {pid: SimpleNamespace(call=None, arguments=[], ran=1, letter="R"), 7: futex()})
+    monkeypatch.setattr(ProcFs, "read", lambda _self, path, _size=-1: b"" if "/7/" in path else b"1")
+    process.look()
+    assert process.is_alive
+    assert not [*process.states()]
+
+
 def test_memory_that_is_no_mutex_has_no_holder(
     waiting: Callable[[int, dict[int, SimpleNamespace]], observed_states._ObservedWaits],
 ) -> None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso
 
 
-_DEPTH: Final = 2048  # frames of a callchain that are searched
+_DEPTH: Final = 512  # frames of a callchain that are searched
+_DEPTH_OF_IMPORTS: Final = 2048  # the same if Python imports modules, which takes some ten calls for each level
 _NONE: Final = -1
 _IDLE: Final = 0  # the thread of idle CPUs
 _BLOCK: Final = 1 << 18  # frames
@@ -305,7 +306,8 @@ class SampledFunctions:
         for block in blocks_of(rows):
             reached = block[self.rows.chain[block] >= 0]
             chain = self.rows.chain[reached]
-            position, left = offsets[chain], np.minimum(offsets[chain + 1] - offsets[chain], _DEPTH)
+            most = _DEPTH_OF_IMPORTS if self.imports[2].any() else _DEPTH
+            position, left = offsets[chain], np.minimum(offsets[chain + 1] - offsets[chain], most)
             if self._step < 0:
                 position = offsets[chain + 1] - 1
             while len(reached):

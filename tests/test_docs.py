@@ -226,8 +226,10 @@ DOCUMENTED = [name for name in perfpy.__all__ if inspect.getdoc(getattr(perfpy, 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.live] if name in MEASURING else []) for name in DOCUMENTED])
 def test_the_examples_in_public_docstrings_hold(name, tmp_path, monkeypatch):
     """In a folder that has a perf.data, and with new pages for new memory, which commands in this process may have switched off."""
-    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mallopt(M_MMAP_THRESHOLD, 128 << 10)
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_MMAP_THRESHOLD, 128 << 10)
+        libc.malloc_trim(0)  # memory that was kept until now serves large requests, too
     monkeypatch.chdir(tmp_path)
     (tmp_path / "perf.data").write_bytes(simple_recording().feature(Feature.HOSTNAME, "here").file())
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.attr import is_sampled_each_time
@@ -540,7 +541,8 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
     for number, one in enumerate(further):
         first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
         callers.append(_called_from(functions, one, one.charged, first.numbers, first.names, f"caller {number}"))
-        parts.append((_about(one.charged, functions), f"in {_python_function(evidence, one)}"))
+        where, share = _python_function(evidence, one)
+        parts.append((_about(share, functions), f"in {where}"))
     common = callers[0]
     is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
     if is_common and len({*callers}) == 1:
@@ -586,8 +588,9 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
         text = f"{_start(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
-    share = hot.charged if _is_python(hot) else hot.own
-    text = f"{_start(share, functions)} of {measure} in {_python_function(evidence, hot)}"
+    where, share = _python_function(evidence, hot)
+    share = share if _is_python(hot) else hot.own
+    text = f"{_start(share, functions)} of {measure} in {where}"
     called = _called_from(functions, hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
@@ -619,19 +622,20 @@ def _system_calls(functions: SampledFunctions, hot: ChargedFunction, numbers: di
     return f", mostly system calls ({join_names([f'{visible(one.name)}()' for one in calls[:_MOST]])})"
 
 
-def _python_function(evidence: Evidence, hot: ChargedFunction) -> str:
-    """Return a function with its line, after what it calls in nearly all of its samples: a C function, or one of a library."""
+def _python_function(evidence: Evidence, hot: ChargedFunction) -> tuple[str, float]:
+    """Return a function with its line, and its share; or what it calls in nearly all of its samples: a C function, or one of a library."""
     function, line = function_text(hot.name), _source(evidence, hot)
     callee = _largest(hot.callees)
     if callee is not None and callee.share >= MOSTLY * hot.charged and is_called_c_function(callee.name):
-        return f"{function_text(callee.name)} of {function}{line}"
+        return f"{function_text(callee.name)} of {function}{line}", callee.share
     if not (called := entry_text(hot.entries, MOSTLY * hot.charged)):
         most = entry_text(hot.entries, MAINLY * hot.charged)
         if not most or most.startswith("the import "):
-            return f"{function}{line}"
-        return f"{function} ({f'{line[2:-1]}, ' if line else ''}mostly {most})"
+            return f"{function}{line}", hot.charged
+        return f"{function} ({f'{line[2:-1]}, ' if line else ''}mostly {most})", hot.charged
+    share = next(total for total in accumulate(one.share for one in hot.entries) if total >= MOSTLY * hot.charged)
     is_top_level = hot.name.startswith(f"{PYTHON_MARK}<module>:")
-    return f"{called}{'' if is_top_level and line else f' of {function}'}{line}"
+    return f"{called}{'' if is_top_level and line else f' of {function}'}{line}", share
 
 
 def _called_from(

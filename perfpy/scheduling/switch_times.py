@@ -381,6 +381,7 @@ class SwitchPriorities(NamedTuple):
     Attributes:
         tid, priority: of the threads that left.
         next_tid, next_priority: of the threads that came.
+        cpu: of the switches.
     """
 
     tid: NDArray[np.int64]

@@ -173,8 +173,7 @@ def report(options: KvmStatReportOptions) -> int:
 
 def _count(options: KvmCountOptions, arguments: list[str]) -> int:
     """Count events in virtual machines, on the host, or in both."""
-    host, guests = options.machines
-    return load_command("stat").run("kvm stat", [f"--guests={'H' * host + 'G' * guests}", *arguments])
+    return load_command("stat").run("kvm stat", [f"--guests={options.machines.modifiers}", *arguments])
 
 
 def _live(_options: KvmOptions) -> int:

@@ -70,7 +70,7 @@ _RULES: Final = (
     # builds without a GIL: the lock of an object that two threads use at once (critical section), and the stop of all threads for a while
     (OBJECT_LOCK, IN_FUTEX, r"_PyCriticalSection2?_(?:BeginSlow|Resume)"),
     (WORLD_STOP, PARKED, r"_?PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach|stop_the_world|_PyEval_StopTheWorld(?:All)?"),
-    # a JVM's threads whose allocation began a garbage collection, and those that reach a safepoint meanwhile
+    # the JVM: an allocation waits for the garbage collection that it started, and other threads wait at a safepoint until its end
     (WORLD_STOP, ALWAYS, r"VMThread::(?:execute|wait_until_executed)\b.*|SafepointSynchronize::block\b.*|SafepointMechanism::process\b.*"),
     (GIL, IN_FUTEX, r"take_gil|PyEval_(?:AcquireThread|RestoreThread)|_PyThreadState_Attach"),
     (ROW_LOCK, ALWAYS, r"ProcSleep|WaitOnLock|LockAcquireExtended|sqlite3InvokeBusyHandler|lock_wait_(?:suspend|timeout)_thread"),

@@ -57,7 +57,7 @@ class FrameMaps(NamedTuple):
 
     @property
     def descriptors(self) -> tuple[int, int, int]:
-        """Return the descriptors."""
+        """The descriptors, without the size."""
         return self.threads, self.scratch, self.ring
 
 

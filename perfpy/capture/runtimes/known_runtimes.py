@@ -216,7 +216,7 @@ _SUFFIXES: Final = {".py": "python", ".js": "node", ".mjs": "node", ".jar": "jav
 
 
 def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[LanguageRuntime]:
-    """Return the runtime that a command is, or those that it may start; empty for other programs. Builders may start all."""
+    """Return the runtime of a command, or those that it may start: builders may start all, other programs none."""
     runtime = runtime_of(command[0], environ) if command else None
     if runtime is not None:
         return [runtime]
@@ -226,7 +226,7 @@ def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ)
 
 
 def _note_started(words: Sequence[str], environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
-    """Add the programs of the runtimes that a command starts to names; scripts: those that were read already."""
+    """Add the programs of the runtimes that a command starts to `names`. `scripts` has the scripts that were read already."""
     name = os.path.basename(words[0]) if words else ""
     path = find_program(words[0], environ) if words else ""
     if name in _BUILDERS:

@@ -342,7 +342,7 @@ class Recorder:
         counters.open()
         counters.warn_of_skipped(self._tell)
         try:
-            attrs = [event.attr for event in counters.events]  # those that the kernel accepted
+            attrs = [event.attr for event in counters.events]  # as the kernel accepted them
             usual = pages_for(attrs, self._procfs, own_status()[0], rewritten=options.rewritten)
             stacks_of_waits = counters.events[self._waits.switches] if self._waits is not None and self._waits.switches >= 0 else None
             counters.map(options.buffers.mmap_pages or usual, self._trace, self._tell, apart=stacks_of_waits)

@@ -4,7 +4,7 @@
 types for annotations. prepare_numpy() imports numpy's core, and its functions of sets and differences. The first use of any other
 attribute or submodule executes numpy's own `__init__` in the same module object, and numpy is complete: nothing of it is replaced.
 
-If numpy has another version or other modules than those that are known here, it is imported whole.
+Other versions of numpy, and installations without one of these modules, are imported whole.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class _UnusedModule(ModuleType):
         return self.__getattr__("matrix_power")(*arguments)
 
     def signature(self, _function: object) -> None:
-        """Leave the signature of a C function out, as inspect does for those that have none."""
+        """Return None: a C function without a signature."""
 
     def cleandoc(self, text: str) -> str:
         """Return a docstring as it is."""

@@ -88,7 +88,7 @@ def _comm_after_exec(path: str) -> str:
 
 
 def workload_of(names: Collection[str], tasks: RecordedTasks, last_seen: Mapping[int, int]) -> int | None:
-    """Return the process of the recorded command: of those that executed a program of its names, the one that lived longest.
+    """Return the process of the recorded command: the longest-lived process that executed a program of that name.
 
     The recorder starts the command first, and stops at its end. Other programs of its name may be started meanwhile.
 

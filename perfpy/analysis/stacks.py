@@ -16,7 +16,7 @@ from perfpy.analysis.dimensions import LATENCY_SCALE, Parallelism
 from perfpy.analysis.filters import SampleFilter, frames_named
 from perfpy.analysis.locations import Locations
 from perfpy.analysis.sample_view import combine_columns, has_off_cpu, is_off_cpu, is_time, state_name
-from perfpy.analysis.verdict.functions import WAITING, category
+from perfpy.analysis.verdict.categories import WAITING, category
 from perfpy.symbols.interning import IdTable, sum_by
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Stacks:
         payloads: raw data, if requested.
         tasks: pid and tid of each row, if requested: int32[rows] each.
         cgroup: id of each row's cgroup (0: unknown) if rows have tasks and samples have cgroups.
-        categories: the category of each function (perfpy.analysis.verdict.functions, or WAITING), with single samples only.
+        categories: the category of each function (perfpy.analysis.verdict.categories, or WAITING), with single samples only.
     """
 
     event: str

@@ -623,7 +623,7 @@ def _lock_name(thread: CurrentThread) -> str:
 
 def _method(thread: CurrentThread) -> str:
     """Return the innermost function of a Python or Java program, as ", in Bank.transfer(),"; "" without one."""
-    from perfpy.analysis.verdict.functions import is_packaged
+    from perfpy.analysis.verdict.categories import is_packaged
     from perfpy.views.verdict.sentence import function_text  # only for deadlocks
 
     for called in thread.python.frames if thread.python else ():

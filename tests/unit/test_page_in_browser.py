@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.stacks import Function
-from perfpy.analysis.verdict.functions import KERNEL, LIBRARY, OWN
+from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
 from perfpy.analysis.verdict.processes import ProcessRow
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import perfpy.views.page
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
 from perfpy.views.page.marks import WaitChains, WaitLane
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks

@@ -15,13 +15,8 @@ from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.functions import (
-    KERNEL,
-    OWN,
-    SampledFunctions,
-    blocks_of,
-    sampled_functions,
-)
+from perfpy.analysis.verdict.categories import KERNEL, OWN
+from perfpy.analysis.verdict.functions import SampledFunctions, blocks_of, sampled_functions
 from perfpy.analysis.verdict.phases import (
     FEWEST_BURSTS,
     FEWEST_PROCESSES,

@@ -13,7 +13,8 @@ import numpy as np
 
 from perfpy.abi.perfpy_encodings import LIKE_OTHERS, PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, OWN, Share, is_own_name
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, OWN, is_own_name
+from perfpy.analysis.verdict.functions import Share
 from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, FILE_LOCK, KERNEL_BIT, LOCK, OTHER, RuleBits, bits_of_python_call, reasons_of
 from perfpy.symbols.interning import sum_by
 

@@ -13,7 +13,7 @@ from perfpy.abi.attr import are_sampled_each_time, option_for_fewer
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.capture.record_options import DEFAULT_FREQ
 from perfpy.capture.sample_attrs import is_dummy
-from perfpy.capture.session.inputs import FIRST_PATIENCE, Regularly, SwitchEvent
+from perfpy.capture.session.inputs import FIRST_PATIENCE, CostLimit, Regularly, SwitchEvent
 from perfpy.errors import PerfError, plural
 from perfpy.events.event import change_events, combine_filters
 from perfpy.kernel.procfs import ProcFs
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfpy.capture.counter import OpenEvent
     from perfpy.capture.record_options import RecordOptions
     from perfpy.capture.sample_counters import SampleCounters
-    from perfpy.capture.session.cost_limit import CostLimit
     from perfpy.capture.session.inputs import Alarm
     from perfpy.capture.session.output import DataFile, Held, RecordOutput
     from perfpy.events.event import Event
@@ -364,8 +363,6 @@ def cost_limit(counters: SampleCounters, output: RecordOutput, options: RecordOp
     """Return the alarm that keeps the cost of recording below --max-cpu."""
     if not options.max_cpu:
         return []
-    from perfpy.capture.session.cost_limit import CostLimit  # rarely needed
-
     # Waits consist of pairs of events: only the clock beside them may be sampled less.
     events = [event for event in counters.events if event.attr.freq] if options.off_cpu.enabled else counters.events
     may_rest = not (options.off_cpu.enabled or options.starts_disabled or options.control)  # otherwise others switch them

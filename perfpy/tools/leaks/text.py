@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN, is_packaged
+from perfpy.analysis.verdict.categories import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
 from perfpy.tools.leaks.sums import own_begin, parts_of_peak

@@ -13,7 +13,7 @@ from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.callchains import ChainTable, frames_of
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.debuginfo.debug_info import lines_of
 from perfpy.scheduling.segments import BLOCKED, READY, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
 from perfpy.tools.why.tasks import PAGE_FAULT, RUNNING, STOPPED, WITH_FUTEX, first_arguments, numbers_of

@@ -21,7 +21,7 @@ from perfpy.analysis.latencies import run_queue_waits
 from perfpy.analysis.lock_waits import BEGIN, LockWaits, read_waits, type_of
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.scheduler import SWITCH
-from perfpy.analysis.verdict.functions import LIBRARY, OWN, is_packaged
+from perfpy.analysis.verdict.categories import LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.perfdata.tracepoint_rows import tracepoints_of
 from perfpy.untrusted.page import Base64

@@ -3,8 +3,8 @@
 All samples of all events end at nodes of one tree of stacks: a sample is a node, a time, a
 thread, a CPU and a weight. The scripts add up the selected samples. The values:
 
-    names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.functions, WAITING, COMMAND
-    charges a digit for each name: perfpy.analysis.verdict.functions.charge_kind()
+    names [name, module, category, the short name if different] ...; categories: perfpy.analysis.verdict.categories, WAITING, COMMAND
+    charges a digit for each name: perfpy.analysis.verdict.categories.charge_kind()
     sides  the number of recordings
     tree  name, depth: columns, in depth-first order; names may be grouped by depth, columns of samples by node (marks.RowGroups)
     rare  share of the samples whose stacks lack frames between the outer ones and the innermost one (StackTree.rare)
@@ -38,7 +38,7 @@ from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import combine_columns
 from perfpy.analysis.stacks import Function, StackOptions, Stacks, StackTree
-from perfpy.analysis.verdict.functions import COMMAND, KERNEL, NOT_CHARGED, OWN, UNKNOWN, charge_kind
+from perfpy.analysis.verdict.categories import COMMAND, KERNEL, NOT_CHARGED, OWN, UNKNOWN, charge_kind
 from perfpy.symbols.demangling.demangle import without_tier
 from perfpy.symbols.interning import IdTable, sum_by
 from perfpy.views.page.marks import RowGroups, mark_data, packed, task_of, wait_chain_data, wait_lane_data

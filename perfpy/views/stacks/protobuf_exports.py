@@ -15,7 +15,7 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import combine_columns
-from perfpy.analysis.verdict.functions import KERNEL
+from perfpy.analysis.verdict.categories import KERNEL
 from perfpy.symbols.interning import IdTable
 from perfpy.views.readable import readable, source_file
 

@@ -20,8 +20,9 @@ from perfpy.analysis.report.report import (
 )
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, NAMES, OWN, PAGE_FAULTS, RUNTIME, interval, sampled_functions
+from perfpy.analysis.verdict.functions import PAGE_FAULTS, interval, sampled_functions
 from perfpy.analysis.verdict.waits import time_in_imports
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions

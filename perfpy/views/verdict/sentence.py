@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
-from perfpy.analysis.verdict.functions import BUILTIN_OF_V8
+from perfpy.analysis.verdict.categories import BUILTIN_OF_V8
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path

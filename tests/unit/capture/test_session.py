@@ -17,9 +17,8 @@ from perfpy.capture.control import Control
 from perfpy.capture.record_options import Callchain, OffCpuOptions, RecordOptions, SamplingOptions
 from perfpy.capture.sample_attrs import configure_sampling
 from perfpy.capture.sample_counters import SampleCounters
-from perfpy.capture.session import closing, cost_limit, recorder
-from perfpy.capture.session.cost_limit import CostLimit
-from perfpy.capture.session.inputs import Attention, OutputSwitch, Regularly, Wakeups
+from perfpy.capture.session import closing, inputs, recorder
+from perfpy.capture.session.inputs import Attention, CostLimit, OutputSwitch, Regularly, Wakeups
 from perfpy.capture.session.recorder import Recorder
 from perfpy.capture.targets import OfflineCpuError, Target, TargetOptions
 from perfpy.events.event import Event
@@ -425,7 +424,7 @@ class Recording:
         self.told: list[str] = []
         self.now, self.spent, self.rested = 100.0, 0.0, 0.0
         clock = SimpleNamespace(monotonic=lambda: self.now, process_time=lambda: self.spent)
-        monkeypatch.setattr(cost_limit, "time", clock)
+        monkeypatch.setattr(inputs, "time", clock)
         limit = CostLimit(counters, counters.events, 0.02, self.told.append, **limits)
         while self.now < 110.0:
             is_on = self.kernel.named("sampled")[0].counting

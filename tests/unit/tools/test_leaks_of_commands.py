@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.analysis.verdict.functions import INTERPRETER, LIBRARY, OWN
+from perfpy.analysis.verdict.categories import INTERPRETER, LIBRARY, OWN
 from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
 from perfpy.interpreters.layouts import LAYOUTS, described_words

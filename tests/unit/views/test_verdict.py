@@ -11,7 +11,7 @@ import pytest
 
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict.functions import LAMBDA, OWN, charge_kind, is_own_name
+from perfpy.analysis.verdict.categories import LAMBDA, OWN, charge_kind, is_own_name
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording

@@ -10,7 +10,8 @@ from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Mmap2
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
-from perfpy.analysis.verdict.functions import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, Share, category, sampled_functions
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, category
+from perfpy.analysis.verdict.functions import Share, sampled_functions
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.dso import Dso, DsoKind

@@ -32,6 +32,8 @@ _WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _REACH: Final = 0x4000  # libunwind's
 _UNLIMITED: Final = 0
 _UNNUMBERED: Final = -1
+_CALL, _INDIRECT, _OPERATION, _IS_CALL = 0xE8, 0xFF, 0x38, 0x10
+_SIZES_OF_CALLS: Final = (2, 3, 4, 6, 7)
 
 
 class RuntimeCode(Protocol):
@@ -172,6 +174,17 @@ class CodeRules:
                 rows = rows_where(dso == one)
                 values[rows], is_readable[rows] = frames.words(offset[rows], word)
         return values, is_readable
+
+    def end_with_calls(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which frames have a call of x86-64 in their last bytes: the 8 from their address on, in a file."""
+        words, is_known = self.words(ids, 8)
+        ends: NDArray[np.bool_] = np.array([_ends_with_call(word.to_bytes(8, "little")) for word in words.tolist()], bool) & is_known
+        return ends
+
+
+def _ends_with_call(code: bytes) -> bool:
+    """Whether code ends with a direct call, or with one by a register or a pointer (opcode ff /2) of any length without segments."""
+    return code[3] == _CALL or any(code[-size] == _INDIRECT and code[1 - size] & _OPERATION == _IS_CALL for size in _SIZES_OF_CALLS)
 
 
 def _call_frames(files: DsoFiles) -> CallFrames | None:

@@ -193,6 +193,9 @@ _REMEMBERED_MOST: Final = 1 << 8
 _REGISTERS_MOST: Final = 1 << 10  # samples have no registers with larger numbers
 _INSTRUCTIONS_MOST: Final = 1 << 16  # of one entry
 _SIGNED_64: Final = 1 << 63
+_ROWS_NEAR: Final = 64  # in which copies of a saved stack pointer are looked for
+_LARGEST_FRAME: Final = 1 << 16  # bytes
+_BREG, _BREGS, _DEREF, _PLUS = 0x70, 32, 0x06, 0x23  # operations of expressions
 
 
 class InitialState(NamedTuple):
@@ -250,8 +253,43 @@ class FrameRows(NamedTuple):
         if not isinstance(cached, FrameRules):
             cfa, rules = cached
             register_rules = tuple(sorted((register, rule) for register, rule in rules.items() if register < _REGISTERS_MOST))
-            cached = self.rows[row] = FrameRules(cfa, register_rules, self.common.return_column, self.common.is_signal)
+            cached = FrameRules(cfa, register_rules, self.common.return_column, self.common.is_signal)
+            if isinstance(cfa, bytes):
+                cached = cached._replace(copies=self._older_copies(row))
+            self.rows[row] = cached
         return cached
+
+    def _older_copies(self, row: int) -> tuple[int, int]:
+        """Return where older copies of the word that gives the CFA are, see FrameRules.copies.
+
+        OpenSSL's SHA-2 for AVX2 keeps the caller's stack pointer in its frame. It lowers the stack pointer by the same distance again and
+        again, and copies the word to just below it: rows "at +152", "at -8", then, as it is lowered by 128, "at +120", "at -8".
+        """
+        here = saved_pointer(self.rows[row][0])
+        if here is None or here[1] >= 0:
+            return 0, 0
+        register, offset, added = here
+        near = [saved_pointer(one[0]) for one in self.rows[max(row - _ROWS_NEAR, 0) : row + _ROWS_NEAR]]
+        offsets = [one[1] for one in near if one is not None and (one[0], one[2]) == (register, added)]
+        lowered = offsets.index(offset)
+        step = next((one - offset for one in offsets[lowered:] if one > 0), 0)
+        is_usual = lowered and 0 <= offsets[lowered - 1] < _LARGEST_FRAME and 0 < step < _LARGEST_FRAME
+        return (offsets[lowered - 1] + step, step) if is_usual else (0, 0)
+
+
+def saved_pointer(cfa: CfaRule) -> tuple[int, int, int] | None:
+    """Return register, offset and addition of a CFA that is the word at register + offset, plus a number; None for others."""
+    if not isinstance(cfa, bytes) or not cfa or not _BREG <= cfa[0] < _BREG + _BREGS:
+        return None
+    reader = ByteReader(cfa, "<", 1, 1)
+    try:
+        offset = reader.sleb()
+        if reader.byte() != _DEREF or reader.byte() != _PLUS:
+            return None
+        added = reader.uleb()
+    except ValueError:
+        return None
+    return None if reader else (cfa[0] - _BREG, offset, added)
 
 
 class _State:

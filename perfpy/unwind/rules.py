@@ -61,6 +61,8 @@ class FrameRules(NamedTuple):
         reach: for code without information, how far above the stack pointer an accepted frame pointer may be (0: anywhere, but its callers
             must
             be code); None for other code.
+        copies: for a CFA that comes from a word below the stack pointer, which samples lack: the distance from the stack pointer to the
+            first older copy of that word, and between copies; (0, 0) if there is none.
     """
 
     cfa: CfaRule
@@ -68,6 +70,7 @@ class FrameRules(NamedTuple):
     return_column: int
     is_signal: bool = False
     reach: int | None = None
+    copies: tuple[int, int] = (0, 0)
 
 
 def by_frame_pointer(architecture: Architecture, reach: int) -> FrameRules | None:

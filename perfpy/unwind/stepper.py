@@ -17,6 +17,7 @@ from perfpy.abi.flags import CONTEXT_LOST_CALLER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.unwind.code_rules import CodeRules, RuntimeCode
 from perfpy.unwind.expressions import evaluate
+from perfpy.unwind.frame_entries import saved_pointer
 from perfpy.unwind.known_callers import (
     ELSEWHERE,
     KEPT,
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 
 
 _ONE = np.uint64(1)
+_EIGHT = np.uint64(8)
+_COPIES_MOST: Final = 64  # of one word in a frame
+_LARGEST_FRAME: Final = 1 << 16  # bytes, of code that lowers the stack pointer in a loop
 #: Instead of an unknown frame.
 LOST: Final = -1
 _OPERATIONS_MOST: Final = 1 << 17  # of expressions in one batch, each for many samples: about a second
@@ -524,7 +528,35 @@ class _StepperRun:
             if number is not None and self._table.registers[number].kind[one] == EXPRESSION:
                 result, there = self._load(self._alive[mine], result)
                 good &= there
+            if number is None and not good.all() and self._table.rules[one].copies[1] and self._architecture.stub:
+                lost = rows_where(~good)
+                result[lost], good[lost] = self._cfa_by_copies(mine[lost], self._table.rules[one])
             values[mine], is_known[mine] = result, good
+
+    def _cfa_by_copies(self, rows: Rows, rules: FrameRules) -> tuple[Values, NDArray[np.bool_]]:
+        """Return CFAs that come from words below the stack pointer, by older copies of these words, and which are known.
+
+        The number of copies is unknown, and the words between may be data. So a copy must lead to a return address after a call.
+        """
+        (first, step), saved = rules.copies, saved_pointer(rules.cfa)
+        result, good = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
+        if saved is None:
+            return result, good
+        base = self.register(saved[0], rows)
+        for number in range(_COPIES_MOST):
+            left = rows_where(~good)
+            addresses = base[left] + np.uint64(first + number * step)
+            word, is_known = self._memory.load(self._alive[rows[left]], addresses)
+            cfa = word + np.uint64(saved[2])
+            is_known &= (cfa > addresses) & (cfa - addresses < _LARGEST_FRAME)
+            left, cfa = left[is_known], cfa[is_known]
+            returns, is_known = self._memory.load(self._alive[rows[left]], cfa - np.uint64(self._architecture.stub))
+            ids = self._symbolizer.frames_in(self._scenes, returns - _EIGHT, self._alive[rows[left]])
+            is_known &= self._code.end_with_calls(ids)
+            result[left[is_known]], good[left[is_known]] = cfa[is_known], True
+            if good.all():
+                break
+        return result, good
 
     def register(self, number: int, rows: Rows) -> Values:
         """Return a register of some samples, by its DWARF number."""

@@ -150,6 +150,25 @@ def test_expressions_give_frames_and_registers(process):
     assert chain(process.unwound(stack, {PC: CODE + LEAF})) == calls(LEAF, MIDDLE, OUTER)
 
 
+def _lowered(place: int) -> bytes:
+    """A CFA by the caller's stack pointer, which is at a distance from this one, and the instruction's byte."""
+    return cfi.define_cfa_expression(b"\x77" + cfi.sleb(place) + b"\x06\x23\x08") + cfi.advance(1)
+
+
+@pytest.mark.parametrize(("lowered", "call", "is_found"), [(1, b"\xe8\0\0\0\0", True), (9, b"\xff\xd0", True), (9, b"\x90", False)])
+def test_a_stack_pointer_below_the_copied_stack_is_found_by_its_older_copy(process, lowered, call, is_found):
+    """As in OpenSSL's SHA-2 for AVX2: the stack pointer is lowered by 128 bytes again and again, and what is saved is copied below it."""
+    process.function(LEAF, *map(_lowered, [152, -8, 120, 0]), cfi.define_cfa_expression(b"\x77\x78\x06\x23\x08"))
+    process.function(OUTER, cfi.undefined(16))
+    process.elf.section(".calls", call, addr=OUTER + INTO - len(call), offset=OUTER + INTO - len(call))
+    frame = [0] * (16 * lowered + 40)
+    frame[16 * lowered + 19] = STACK + 8 * len(frame)
+    frame[3], frame[16] = STACK + 64, STACK + 8 * len(frame)  # data
+    unwound = process.unwound(words(*frame, returns_to(OUTER)) + PADDING, {PC: CODE + LEAF + 4}, copies=2)
+    expected = calls(LEAF + 4, OUTER) if is_found else [LEAF + 4]
+    assert [chain(unwound, row) for row in range(2)] == [expected] * 2
+
+
 def test_an_interrupted_pc_is_looked_up_without_subtracting_one(process):
     """The kernel's frame restores all registers; where it goes on is an instruction of its own, not one after a call."""
     frame = process.info.common(

@@ -414,6 +414,10 @@ class TimeRanges(NamedTuple):
         """The pairs as signed numbers: an open end, and times of a damaged recording beyond it, are the latest time."""
         return [(min(start, _END_OF_TIME), min(end or _END_OF_TIME, _END_OF_TIME)) for start, end in self.ranges]
 
+    def length_within(self, first: int, last: int) -> int:
+        """Return how many nanoseconds between two times are inside of the ranges."""
+        return sum(max(min(end, last) - max(start, first), 0) for start, end in self.bounded_pairs)
+
     def mask(self, times: NDArray[Any]) -> NDArray[Any]:
         """Return a mask of the times inside of the ranges."""
         # loaded here because the language is parsed before any file is read

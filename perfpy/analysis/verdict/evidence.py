@@ -21,11 +21,13 @@ from perfpy.analysis.verdict.phases import (
     FEWEST_BURSTS,
     FEWEST_PROCESSES,
     LEAST_DISTANCE,
+    MOST_SAMPLES,
     SHORTEST_OF_PHASES,
     SLICES,
     find_bursts,
     find_phases,
     find_program_phases,
+    find_stretches,
     take_turns,
     work_intervals,
 )
@@ -65,8 +67,8 @@ if TYPE_CHECKING:
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
-    from perfpy.analysis.verdict.functions import FunctionFrames
-    from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns
+    from perfpy.analysis.verdict.functions import FunctionFrames, Share
+    from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, LongStretches, Phase, Turns
     from perfpy.analysis.verdict.processes import NamedProcess, ProcessRow, SourceLine, StartedProcesses
     from perfpy.analysis.verdict.waits import SeenLock, Wait, WaitingGoroutines, Waker
     from perfpy.perfdata.events import FileEvent
@@ -110,7 +112,7 @@ class Evidence:
         functions: its functions; None if the report has no samples in code.
         waits: those of the report, None without.
         wait_statements: the lines of functions that wait, None without.
-        elapsed: seconds between the first and the last sample.
+        elapsed: seconds between the first and the last sample, of a part of a recording those of the part.
         seconds: CPU time in seconds, None for events that do not measure it.
     """
 
@@ -131,7 +133,8 @@ class Evidence:
         has_joined = self.histogram is not None and self.histogram.leader.event.has_waits
         self.functions = sampled_functions(report, self.histogram, waits=False if has_joined else None) if self.histogram else None
         first, last = data.sample_times
-        self.elapsed = max(last - first, 0) / NANOSECONDS_A_SECOND
+        times = report.options.sample_filter.times
+        self.elapsed = (max(last - first, 0) if times is None else times.length_within(first, last)) / NANOSECONDS_A_SECOND
         waiting = sampled_functions(report, self.histogram, waits=True) if has_joined and self.histogram else None
         self._unfolded: Report | None = None  # if interpreters are folded
         if unfolded is not None and (on_cpu or off_cpu):
@@ -168,10 +171,10 @@ class Evidence:
         return self.functions.period / NANOSECONDS_A_SECOND if is_measured and self.functions is not None else None
 
     @cached_property
-    def in_garbage_collection(self) -> float:
-        """The share of the samples in garbage collectors."""
+    def in_garbage_collection(self) -> tuple[float, Share | None]:
+        """The share of the samples in garbage collectors, and the own function that calls them most: see SampledFunctions."""
         functions = self._runtime_functions
-        return 0.0 if functions is None else functions.in_garbage_collection(self._thread_name)
+        return (0.0, None) if functions is None else functions.in_garbage_collection(self._thread_name)
 
     @cached_property
     def allocator(self) -> tuple[str, float] | None:
@@ -416,7 +419,8 @@ class Evidence:
     def phases(self) -> list[Phase]:
         """The functions that have nearly all CPU time one after the other; empty if that is not certain. Pages mark the same."""
         fold_times = self.report.fold_times
-        if self.seconds is None or fold_times is None or self.is_system_wide or self.elapsed < SHORTEST_OF_PHASES:
+        is_part = self.report.options.sample_filter.times is not None
+        if self.seconds is None or fold_times is None or self.is_system_wide or is_part or self.elapsed < SHORTEST_OF_PHASES:
             return []
         samples = fold_times(int(self.elapsed / SLICES * NANOSECONDS_A_SECOND))
         functions = samples and SampledFunctions(samples, self.event.index, waits=False if self.event.has_waits else None)
@@ -427,6 +431,16 @@ class Evidence:
         if phases or not self.has_several_processes or "pid" not in rows.dimensions:
             return phases
         return find_program_phases(rows.dimensions["pid"], rows.dimensions["time"], rows.count, self.comm, first)
+
+    def stretches(self, function: int, callee: str) -> LongStretches | None:
+        """Return the long stretches of time in which an own function runs a C function; None if they are not certain."""
+        samples = self.report.fold_times(1) if self.report.fold_times and self.seconds and self.report.samples <= MOST_SAMPLES else None
+        if samples is None or self.functions is None:
+            return None
+        timed = SampledFunctions(samples, self.event.index, waits=False if self.event.has_waits else None)
+        name = self.functions.name(function)
+        same = next((one for one in timed.present.tolist() if timed.name(one) == name), None)
+        return None if same is None else find_stretches(timed, same, callee)
 
     @property
     def allowed_jobs(self) -> str:

@@ -282,18 +282,29 @@ class SampledFunctions:
             is_compiled[number] = dso >= 0 and not (self._locations.dsos[dso].made_code or SHARED_FILE.search(self.file(number)))
         return self.share(int(self.rows.period[is_compiled[self.leaf]].sum()))
 
-    def in_garbage_collection(self, threads: Callable[[int], str]) -> float:
-        """Return the share of samples in garbage collectors; threads: returns the name of a thread."""
+    def in_garbage_collection(self, threads: Callable[[int], str]) -> tuple[float, Share | None]:
+        """Return the share of samples in garbage collectors, and the own function that calls these most, and with what share of theirs.
+
+        threads: returns the name of a thread.
+        """
 
         def collects(function: int, name: str) -> bool:
             is_python = self.category_of[function] == INTERPRETER and "python" in self.file(function)
             return (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
 
-        return self._within(threads, COLLECTOR_THREAD, collects)
+        is_inside = self._are_within(threads, COLLECTOR_THREAD, collects)
+        callers, periods = self.charged_functions[is_inside], self.rows.period[is_inside]
+        total, callers, of_callers = int(periods.sum()), callers[callers >= 0], periods[callers >= 0]
+        if not len(callers):
+            return self.share(total), None
+        by_caller = sum_by(callers, of_callers, len(self.category_of))
+        most = int(np.argmax(by_caller))
+        return self.share(total), Share(self.name(most), int(by_caller[most]) / max(total, 1))
 
     def in_compilers(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
-        return self._within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
+        is_inside = self._are_within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
+        return self.share(int(self.rows.period[is_inside].sum()))
 
     def allocations(self) -> dict[str, tuple[int, int]]:
         """Return the samples and the period in allocations of memory that is collected, by the name of the own function that allocates.
@@ -315,11 +326,13 @@ class SampledFunctions:
             amounts[self.name(number)] = int(self.rows.count[rows].sum()), int(self.rows.period[rows].sum())
         return amounts
 
-    def _within(self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]) -> float:
-        """Return the share of samples in threads of some names, and in functions and all that they call."""
+    def _are_within(
+        self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]
+    ) -> NDArray[np.bool_]:
+        """Return which rows are in threads of some names, or in some functions and all that they call."""
         tids, number = np.unique(self.rows.tid, return_inverse=True)
         is_chosen = np.array([of_thread.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
-        is_inside = is_chosen[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
+        is_inside: NDArray[np.bool_] = is_chosen[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
         enters = np.zeros(len(self.category_of), np.bool_)
         for function in self.present.tolist():
             enters[function] = is_entry(function, self.name(function).partition("@")[0])
@@ -327,7 +340,7 @@ class SampledFunctions:
         if enters.any():
             for reached, functions in self.outwards(np.flatnonzero(~is_inside)):
                 is_inside[reached[enters[functions]]] = True
-        return self.share(int(self.rows.period[is_inside].sum()))
+        return is_inside
 
     def outwards(self, rows: Int64, is_sought: NDArray[np.bool_] | None = None) -> Iterator[tuple[Int64, Int64]]:
         """Yield, frame by frame outwards, the rows whose callchains reach so far, and the function of each row's frame.

@@ -1,4 +1,4 @@
-"""What a program does when: phases of its functions, bursts of work, and processes that take turns.
+"""What a program does when: phases and stretches of its functions, bursts of work, and processes that take turns.
 
 The times of samples tell it. Each sentence is only made if it is certain.
 """
@@ -161,6 +161,66 @@ def _best_range(values: Int64) -> tuple[int, int]:
     totals = np.concatenate([[0], np.cumsum(values)])
     end = int(np.argmax(totals - np.minimum.accumulate(totals)))
     return int(np.argmin(totals[: end + 1])), end
+
+
+# Stretches: times in which a thread runs one C function and nothing else. A few of its many calls may be slow.
+
+
+_FEWEST_STRETCHES: Final = 3
+_MOST_LONG: Final = 50
+_LONG: Final = 8  # samples
+_IN_STRETCHES: Final = 0.9  # of the function's samples
+_SHORTEST: Final = 0.2  # of the longest stretch
+_BY_CHANCE: Final = 0.5  # of the turns that samples in random order have: with more turns the stretches may be chance
+_FEWEST_OTHERS: Final = 20  # samples of the thread in other functions
+MOST_SAMPLES: Final = 40_000  # with fewer none are left out of a report with times
+
+
+class LongStretches(NamedTuple):
+    """Stretches of samples of one function, without others between them.
+
+    Attributes:
+        number: of stretches.
+        shortest, longest: CPU time in seconds.
+        share: of the function's CPU time.
+    """
+
+    number: int
+    shortest: float
+    longest: float
+    share: float
+
+
+def find_stretches(functions: SampledFunctions, charged: int, callee: str) -> LongStretches | None:
+    """Return the long stretches in which the thread with most samples runs a C function; None if they are not certain.
+
+    Args:
+        functions: of samples with their times.
+        charged: the own function that calls the C function.
+        callee: the name of the C function.
+    """
+    rows = functions.rows
+    tids, number = np.unique(rows.dimensions["tid"], return_inverse=True)
+    is_inside = functions.charged_functions == charged
+    is_inside &= np.isin(functions.leaf, [one for one in distinct(functions.leaf[is_inside]).tolist() if functions.name(one) == callee])
+    if not is_inside.any():
+        return None
+    busiest = np.flatnonzero(number.ravel() == np.argmax(sum_by(number.ravel()[is_inside], rows.period[is_inside], len(tids))))
+    order = busiest[np.argsort(rows.dimensions["time"][busiest], kind="stable")]
+    inside = is_inside[order]
+    begins = np.flatnonzero(np.diff(inside.astype(np.int8), prepend=0) == 1)
+    ends = np.flatnonzero(np.diff(inside.astype(np.int8), append=0) == -1) + 1
+    periods = np.concatenate([[0], np.cumsum(rows.period[order])])
+    is_long = ends - begins >= _LONG
+    times = (periods[ends] - periods[begins])[is_long] / NANOSECONDS_A_SECOND
+    samples, others = int(inside.sum()), int(len(inside) - inside.sum())
+    by_chance = samples * others / len(inside)
+    total = int(rows.period[is_inside].sum()) / NANOSECONDS_A_SECOND
+    if others < _FEWEST_OTHERS or len(begins) > _BY_CHANCE * by_chance or not _FEWEST_STRETCHES <= len(times) <= _MOST_LONG:
+        return None
+    share, shortest, longest = float(times.sum()) / total, float(times.min()), float(times.max())
+    is_certain = share >= _IN_STRETCHES and shortest >= _SHORTEST * longest
+    return LongStretches(len(times), shortest, longest, share) if is_certain else None
 
 
 # Processes that work one at a time: when threads run, or are ready to, by the times of their samples.

@@ -23,7 +23,7 @@ from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.analysis.verdict.functions import PAGE_FAULTS, interval, sampled_functions
-from perfpy.analysis.verdict.waits import time_in_imports
+from perfpy.analysis.verdict.waits import parts_of_call, time_in_imports
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
@@ -41,6 +41,7 @@ from perfpy.views.verdict.sentence import (
     function_text,
     is_part,
     join_names,
+    library_function,
     module_of_code,
     name_in_sentence,
     number_word,
@@ -226,6 +227,8 @@ IDLE: Final = 0.5  # of the time of the CPUs
 MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
 SURELY_IN_IMPORTS: Final = 0.33
 OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
+OF_CALL: Final = 0.08  # of the samples: the least share of a part of a library's function that is named
+_ANY: Final = 1e-9  # a share
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
 LEAST_ELAPSED: Final = 0.05  # seconds
 BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
@@ -518,8 +521,8 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
             text, _, numbers, names = _own_function(evidence, functions, own)
             yield Sentence("own code beside", f"{text}.", numbers, names)
         return
-    text, rule, numbers, names = _own_function(evidence, functions, first)
     further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
+    text, rule, numbers, names = _own_function(evidence, functions, first, is_alone=not further)
     if rule == "hot function" and further:
         text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
     second = next(iter(further), None)
@@ -553,8 +556,11 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
     return ", and ".join(clauses) if len(clauses) == 2 else f"{'; '.join(clauses[:-1])}; and {clauses[-1]}"
 
 
-def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> _Beginning:
-    """Return the beginning of the sentence about a function of own code."""
+def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction, *, is_alone: bool = False) -> _Beginning:
+    """Return the beginning of the sentence about a function of own code.
+
+    is_alone: no other function is named, so that the share of what it calls includes own code that this calls, and has parts.
+    """
     measure = _measure(evidence)
     numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
     work, callee = _largest(hot.kernel_work), _largest(hot.callees)
@@ -591,12 +597,42 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         return _Beginning(text, "hot function and callees", numbers, names)
     where, share = _python_function(evidence, hot)
     share = share if _is_python(hot) else hot.own
+    whole, parts = parts_of_call(functions, hot.number, hot.entries[0].name) if is_alone and hot.entries else (0.0, [])
+    if whole >= MOSTLY * share and where.startswith(entry_text(hot.entries[:1], _ANY) or "\0"):
+        share, numbers["whole call"] = whole, whole
+    else:
+        parts = []
     text = f"{_start(share, functions)} of {measure} in {where}"
     called = _called_from(functions, hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
-    text += called
+    text += called + _parts_text(functions, parts, numbers, names)
+    text += _stretches_text(evidence, hot, numbers) if is_alone else ""
     return _Beginning(text, "hot function", numbers, names)
+
+
+def _stretches_text(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, float]) -> str:
+    """Return in how many long stretches of time a function's C function runs; "" if there are no such stretches."""
+    callee = _largest(hot.callees)
+    if callee is None or callee.share < MOSTLY * hot.charged or not is_called_c_function(callee.name):
+        return ""
+    stretches = evidence.stretches(hot.number, callee.name)
+    if stretches is None:
+        return ""
+    numbers |= {"stretches": float(stretches.number), "in stretches": stretches.share}
+    shortest, longest = seconds(stretches.shortest), seconds(stretches.longest)
+    length = shortest if shortest == longest else f"{shortest} to {longest}"
+    how_many = f"{percent(stretches.share)} of that in {number_word(stretches.number)} stretches of {length}"
+    return f"; {how_many} without other samples: few of its calls may take the time"
+
+
+def _parts_text(functions: SampledFunctions, parts: Sequence[Share], numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return the largest of the functions into which the time of a call divides; "" if none is large."""
+    told = [one for one in parts[:_MOST] if _is_named(one.share, functions, OF_CALL)]
+    for number, one in enumerate(told):
+        numbers[f"part {number}"], names[f"part {number}"] = one.share, one.name
+    texts = [f"{_about(one.share, functions)} in {library_function([one], _ANY) or function_text(one.name)}" for one in told]
+    return f": {join_names(texts)}" if texts else ""
 
 
 def _builtins(hot: ChargedFunction) -> list[Share]:
@@ -694,13 +730,18 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
     functions = evidence.functions
     if functions is None or functions.samples < FEWEST or evidence.is_system_wide:
         return
-    for rule, share in (("garbage collection", evidence.in_garbage_collection), ("compilation", evidence.in_compilers)):
+    collecting, caller = evidence.in_garbage_collection
+    for rule, share in (("garbage collection", collecting), ("compilation", evidence.in_compilers)):
         if _is_named(share, functions, IN_COLLECTOR):
             where, numbers, names = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}, {}
             allocator = evidence.allocator if rule == "garbage collection" else None
             if allocator is not None and allocator[1] >= MAINLY:
                 names["allocator"], numbers["of allocations"] = allocator
                 where += f"; {percent(allocator[1])} of the time in allocations is that of {function_text(allocator[0])}"
+            elif rule == "garbage collection" and caller is not None and caller.share >= MAINLY:
+                names["caller"], numbers["of caller"] = caller
+                most = "nearly all" if caller.share >= NEARLY_ALL else percent(caller.share)
+                where += f", {most} of it during {function_text(caller.name)}"
             yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", numbers, names)
 
 

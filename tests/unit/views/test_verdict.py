@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from perfpy.analysis.filters import SampleFilter, TimeRanges
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOptions, RowOptions
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import LAMBDA, OWN, charge_kind, is_own_name
+from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording
@@ -413,7 +415,7 @@ def test_the_function_of_a_library_that_a_line_calls_is_named(tmp_path: Path) ->
     inner = tuple(library(name, "logging/__init__.py") for name in ("emit", "handle"))
     log = library("Logger.info", "logging/__init__.py")
     (text,) = texts(tmp_path, *(Stack((one, log, own("run")), 450) for one in inner), Stack((own("run"),), 100))
-    assert text == "90 % of the CPU time is in logging.Logger.info() of run()."
+    assert text == "90 % of the CPU time is in logging.Logger.info() of run(): 45 % in logging.handle() and 45 % in logging.emit()."
     (text,) = texts(tmp_path, Stack((log, own("run")), 500), Stack((library("dumps", "json/__init__.py"), own("run")), 500))
     assert text == "100 % of the CPU time is in run()."  # neither of both
     (text,) = texts(tmp_path, Stack((log, own("run")), 700), Stack((library("dumps", "json/__init__.py"), own("run")), 300))
@@ -424,6 +426,47 @@ def test_the_function_of_a_library_that_a_line_calls_is_named(tmp_path: Path) ->
     wrapped = (own("spread"), library("wraps.<locals>.inner", "functools.py"), own("by_shop"))
     (text,) = texts(tmp_path, Stack(wrapped, 900), Stack((own("by_shop"),), 100))
     assert text == "90 % of the CPU time is in spread(), called from by_shop()."  # decorators tell nothing
+
+
+def test_the_time_of_a_library_function_is_told_with_its_parts(tmp_path: Path) -> None:
+    """A part with most of the time is divided again; the function that takes it itself is not; own code that the library calls counts."""
+    log = (library("Logger.info", "logging/__init__.py"), own("run"))
+    handle = (library("Handler.emit", "logging/__init__.py"), library("Handler.handle", "logging/__init__.py"), *log)
+    stacks = [
+        Stack((library("format", "logging/__init__.py"), *handle), 300),
+        Stack((library("StreamHandler.flush", "logging/__init__.py"), *handle), 250),
+        Stack((own("redact"), *handle), 50),
+        Stack((library("Logger.makeRecord", "logging/__init__.py"), *log), 200),
+        Stack((library("Logger.findCaller", "logging/__init__.py"), *log), 30),
+        Stack((own("run"),), 170),
+    ]
+    (text,) = texts(tmp_path, *stacks)
+    parts = "30 % in logging.format(), 25 % in StreamHandler.flush() and 20 % in Logger.makeRecord()"
+    assert text == f"83 % of the CPU time is in logging.Logger.info() of run(): {parts}."
+    (text,) = texts(tmp_path, Stack((library("loads", "json/__init__.py"), own("run")), 600), Stack((own("run"),), 100))
+    assert text == "86 % of the CPU time is in json.loads() of run()."  # all of it is its own
+    inner = Stack((library("scan", "json/__init__.py"), library("loads", "json/__init__.py"), own("run")), 600)
+    (text,) = texts(tmp_path, inner, Stack((own("run"),), 100))
+    assert text == "86 % of the CPU time is in json.loads() of run(): 86 % in json.scan()."
+
+
+def match(samples: int) -> Stack:
+    """Return samples in a C function that own code calls."""
+    return Stack(("py::re.Pattern.match:<built-in>@jitted-0-1.so", own("is_valid")), samples)
+
+
+def test_long_stretches_of_a_c_function_are_told(tmp_path: Path) -> None:
+    others = [Stack((own("read"),), 10), match(2), Stack((own("main"),), 10)]
+    first, *_ = texts(tmp_path, *(stack for _ in range(6) for stack in (match(80), *others)))
+    stretches = "98 % of that in six stretches of 80 ms without other samples: few of its calls may take the time"
+    assert first == f"80 % of the CPU time is in re.Pattern.match() of is_valid(); {stretches}."
+    # the same share in random order, and without anything beside
+    mixed = [match(4) if random.Random(number).random() < 0.8 else Stack((own(f"f{number % 3}"),), 4) for number in range(150)]
+    first, *_ = texts(tmp_path, *mixed)
+    assert "stretches" not in first
+    assert "re.Pattern.match()" in first
+    first, *_ = texts(tmp_path, match(600))
+    assert first == "100 % of the CPU time is in re.Pattern.match() of is_valid()."
 
 
 @pytest.mark.parametrize("order", ["caller", "callee"])
@@ -1040,6 +1083,25 @@ def test_the_collection_of_garbage_is_told(tmp_path: Path) -> None:
     assert first == "40 % of the CPU time is in garbage collection."
     assert not any("garbage" in text for text in texts(tmp_path, Stack(build, 970), Stack(collector, 30)))
     assert not any("garbage" in text for text in texts(tmp_path, Stack(("collect", "main"), 900)))
+
+
+def test_garbage_collection_is_told_with_the_function_that_runs_meanwhile(tmp_path: Path) -> None:
+    collect = ("deduce_unreachable@python3.11", "gc_collect_main@python3.11")
+    stacks = [Stack((own("build"), own("main")), 700), Stack((*collect, own("build"), own("main")), 200)]
+    texts_of_both = texts(tmp_path, *stacks, Stack((*collect, own("main")), 100))
+    assert texts_of_both[-1] == "30 % of the CPU time is in garbage collection, 67 % of it during build()."
+    assert texts(tmp_path, *stacks)[-1] == "22 % of the CPU time is in garbage collection, nearly all of it during build()."
+
+
+def test_the_time_of_a_part_is_that_of_its_ranges(tmp_path: Path) -> None:
+    """Not from the beginning of the first range until the end of the last, nor that of the whole recording."""
+    path = sampled_program(tmp_path, [Stack(("main",), 1001)])  # the last one after 1 s
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    ranges = TimeRanges(((500_000_000, 520_000_000), (900_000_000, 1_400_000_000)))
+    options = ReportOptions(sample_filter=SampleFilter(times=ranges), chains=ChainOptions(CallGraph()), rows=RowOptions(by_thread=True))
+    with Recording(str(path)) as recording:
+        evidence = Evidence(recording.report(options=options, symbols=symbols), recording.data)
+        assert evidence.elapsed == pytest.approx(0.02 + 0.1, abs=1e-6)
 
 
 def test_of_processes_that_wait_for_each_other_the_outermost_is_told(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython_attach
 NODE: Final = "Node.js"
 _LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
 _PUBLISHES: Final = b"--perf-"  # basic-prof, prof
+_DUMPS: Final = b"--perf-prof"
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 _MOST_WORDS: Final = 8 << 20  # bytes of arguments and variables; execve(2) takes less, but prctl(2) can point to any memory
 
@@ -61,6 +62,12 @@ def needs_names(pid: int) -> bool:
         return False
     publishes = any(_PUBLISHES in _of_process(pid, name) for name in ("cmdline", "environ"))
     return not publishes and not any(process_files.is_younger(path, pid) for path in dso.perf_map_paths(pid))
+
+
+def has_inlined_functions(pid: int) -> bool:
+    """Whether a process is a Node that does not describe inlined functions in a jitdump."""
+    runtime = runtime_of_process(pid)
+    return runtime is not None and runtime.name == NODE and not any(_DUMPS in _of_process(pid, name) for name in ("cmdline", "environ"))
 
 
 def lacks(pid: int, *, unwinds: bool = False, reads_memory: bool = False) -> str:

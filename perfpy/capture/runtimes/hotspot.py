@@ -19,7 +19,7 @@ from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout, code_mapping
 from perfpy.abi.sample_decoding import stack_words
 from perfpy.capture.process_memory import with_memory
-from perfpy.capture.runtimes.attaching import needs_names
+from perfpy.capture.runtimes.attaching import has_inlined_functions, needs_names
 from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStructs
 from perfpy.capture.runtimes.v8_functions import V8Process
 from perfpy.kernel.procfs import ProcFs
@@ -98,10 +98,10 @@ class JavaFrames:
         if now < waiting.until:
             return None
         library = library_of(pid, self._procfs)
-        is_node = library is None and needs_names(pid)
+        is_node = library is None and has_inlined_functions(pid)
         if library is not None or is_node:
             try:
-                self._processes[pid] = JavaProcess.of(pid, library) if library else V8Process.of(pid, self._procfs)
+                self._processes[pid] = JavaProcess.of(pid, library) if library else self._node(pid)
                 return self._processes[pid]
             except PermissionError:
                 if library:  # of Node, lacks() tells
@@ -111,6 +111,9 @@ class JavaFrames:
         pause = min(2 * waiting.pause, 1.0 if library or is_node else _LONGEST_PAUSE)
         self._waiting[pid] = _Pause(now + pause, pause)
         return None
+
+    def _node(self, pid: int) -> V8Process:
+        return V8Process.of(pid, self._procfs, is_published=not needs_names(pid))
 
     # samples being unwound
 

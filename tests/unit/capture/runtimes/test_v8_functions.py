@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ LAYOUT = {
     "offset": 24, "actual": 16, "array_length": 8, "array_data": 16, "of_shared": 262, "of_script": 167, "of_scope": 261, "of_array": 177,
     "local_count": 2, "first_local": 3, "no_string": 128, "representation": 7, "cons": 1, "external": 2, "sliced": 3, "thin": 5,
     "encoding": 8, "narrow": 8, "small_integer": 31, "feedback_cell": 40, "deoptimization": 16, "inlined_count": 1, "literals": 2,
-    "of_code": 250,
+    "of_code": 250, "inlining_positions": 3, "positions": 24,
 }  # fmt: skip
 CODE, OTHER = 250, 300
 BASE = 0x2000_0000_0000
@@ -57,6 +58,24 @@ class Heap(ProcessMemory):
 
     def script(self, name: str, source: str = "") -> int:
         return self.put(self.map(167), self.string(source), self.string(name), 0, 0, 0, 0, self.put(self.map(OTHER)))
+
+    def array(self, data: bytes) -> int:
+        words = struct.unpack(f"<{(len(data) + 7) // 8}Q", data.ljust((len(data) + 7) // 8 * 8, b"\0"))
+        return self.put(self.map(OTHER), len(data) << 32, *words)
+
+    def optimized(self, functions: list[int], calls: list[tuple[int, int]], positions: bytes, size: int = 0x400) -> int:
+        """Return the address of machine code of a size with inlined functions. calls: the call around, from 1, and the function of each."""
+        literals = self.put(self.map(OTHER), 0, *(one | 2 for one in functions))
+        inlined = self.array(b"".join(struct.pack("<QiI", around << 31, function, 9) for around, function in calls))
+        data = self.put(self.map(177), 4 << 32, 0, len(functions) << 32, literals, inlined)
+        table = self.array(positions)
+        code = self.put(self.map(CODE), 0, data, table, 0, 0, 0x4FFFF_0000_025D, size, 0, 0, 0, 0)
+        self.data += b"\0" * (-(len(self.data) + 8) % 64)
+        self.put(code)
+        start = BASE + len(self.data)
+        self.data[code - 1 - BASE + 40 : code - 1 - BASE + 48] = struct.pack("<Q", start)
+        self.data += b"\x90" * size
+        return start
 
     def some(self, address: int, most: int) -> bytes:
         begin = address - BASE
@@ -144,3 +163,90 @@ def test_frames_of_a_stack_are_named_and_others_stay() -> None:
     assert process.new_methods() == []
     process.look(stack, (1 << 64) - 1)  # registers are data of others
     process.look(np.zeros(0, np.uint64), pointer)
+
+
+def _table(*rows: tuple[int, int]) -> bytes:
+    """Encode a table of source positions: offsets in machine code, ascending, and numbers of inlined calls."""
+    data, before, position = b"", 0, 0
+    for offset, call in rows:
+        for value in (-(offset - before) - 1, (call << 31) - position):
+            number = value << 1 if value >= 0 else (-value << 1) - 1
+            while number >= 0x80:
+                data, number = data + bytes([number & 0x7F | 0x80]), number >> 7
+            data += bytes([number])
+        before, position = offset, call << 31
+    return data
+
+
+RETURNS = 0x200
+
+
+def _caller(heap: Heap, positions: bytes | None = None, calls: list[tuple[int, int]] | None = None) -> tuple[V8Process, int, list[int]]:
+    """Return a process, the address of code that has inlined outer(), which has inlined inner(), and a stack that returns into the code."""
+    script = heap.script("/srv/app.js")
+    functions = [heap.function(name, script, position)[1] for name, position in (("outer", 3), ("inner", 7))]
+    table = _table((0x10, 0), (0x80, 1), (RETURNS - 5, 2), (RETURNS + 0x20, 0)) if positions is None else positions
+    start = heap.optimized(functions, [(0, 0), (1, 1)] if calls is None else calls, table)
+    process = V8Process(heap, LAYOUT, is_published=True)
+    stack = [0] * 8
+    stack[2] = start + RETURNS
+    process.look(np.array(stack, np.uint64), 0x7FFC_0000_0000)
+    return process, start, stack
+
+
+def test_functions_that_are_inlined_at_a_call_have_frames_of_their_own() -> None:
+    process, start, stack = _caller(Heap())
+    chain = [0x7F00_0000, start + RETURNS - 1, 0x50_1FFF]
+    named = process.name_methods(chain, np.array(stack, np.uint64))
+    names = {one.begin: one.name for one in process.new_methods()}
+    assert [names.get(one, one) for one in named] == [chain[0], "JS:~inner /srv/app.js:1:8", "JS:~outer /srv/app.js:1:4", *chain[1:]]
+    for offset, count in ((0x81, 1), (0x20, 0), (RETURNS + 0x40, 0), (0x500, 0)):
+        named = process.name_methods([chain[0], start + offset, chain[2]], np.array(stack, np.uint64))
+        assert len(named) == 3 + count
+    assert process.name_methods([start + RETURNS - 1, chain[2]], np.array(stack, np.uint64)) == [start + RETURNS - 1, chain[2]]
+
+
+def test_code_that_replaces_other_code_has_no_functions_of_it() -> None:
+    heap = Heap()
+    process, start, stack = _caller(heap)
+    chain = [0x7F00_0000, start + RETURNS - 1, 0x50_1FFF]
+    assert len(process.name_methods(chain, np.array(stack, np.uint64))) == 5
+    heap.data[start - BASE - 8 : start - BASE] = struct.pack("<Q", BASE + 1)
+    process.refresh()
+    assert process.name_methods(chain, np.array(stack, np.uint64)) == chain
+
+
+@pytest.mark.parametrize(
+    "calls", [[(0, 9)], [(0, -1)], [(9, 0)], [(1, 0)], [(0, 0), (2, 1)], [(number, 0) for number in range(4096)], []], ids=str
+)
+def test_lies_about_inlined_calls_end_and_name_no_wrong_callers(calls: list[tuple[int, int]]) -> None:
+    """Functions and calls that do not exist, calls around themselves, and 4,096 of them inside each other."""
+    last = max(len(calls), 1)
+    process, start, stack = _caller(Heap(), _table((0x10, last)), calls)
+    chain = [0x7F00_0000, start + RETURNS - 1, 0x50_1FFF]
+    assert process.name_methods(chain, np.array(stack, np.uint64)) == chain
+
+
+@pytest.mark.parametrize("positions", [b"\xff" * 5000, b"\x80" * 40, b"\x01", b"", _table((0x10, 0xFFFF))], ids=len)
+def test_damaged_tables_of_positions_name_nothing(positions: bytes) -> None:
+    process, start, stack = _caller(Heap(), positions)
+    chain = [0x7F00_0000, start + RETURNS - 1, 0x50_1FFF]
+    assert process.name_methods(chain, np.array(stack, np.uint64)) == chain
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_heap_that_lies_is_read_in_bounded_time(seed: int) -> None:
+    """Words of the heap are replaced by pointers to other objects, by huge numbers, by any bytes."""
+    heap, rng = Heap(), np.random.default_rng(seed)
+    process, start, stack = _caller(heap)
+    process.refresh()
+    for row in rng.integers(2, (start - BASE) // 8 - 1, 1 + seed % 12).tolist():
+        values = [int(rng.integers(0, len(heap.data) // 8)) * 8 + BASE + 1, int(rng.integers(0, 1 << 31)) << 32, (1 << 63) - 1, 0]
+        heap.data[8 * row : 8 * row + 8] = struct.pack("<Q", values[int(rng.integers(0, 4))])
+    began = time.process_time()
+    for _ in range(3):
+        process = V8Process(heap, LAYOUT, is_published=True)
+        process.look(np.array(stack, np.uint64), 0x7FFC_0000_0000)
+        named = process.name_methods([0x7F00_0000, start + RETURNS - 1, 0x50_1FFF], np.array(stack, np.uint64))
+        assert len(named) <= 3 + 32
+    assert time.process_time() - began < 2

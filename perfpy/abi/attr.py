@@ -5,7 +5,7 @@ Any ABI size and both byte orders are supported. Layout: struct perf_event_attr 
 
 from __future__ import annotations
 
-import struct
+import _struct as struct  # struct itself is one more module to load
 from _operator import and_, attrgetter, itemgetter, lshift
 
 from perfpy.abi.flags import ATTR_SIZE_VER0, ATTR_SIZE_VER8, PerfType, ReadFormat, SampleType, SoftwareId

@@ -5,8 +5,8 @@ perfpy.kernel has the system calls, perfpy.abi.attr the layout of read(2).
 
 from __future__ import annotations
 
+import _struct as struct  # struct itself is one more module to load
 import errno
-import struct
 import sys
 from _thread import get_ident
 

@@ -6,9 +6,9 @@ include/uapi/linux/perf_event.h.
 
 from __future__ import annotations
 
+import _struct as struct  # struct itself is one more module to load
 import errno
 import os
-import struct
 import sys
 from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, _SimpleCData, dlopen, dlsym, get_errno
 from errno import E2BIG, EINTR, EMFILE

@@ -11,7 +11,6 @@ from errno import EACCES, ENOENT
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.errors import KernelRefusedError, UnsupportedError
-from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
@@ -147,8 +146,8 @@ class Pmu:
 
     def covers(self, field: str, value: int) -> bool:
         """Whether format terms have all bits of a field's value. The terms that were read so far usually do."""
-        for layouts in (self._read_formats, self.formats) if value else ():
-            for layout in layouts.values():
+        for is_complete in (False, True) if value else ():
+            for layout in (self.formats if is_complete else self._read_formats).values():
                 value &= ~layout.spread(-1) if layout and layout.field == field else -1
             if not value:
                 return True
@@ -389,6 +388,8 @@ def _of_monitor(monitors: str, folder: str) -> Iterator[Sensor]:
                 for bound in _BOUNDS
                 if (value := _number(os.path.join(path, f"{name}_{bound}"))) is not None
             ]
+            from perfpy.untrusted.text import one_line  # only sensors need it
+
             text = f"{quantity} in unit {chip} named {one_line(label or name)}."
             yield Sensor(os.path.basename(path), name, chip, alias, " ".join([text, *bounds]), unit, scale)
 

@@ -21,7 +21,7 @@ from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Final
 
     from perfpy.counts.tally import RunTimes, Tally, TallyLine
@@ -53,11 +53,17 @@ class TextView:
         separators: group digits of large numbers, as in the locale
         repeat_table: list the time of each run
         metric_only: print ratios only, on a line for each aggregate
-        has_watchdog: the NMI watchdog uses a counter of each CPU
+        has_watchdog: tells whether the NMI watchdog uses a counter of each CPU; called if events were not counted
     """
 
     def __init__(
-        self, title: str, *, separators: str = "", repeat_table: bool = False, metric_only: bool = False, has_watchdog: bool = False
+        self,
+        title: str,
+        *,
+        separators: str = "",
+        repeat_table: bool = False,
+        metric_only: bool = False,
+        has_watchdog: Callable[[], bool] = lambda: False,
     ) -> None:
         self._title = title
         self._separators = separators
@@ -193,7 +199,8 @@ class TextView:
             refusal = tally.rows[event][0].state.why_not
             if isinstance(refusal, GroupIsFullError):
                 yield one_line(f"{event.name} is not counted: {refusal.cause}; {refusal.remedy}") + "\n"
-        if self._has_watchdog and not self._metric_only and any(_is_crowded_out(row) for rows in tally.rows.values() for row in rows):
+        is_crowded = not self._metric_only and any(_is_crowded_out(row) for rows in tally.rows.values() for row in rows)
+        if is_crowded and self._has_watchdog():
             yield _WATCHDOG
 
 

@@ -33,11 +33,12 @@ from __future__ import annotations
 import os
 import sys
 
+from perfpy.abi.light_types import cached_property
 from perfpy.errors import UsageError
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any, Final
 
 
@@ -369,11 +370,24 @@ class Parser:
     def __init__(self, options: Sequence[Option], *, stops_at_word: bool, takes_processes: bool = False) -> None:
         self._stops_at_word = stops_at_word
         self._takes_processes = takes_processes
-        self._letters = {letter: option for option in options for letter in option.letters}
-        self._spellings = _long_spellings(options)
+        self._options = options
         self.values: dict[str, Any] = {}
         self.words: list[str] = []
         self.occurrences: list[Occurrence] = []
+
+    @cached_property
+    def _letters(self) -> dict[str, Option]:
+        return {letter: option for option in self._options for letter in option.letters}
+
+    @cached_property
+    def _spellings(self) -> dict[str, tuple[Option, bool]]:
+        """Map every spelling of a long option to (option, is negation). An option's own name wins over a negation."""
+        spellings = {word: (option, False) for option in self._options for word in option.words}
+        for option in self._options:
+            for word in option.words:
+                opposite = word.removeprefix("no-") if word.startswith("no-") else f"no-{word}"
+                spellings.setdefault(opposite, (option, True))
+        return spellings
 
     def parse(self, args: Sequence[str]) -> None:
         """Parse all arguments. Raises UsageError for the first wrong one."""
@@ -483,16 +497,6 @@ def _runs(word: str) -> bool:
 def _refuse_lacking(option: Option, typed: str) -> None:
     if option.kind.lacking:
         raise UsageError(f"perfpy does not have perf's option {typed}: {option.kind.lacking}")
-
-
-def _long_spellings(options: Iterable[Option]) -> dict[str, tuple[Option, bool]]:
-    """Map every spelling of a long option to (option, is negation). An option's own name wins over a negation."""
-    spellings = {word: (option, False) for option in options for word in option.words}
-    for option in options:
-        for word in option.words:
-            opposite = word.removeprefix("no-") if word.startswith("no-") else f"no-{word}"
-            spellings.setdefault(opposite, (option, True))
-    return spellings
 
 
 def _join_alternatives(names: Sequence[str]) -> str:
@@ -744,7 +748,10 @@ class PerfCommand(Generic[_O]):
 
     def run(self, name: str, args: Sequence[str]) -> int:
         """Read the arguments, call the function, and return the exit status. name is the command's name in its help."""
-        parser = self.parser(args)
+        return self.run_parsed(name, args, self.parser(args))
+
+    def run_parsed(self, name: str, args: Sequence[str], parser: Parser) -> int:
+        """Call the function with arguments that the parser has read, and return the exit status."""
         status = self.print_help(name, args, parser)
         if status is not None:
             return status

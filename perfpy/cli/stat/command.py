@@ -50,7 +50,7 @@ class StatCommand(PerfCommand[StatCommandOptions]):
 
                 require_options_of_report(parser)
                 return report.run("stat report", [*args[:index], *args[index + 1 :]])
-        return super().run(name, args)
+        return self.run_parsed(name, args, parser)
 
 
 def _stat(options: StatCommandOptions) -> int:

@@ -550,7 +550,6 @@ class StatOutput:
             return CsvView(separator, metric_only=form.metric_only, mark_summary=form.mark_summary)
         if self._for_a_person and not form.metric_only:
             return self._screen()
-        from perfpy.kernel.sysfs import has_nmi_watchdog
         from perfpy.views.stat_text import TextView
 
         return TextView(
@@ -558,7 +557,7 @@ class StatOutput:
             separators=self._separators(),
             repeat_table=form.repeat_table,
             metric_only=form.metric_only,
-            has_watchdog=has_nmi_watchdog(),
+            has_watchdog=_has_nmi_watchdog,
         )
 
     def __enter__(self) -> StatOutput:
@@ -570,6 +569,12 @@ class StatOutput:
                 self.stream.close()
             except OSError as failure:
                 raise OutputFailedError(self._name or "the counts", os.strerror(failure.errno or 0)) from None
+
+
+def _has_nmi_watchdog() -> bool:
+    from perfpy.kernel.sysfs import has_nmi_watchdog  # most measurements count all events
+
+    return has_nmi_watchdog()
 
 
 def _guard(stream: IO[str]) -> IO[str]:

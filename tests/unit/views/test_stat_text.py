@@ -39,7 +39,7 @@ def test_text_has_a_hint_if_the_watchdog_or_a_group_kept_events_from_counting() 
 
     def text(event: CountedEvent, state: CountState, *, has_watchdog: bool) -> str:
         counts = tally({event: (0, 9, 0)}, {event: state})
-        return "".join(TextView("'cmd'", has_watchdog=has_watchdog).render(counts))
+        return "".join(TextView("'cmd'", has_watchdog=lambda: has_watchdog).render(counts))
 
     cycles, on_some_cpus = hardware("cycles", HardwareId.CPU_CYCLES), hardware("cpu_atom/cycles/", HardwareId.CPU_CYCLES)
     on_some_cpus.cpus = (4, 5)

@@ -5,9 +5,9 @@ perfpy.kernel has the system calls, perfpy.abi.attr the layout of read(2).
 
 from __future__ import annotations
 
-import _struct as struct  # struct itself is one more module to load
 import errno
 import sys
+from _struct import error as StructError  # type: ignore[attr-defined]  # noqa: N812  # struct itself is one more module to load
 from _thread import get_ident
 
 from perfpy.abi.attr import (
@@ -197,12 +197,13 @@ class Counter:
     def read(self) -> Reading:
         """Read the count and its times. Raises NotScheduledError if a pinned counter has lost the PMU, KernelRefusedError.
 
-        Raises UsageError for an event-based branch (EBB): its count is in the program's PMC; see verify().
+        A counter that never ran has the value 0 and the share 0, which why_partial() explains. Raises UsageError for an event-based branch
+        (EBB): its count is in the program's PMC; see verify().
         """
         if self._only_times:
             try:
                 return _new(Reading, unpack_times(self._read(self.fd, TIMES_SIZE)))  # counters may be read a million times
-            except (OSError, struct.error):
+            except (OSError, StructError):
                 pass  # the slow path finds the reason
         if self._is_ebb:
             self.verify()
@@ -225,7 +226,12 @@ class Counter:
         share = f"counted for {reading.share:.1%} of the time" if reading.running else "never counted"
         if self.cpus is None:
             return f"{share}: other events had the PMU"
-        return f"{share}: {self.event or 'it'} counts on CPUs {cpu_list_text(self.cpus)} only, and shares them with other events"
+        place = f"{share}: {self.event or 'it'} counts on CPUs {cpu_list_text(self.cpus)} only"
+        return (
+            f"{place}, and shares them with other events"
+            if reading.running
+            else f"{place}; its task did not run there, or other events had them"
+        )
 
     def verify(self) -> None:
         """Raise NotScheduledError if the counter can never be scheduled: a pinned one may be open and enabled without counting."""

@@ -212,6 +212,6 @@ def named_count(row: CountRow, spread: float | None = None) -> Count:
 
 def never_on(event: CountedEvent) -> str:
     """Return the reason why an open event was never counted."""
-    if not event.text_name or not event.cpus:
+    if not event.cpus:
         return _NEVER_ON
     return f"nothing ran on CPUs {cpu_list_text(event.cpus)}, the only ones that {event.pmu} counts, or other events had its counters"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfpy.counts.aggregation import Aggregation, deviation, fences, mean, quantile, relative_error, shares_of_cores
 from perfpy.counts.comparison import FEW_EVENTS, HIGHER, LOWER, TOO_FEW, TOO_SMALL, UNCLEAR, runs_to_see
+from perfpy.counts.named_counts import never_on
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.stat_text import TextView
@@ -170,11 +171,14 @@ def _missing(tally: Tally) -> Iterator[str]:
     """Yield a line for each reason why events have no count."""
     reasons: dict[str, list[str]] = {}
     for event in tally.events:
-        why_not = next((row.state.why_not for row in tally.rows[event]), None)
+        rows = tally.rows[event]
+        why_not = next((row.state.why_not for row in rows), None)
         if why_not is not None:
             cause = getattr(why_not, "cause", "") or str(why_not)
             remedy = getattr(why_not, "remedy", "")
             reasons.setdefault(f"{cause}; {remedy}" if remedy else cause, []).append(event.name)
+        elif any(row.cells for row in rows) and not any(row.was_counted for row in rows):
+            reasons.setdefault(never_on(event), []).append(event.name)
     for reason, names in reasons.items():
         yield f"{', '.join(names)}: {reason}"
 

@@ -151,7 +151,12 @@ def test_a_counter_tells_for_which_share_of_the_time_it_counted() -> None:
         counter.cpus = (8, 9)
         never, partial = counter.read(), counter.read()
         assert repr(never) == "Reading(value=0, enabled=200, running=0, id=None, lost=None, share=0.000)"
-        assert counter.why_partial(never) == "never counted: cpu_atom/cycles/ counts on CPUs 8-9 only, and shares them with other events"
+        assert counter.why_partial(never) == (
+            "never counted: cpu_atom/cycles/ counts on CPUs 8-9 only; its task did not run there, or other events had them"
+        )
+        assert counter.why_partial(partial) == (
+            "counted for 25.0% of the time: cpu_atom/cycles/ counts on CPUs 8-9 only, and shares them with other events"
+        )
         counter.cpus = None
         assert counter.why_partial(partial) == "counted for 25.0% of the time: other events had the PMU"
         assert counter.why_partial(Reading(7, 5, 5)) == counter.why_partial(Reading(7)) == ""

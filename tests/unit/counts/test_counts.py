@@ -228,3 +228,5 @@ def test_a_kind_that_never_counted_gives_the_reason_instead_of_a_zero():
     counts = Counts(["big", "little"], [BIG, never])
     assert (counts["cycles"].value, counts["cycles"].share) == (1000, 0.75)
     assert Counts(["little"], [never])["cycles"].why_not == never.why_not
+    event.text_name = ""  # named with its PMU
+    assert named_count(CountRow(event, EVERYWHERE, 0, 100, 0, 1)).why_not == never.why_not

@@ -183,6 +183,12 @@ def test_time_on_another_kind_of_core_is_no_multiplexing() -> None:
     assert note.startswith("1 event shared the PMU: its count is an estimate (cpu_core/instructions/ was counted 40% of the time)")
 
 
+def test_events_of_a_kind_of_core_that_the_program_never_ran_on_are_told() -> None:
+    """A program bound to the other kind of core: perf's line has <not counted> and no reason."""
+    (note,) = notes(tally(hybrid(0, 100, instructions_of_core=100)))
+    assert note.startswith("cpu_atom/cycles/, cpu_atom/instructions/: nothing ran on CPUs 1, the only ones that cpu_atom counts, or other")
+
+
 def test_counts_of_whole_cpus_say_nothing_about_a_program() -> None:
     counted = tally(hybrid(100, 100, instructions_of_core=60), counts_tasks=False)
     assert not counts_verdict(counted)

@@ -43,6 +43,7 @@ def _started(attrs: Sequence[EventAttr], names: Sequence[str], program: Path, ar
     built.record(records.Comm(0, 40, 41, "helper", ids))
     built.feature(Feature.HOSTNAME, "host").feature(Feature.ARCH, arch).feature(Feature.CPUID, cpuid)
     built.feature(Feature.NRCPUS, CpuCount(_CPUS, _CPUS))
+    memory_accesses.add_nodes(built)
     descriptions = [EventDesc(attr, name, ids) for attr, name, ids in zip(attrs, names, built.ids, strict=True)]
     return built.feature(Feature.EVENT_DESC, descriptions)
 

@@ -53,11 +53,16 @@ def access_recording(*, arch: str = "x86_64", fields: int = _FIELDS, nodes: tupl
         built.record(records.Mmap2(2, pid, pid, 0x600000, 0x100000, 0, *place, 0, 3, 2, file, b"", ids))
     built.feature(Feature.ARCH, arch).feature(Feature.NRCPUS, CpuCount(8, 8))
     if nodes:
-        built.feature(Feature.NUMA_TOPOLOGY, nodes)
-        memory = (MemNode(0, 64, ((1 << 33) - 1,)), MemNode(1, 128, (0, 1)))
-        built.feature(Feature.MEM_TOPOLOGY, MemTopology(1, _BLOCK, memory))
+        add_nodes(built, nodes)
     names = ("cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P")
     return built.feature(Feature.EVENT_DESC, [EventDesc(attr, name, ids) for attr, name, ids in zip(attrs, names, built.ids, strict=True)])
+
+
+def add_nodes(built: PerfDataBuilder, nodes: tuple[NumaNode, ...] = _NODES) -> None:
+    """Add the nodes of the machine and their memory, without which perf's c2c refuses a recording."""
+    built.feature(Feature.NUMA_TOPOLOGY, nodes)
+    memory = (MemNode(0, 64, ((1 << 33) - 1,)), MemNode(1, 128, (0, 1)))
+    built.feature(Feature.MEM_TOPOLOGY, MemTopology(1, _BLOCK, memory))
 
 
 def access(built: PerfDataBuilder, word: int, *, event: int = 0, **values: Any) -> PerfDataBuilder:

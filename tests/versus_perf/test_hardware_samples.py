@@ -38,8 +38,12 @@ ACCESSES: Final = (
     "script -F ip,addr,data_src,weight,phys_addr", "script -F data_src,phys_addr,weight", "script -F +data_src,+weight",
     "report --stdio -F +weight", "mem report --stdio -F ins_lat,overhead,sym",
 )  # fmt: skip
+SHARED_LINES: Final = (
+    "c2c report --stdio -NN", "c2c report --stats", "c2c report --stdio --full-symbols -d lcl", "c2c report --stdio -c pid,iaddr",
+)  # fmt: skip
+MEMORY: Final = ("mem report --stdio", "mem -t store report --stdio", "mem report --stdio --sort mem,sym")  # perf dies of IBS
 PEBS: Final = (
-    "mem report --stdio", "mem -t store report --stdio", "report --stdio -s transaction", "script -F +misc,+addr,+ins_lat,+retire_lat",
+    "report --stdio -s transaction", "script -F +misc,+addr,+ins_lat,+retire_lat",
     "script -F ip,addr,data_page_size,code_page_size", "report --stdio --mem-mode -s dcacheline,phys_daddr", "annotate --stdio -s inner",
 )  # fmt: skip
 BRANCHES: Final = (
@@ -59,9 +63,9 @@ HISTORIES: Final = tuple(f"report --stdio --branch-history -s {options}" for opt
     "sym --max-stack 3", "comm,sym --max-stack 3 -g callee",
 ))  # fmt: skip
 LINES: Final = {
-    "pebs": EVERYWHERE + ACCESSES + PEBS,
-    "ibs": EVERYWHERE + ACCESSES,
-    "spe": EVERYWHERE + ACCESSES,
+    "pebs": EVERYWHERE + ACCESSES + SHARED_LINES + MEMORY + PEBS,
+    "ibs": EVERYWHERE + ACCESSES + SHARED_LINES,
+    "spe": EVERYWHERE + ACCESSES + SHARED_LINES + MEMORY,
     "branch_records": (*(line for line in EVERYWHERE if not line.startswith("report --stdio")), *BRANCHES),
     "typed": ("report --stdio -s addr_from,addr_to", "report --stdio -s addr_from,addr_to -C 1", *HISTORIES),  # perf counts types by row
     "chained": HISTORIES,

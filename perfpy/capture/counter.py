@@ -226,12 +226,8 @@ class Counter:
         share = f"counted for {reading.share:.1%} of the time" if reading.running else "never counted"
         if self.cpus is None:
             return f"{share}: other events had the PMU"
-        place = f"{share}: {self.event or 'it'} counts on CPUs {cpu_list_text(self.cpus)} only"
-        return (
-            f"{place}, and shares them with other events"
-            if reading.running
-            else f"{place}; its task did not run there, or other events had them"
-        )
+        reason = "and shares them with other events" if reading.running else "where its task did not run or other events had the PMU"
+        return f"{share}: {self.event or 'it'} counts on CPUs {cpu_list_text(self.cpus)} only, {reason}"
 
     def verify(self) -> None:
         """Raise NotScheduledError if the counter can never be scheduled: a pinned one may be open and enabled without counting."""

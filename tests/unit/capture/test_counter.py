@@ -152,7 +152,7 @@ def test_a_counter_tells_for_which_share_of_the_time_it_counted() -> None:
         never, partial = counter.read(), counter.read()
         assert repr(never) == "Reading(value=0, enabled=200, running=0, id=None, lost=None, share=0.000)"
         assert counter.why_partial(never) == (
-            "never counted: cpu_atom/cycles/ counts on CPUs 8-9 only; its task did not run there, or other events had them"
+            "never counted: cpu_atom/cycles/ counts on CPUs 8-9 only, where its task did not run or other events had the PMU"
         )
         assert counter.why_partial(partial) == (
             "counted for 25.0% of the time: cpu_atom/cycles/ counts on CPUs 8-9 only, and shares them with other events"

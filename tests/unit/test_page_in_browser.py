@@ -1304,6 +1304,36 @@ def test_the_browser_refuses_foreign_resources(page: Browser) -> None:
     page.errors.clear()  # which says so
 
 
+_DELAYED = """
+Worker = class extends Worker {
+  set onmessage(take) {
+    let answers = 0;
+    super.onmessage = event => { if (++answers < 2) take(event); else window.goOn = () => take(event); };
+  }
+};
+"""
+
+
+def test_a_page_is_drawn_before_its_index_is_there_and_answers_later(browser: Browser, one: Path) -> None:
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=_DELAYED)["identifier"]
+    browser.call("Page.navigate", url=one.as_uri())
+    browser.until("performance.getEntriesByName('drawn').length > 0 && !!window.goOn")
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    assert "1,001 of 1,001 samples" in browser.text("#selected")
+    assert not browser.run("document.body.dataset.ready || ''")
+    browser.click("#tab-functions")
+    assert browser.texts("#functions tbody .name")
+    for act in ("tab-chart", "tab-heat", "copy"):  # what needs the index waits for it, without an error
+        browser.click(f"#{act}")
+    browser.run("document.querySelector('[data-form=own]').click(); window.onresize()")
+    browser.run("goOn()")
+    browser.until("!!document.body.dataset.ready")
+    assert browser.run("document.querySelector('#tab-heat').getAttribute('aria-selected')") == "true"
+    assert browser.run("document.querySelectorAll('#tracks .track').length") > 0
+    assert browser.run("document.querySelector('[data-form=own]').getAttribute('aria-checked')") == "true"
+    assert not browser.errors
+
+
 def test_the_index_is_made_in_a_worker_or_else_by_the_page(browser: Browser, one: Path) -> None:
     browser.open(one)
     assert browser.run("document.body.dataset.index") == "worker"

@@ -18,6 +18,7 @@ import pytest
 
 import perfpy.views.page
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
+from perfpy.views.page import profile_data as profile_rows
 from perfpy.views.page.marks import WaitChains, WaitLane
 from perfpy.views.page.profile_data import profile_data
 from tests.builders.stacks import At, stacks, timed_stacks
@@ -73,6 +74,27 @@ def test_stacks_of_many_commands_alike_are_merged() -> None:
     data = profile_data([[timed_stacks(samples)]])
     assert node(lines(TREE), data) == [[1, "app-1", 5], [2, "f", 5], [1, "worker-*", 20], [2, "f", 20]]
     assert "worker-7" in [name for *_, name in data["threads"]]
+
+
+def test_a_profile_without_index_has_the_same_sums() -> None:
+    samples = [At(f"app;main;f{at % 3}", at * MS, 1 + at, 7, 7, at % 2) for at in range(50)]
+    for most in (profile_rows.MOST_ROWS, 10):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(profile_rows, "MOST_ROWS", most)
+            patch.setattr(profile_rows, "OVERVIEW", max(1, most // 4))
+            data = profile_data([[timed_stacks(samples)]])
+        own = f"(p => [...collect(p, {CHOICE}).own[0], collect(p, {CHOICE}).samples, p.last])"
+        first = f"{own}((await beginningOf({json.dumps(data)})).profile)"
+        result, whole = node(f"[{first}, {own}(profile)]", data)
+        assert result == whole
+        assert result[-2:] == [50, 49 * MS // data["tick"]]
+
+
+def test_the_callees_of_one_call_are_the_tree_below_it() -> None:
+    data = profile_data([[stacks(FOLDED)]])
+    assert node(lines(f"callees({TREE}, profile.names.findIndex(([name]) => name === 'run'))"), data) == [[1, "read", 30]]
+    both = node(lines(f"callees({TREE}, profile.names.findIndex(([name]) => name === 'main'))"), data)  # of two commands
+    assert sorted(both) == [[1, "list", 50], [1, "run", 50], [2, "read", 30]]
 
 
 def test_inverted_stacks_begin_with_the_innermost_function() -> None:

@@ -13,7 +13,7 @@ thread, a CPU and a weight. The scripts add up the selected samples. The values:
     waits  who waited for whom (wait_chain_data), or null
     phases [function, begin, end, in ticks, share of the samples] ...: times in which the program mostly runs one function
     marks  kinds, texts: distinct; rows: columns time, thread, kind, text; or null
-    tick  ns, the unit of times, which begin at the first sample of each recording
+    tick  ns, the unit of times, which begin at the first sample of each recording; last: of samples and marks
     together whether samples were merged because they were too many
     each   how many samples one of the overview stands for; 1: there is no overview
     events   name, seconds (weights are ns of the sample's CPU), time (weights are ns), bytes (weights are), off (waits, which end at
@@ -124,6 +124,7 @@ def profile_data(
         "cpus": cpus.tolist(),
         "sites": sites.count if sites is not None else 0,
         "tick": tick,
+        "last": max([last // tick, *((mark.time - begin) // tick for mark in (marks.rows if marks is not None and begin else ()))]),
         "together": int(any(part.timed is not None and part.timed.count is not None for parts in columns for part in parts)),
         "each": packing.each,
         "events": [

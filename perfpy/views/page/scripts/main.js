@@ -7,12 +7,12 @@ import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
-import { collect, collectBoth, eventWith, kindOf, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
+import { collect, collectBoth, eventWith, kindOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { changeOf, hottest, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
-import { counted, describeNode, patternOf } from "./model/words.js";
+import { describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
 import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
@@ -20,7 +20,7 @@ import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
 import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/controls.js";
 import { chunkOf, pause } from "./views/elements.js";
-import { copy, showTop } from "./views/headline.js";
+import { showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { sayChanges, sayFocused, saySelected, sayVerdict } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
@@ -49,6 +49,7 @@ class Page {
   }
 
   get all() { return [0, Math.max(1, this.profile.last + 1)]; }
+  get isEarly() { return !this.isIndexed && needsIndex(this.state); } /* then it is shown later */
   get shown() { return this.state.shown || this.all; }
   makeViews() {
     const { profile } = this, hits = () => this.hits, pattern = () => this.pattern, dark = () => this.isDark(), short = f => this.short(f);
@@ -88,13 +89,12 @@ class Page {
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
     this.tracks = new Tracks({ all: $("activity"), axis: $("activity-axis"), list: $("tracks"), legend: $("legend"), phases: $("phases") }, { ...time, dark, pattern,
-      name: (row, level) => this.ofRecording(row, rowName(row, level, profile)),
+      name: (row, level) => (profile.recordings > 1 ? `${row.recording ? "after" : "before"}: ` : "") + rowName(row, level, profile),
       command: pid => this.toolbar.command(pid), pick: row => this.change(this.isPicked(row) ? NO_TASKS : { ...NO_TASKS, ...tasksOf(row) }), isPicked: row => this.isPicked(row),
       pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
     const lengths = columnsFor(profile.last * profile.tick / 1e9);
     $("column").replaceChildren(...lengths.map(length => new Option(`${length} s`, length)));
     this.columns = lengths;
-    $("chart-thread").replaceChildren(new Option("busiest", ""), ...profile.threads.map((thread, i) => new Option(taskName(thread), i)));
   }
 
   /* ---- what is said ---- */
@@ -119,9 +119,6 @@ class Page {
     return this.event === JOINED || event.time ? "time" : event.bytes ? "bytes" : "";
   }
   isDark() { return document.documentElement.dataset.theme === "dark"; }
-
-  ofRecording(track, name) { return this.profile.recordings > 1 ? `${track.recording ? "after" : "before"}: ${name}` : name; }
-
   isPicked(row) { return Object.entries(tasksOf(row)).every(([key, value]) => this.state[key] === value); }
 
   /* ---- what follows what ---- */
@@ -166,6 +163,7 @@ class Page {
 
   /* Show the state; moving: while a range is being dragged only the picture in view follows; read: of the same range more samples were read. */
   refresh({ lanes = true, moving = false, keep = true, read = false } = {}) {
+    if (this.isEarly) { this.isLate = true; return; }
     this.event = this.toolbar.eventOf(this.state);
     if (moving) this.tracks.draw();
     const isOther = this.count(read), formOf = [this.state.form, this.state.recursion, this.state.side].join();
@@ -176,7 +174,7 @@ class Page {
     if (isOther) sayFocused(this);
     if (!moving) {
       this.toolbar.show(this.state, this.profile.tick);
-      if (isOther || this.isBehind || this.described !== this.state.chosen) this.describeChosen();
+      if (this.isStarted && (isOther || this.isBehind || this.described !== this.state.chosen)) this.describeChosen();
       this.showForm();
       for (const say of [sayRange, sayChanges, sayVerdict]) say(this);
     }
@@ -221,7 +219,10 @@ class Page {
     if (this.profile.last) this.heat.load(this.profile, this.choice(null), column);
   }
 
-  functions() { return this.ofFunctions ||= ofFunctions(this.profile, this.own, this.forms.get("all"), this.kind, this.compared && { ...this.compared, side: -1 }); }
+  functions() {
+    const form = this.forms.get("all"), isSame = !this.compared && this.form().name === form.name;
+    return this.ofFunctions ||= ofFunctions(this.profile, this.own, isSame ? this.weighed : weighed(form, this.own, this.kind, this.compared && { ...this.compared, side: -1 }));
+  }
 
   showFlame(keep) {
     this.graph.upwards = this.state.layout === "flame";
@@ -262,12 +263,13 @@ class Page {
 
   /* The weights of the selected samples by site of the code, if some are selected; of time on and off the CPU the former. */
   weighCode() {
+    if (this.isEarly) return;
     const event = this.event === JOINED ? onAndOff(this.profile)[0] : this.event, { weights, all } = weightsBySite(this.profile, { ...this.choice(), event });
     this.code.load(weights, all, this.profile.events[event].event);
   }
 
   loadTimes() {
-    if (!this.profile.last) return;
+    if (!this.profile.last || !this.isIndexed) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
     const { seconds, off } = this.event === JOINED ? { seconds: 1 } : this.profile.events[this.event];
     const kind = this.unit() !== "time" ? "Events" : off ? "Waits" : seconds ? "CPU time" : "Wall-clock time";
@@ -331,24 +333,14 @@ class Page {
 
   /* Draw the view anew with the same samples: what is searched has changed. */
   drawView() {
+    if (this.isEarly) return;
     const { graph, above, below, tree, callerTree, table, chart } = this;
     const views = { flame: [graph], tree: [tree], callers: [callerTree], functions: [table], sandwich: above.tree ? [above, below] : [], chart: [chart] };
     for (const view of views[this.state.tab] || []) view.draw();
     if (this.state.tab === "marks") this.showMarks();
   }
-
-  copyView() {
-    const views = { tree: this.tree, callers: this.callerTree, functions: this.table, chart: this.chart, waits: this.waits, marks: this.marks, code: this.code };
-    if (!views[this.state.tab]) this.tree.load(this.weighed, this.profile.names);
-    const text = (views[this.state.tab] || this.tree).text();
-    this.said(copy(text), `Copied ${counted(text.split("\n").length - 1, "line")}`);
-    return text;
-  }
-
-  async said(done, text) { $("about").textContent = await done ? `${text}.` : "The browser does not let the page use the clipboard."; }
-
   redraw() {
-    if (!this.profile.events.length) return;
+    if (!this.profile.events.length || this.isEarly) return;
     this.tracks.legends && this.tracks.activity && this.tracks.legends();
     this.tracks.draw();
     this.showView();
@@ -365,11 +357,18 @@ class Page {
     this.hasCpus = this.profile.cpus.some(cpu => cpu >= 0);
     showParts(this);
     readAddress(this);
+    this.isStarted = true;
   }
 
-  /* The time line adds up all samples again, and so comes after the view. */
+  /* The index is there: show what needs it, such as the time line. */
   finish() {
+    this.isIndexed = true;
+    this.forms.set("own", this.profile.forms.own);
+    this.toolbar.fill(this.state);
+    $("chart-thread").replaceChildren(new Option("busiest", ""), ...this.profile.threads.map((thread, i) => new Option(taskName(thread), i)));
+    if (this.isLate) readAddress(this);
     if (this.profile.events.length) this.loadTimes();
+    performance.mark("drawn");
     document.body.dataset.ready = "yes";
     performance.mark("ready");
   }
@@ -381,13 +380,16 @@ class Page {
 }
 
 async function begin() {
-  const profile = await loaded($("data").textContent);
+  const { profile, rest } = await loaded($("data").textContent);
   await pause();
   const page = new Page(profile);
   showTop(profile, (name, column) => page.showNamed(name, column));
   await pause();
   page.start();
-  performance.mark("drawn");
+  if (!page.isLate) performance.mark("drawn");
+  await pause();
+  if (page.counted) page.describeChosen(); /* the panel comes after the picture */
+  await rest;
   await pause();
   page.finish();
 }

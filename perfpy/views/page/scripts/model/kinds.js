@@ -69,6 +69,15 @@ function numbered({ order, begins }, table) {
   return { of, kinds: { n: kinds, node: node.slice(0, kinds), ...columns, ...sums } };
 }
 
+/* The sums by stack of rows, as stacksOf() has them. nodes: of the tree. */
+export function sumsByNode({ node, weight, count }, nodes) {
+  const rows = node.length, weights = new Float64Array(nodes), counts = new Float64Array(nodes), ends = new Uint32Array(nodes);
+  for (let row = 0; row < rows; row++) { weights[node[row]] += weight[row]; counts[node[row]] += count[row]; }
+  let n = 0;
+  for (let one = 0; one < nodes; one++) if (counts[one]) { weights[n] = weights[one]; counts[n] = counts[one]; ends[n++] = one; }
+  return { n, node: ends.slice(0, n), weight: weights.slice(0, n), count: counts.slice(0, n) };
+}
+
 /* The distinct stacks of kinds, in the same form, and the stack of each kind. nodes: of the tree. */
 function stacksOf(kinds) {
   const { n, node, weight, count } = kinds, numberOf = new Int32Array(node.reduce((a, b) => Math.max(a, b), 0) + 1).fill(-1), of = new Uint32Array(n);

@@ -1,23 +1,30 @@
 /* The data of the page -> its profile with the index, made in a worker so that the page answers meanwhile. */
 
 import { categoryOfNodes } from "./activity.js";
-import { FORMS, endsOf, formOf } from "./forms.js";
-import { shapeOf } from "./trees.js";
-import { profileOf } from "./unpack.js";
+import { endsOf, formOf } from "./forms.js";
+import { chargedFunctions, shapeOf } from "./trees.js";
+import { beginningOf, complete } from "./unpack.js";
 
 /* the text of all scripts, which the worker runs, too */
 const SCRIPT = globalThis.document && document.currentScript ? document.currentScript.textContent : "";
 
-/* The profile with all that does not depend on what is selected: categories, and the forms of the tree. */
-async function preparedProfile(text) {
-  const profile = await profileOf(JSON.parse(text)), { tree, names } = profile, ends = endsOf(profile);
-  const forms = Object.fromEntries(FORMS.map(kind => [kind, formOf(tree, names, kind, ends)]));
-  const shapes = new Map(); /* forms without left out frames are one tree */
-  for (const form of Object.values(forms)) {
+/* {profile: what draws a whole recording, with all that does not depend on what is selected; rest() -> what all else needs (finished())}. */
+async function prepared(text) {
+  const { profile, rest } = await beginningOf(JSON.parse(text)), { tree, names } = profile, ends = endsOf(profile), shapes = new Map();
+  const made = kind => { /* forms without left out frames are one tree */
+    const form = formOf(tree, names, kind, ends);
     if (!shapes.has(form.name)) shapes.set(form.name, shapeOf(form, names.length));
-    form.shape = shapes.get(form.name);
-  }
-  return { ...profile, forms, categoryOf: categoryOfNodes(profile) };
+    return { ...form, shape: shapes.get(form.name) };
+  };
+  const forms = { all: made("all"), folded: made("folded") }, own = () => { const form = made("own"); return form.name === tree.name ? null : form; };
+  const ofNodes = { categoryOf: categoryOfNodes(profile), charged: chargedFunctions(tree, profile.charges) };
+  return { profile: { ...profile, forms, ...ofNodes }, rest: async () => ({ tables: await rest(), own: own() }) };
+}
+
+/* The profile with all of it: tables of samples, and the form of own code, null if that is the whole tree. */
+function finished(profile, { tables, own }) {
+  profile.forms.own = own || profile.forms.all;
+  return complete(profile, tables);
 }
 
 /* The buffers of all columns in a value: they are handed over, not copied. */
@@ -27,11 +34,13 @@ function buffersOf(value, found = new Set()) {
   return found;
 }
 
-/* In the worker: answer with the profile, or with nothing, so that the page tries itself. */
+/* In the worker: answer with the profile and then with the rest, or with nothing, so that the page tries itself. The tree is needed for both. */
 async function serve({ data: text }) {
   try {
-    const profile = await preparedProfile(text);
-    postMessage(profile, [...buffersOf(profile)]);
+    const { profile, rest } = await prepared(text), kept = buffersOf(profile.tree);
+    postMessage(profile, [...buffersOf(profile)].filter(buffer => !kept.has(buffer)));
+    const more = await rest();
+    postMessage(more, [...buffersOf(more)]);
   } catch { postMessage(null); }
 }
 
@@ -50,18 +59,21 @@ function startedWorker() {
   } catch { return null; }
 }
 
-/* The profile of the page's data, made in a worker if there is one. */
+/* The profile of the page's data, made in a worker if there is one: {profile: what draws it, rest: a promise that all of it is there}. */
 export function loaded(text) {
-  const worker = startedWorker();
-  return new Promise(done => {
-    const take = profile => {
-      document.body.dataset.index = profile ? "worker" : "page";
-      if (worker) worker.terminate();
-      done(profile || preparedProfile(text));
-    };
-    if (!worker) { take(null); return; }
+  const worker = startedWorker(), answers = [], waiting = [];
+  const next = () => new Promise(done => { if (answers.length) done(answers.shift()); else waiting.push(done); });
+  const take = answer => { if (waiting.length) waiting.shift()(answer); else answers.push(answer); };
+  if (worker) {
     worker.onmessage = ({ data }) => take(data);
     worker.onerror = event => { event.preventDefault(); take(null); };
     worker.postMessage(text);
-  });
+  }
+  return (async () => {
+    const first = worker && await next(), here = first ? null : await prepared(text), profile = first || here.profile;
+    const others = async () => finished(profile, first && await next() || await (here || await prepared(text)).rest());
+    const rest = others().finally(() => worker && worker.terminate());
+    document.body.dataset.index = first ? "worker" : "page";
+    return { profile, rest };
+  })();
 }

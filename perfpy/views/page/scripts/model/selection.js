@@ -25,6 +25,13 @@ export function tablesOf(profile, event) {
 
 export const kindOf = (profile, event) => event === JOINED ? "parts" : profile.recordings > 1 ? "changes" : "one";
 
+const NARROWED = ["commands", "process", "group", "thread", "cpu", "module", "category", "inside", "range", "shown", "against"];
+
+/* Whether a state of the page needs the index of samples (kinds.js), and not only their sums by stack. */
+export function needsIndex(state) {
+  return state.form === "own" || ["chart", "heat"].includes(state.tab) || NARROWED.some(key => state[key] !== null);
+}
+
 /* By node: whether a name for which `hits` has a value is on its stack. */
 export function nodesUnder(tree, hits) {
   const under = new Uint8Array(tree.n);
@@ -54,13 +61,14 @@ export function masksOf(profile, choice) {
   const commandOf = commands === null ? null : new Map(commandsOf(threads));
   const isOfTask = ([pid, , name], i) => (process === null || pid === process) && (thread === null || i === thread)
     && (group === null || namePattern(name || "?") === group) && (commands === null || namePattern(commandOf.get(pid) || "?") === commands);
-  const under = choice.inside === null || choice.inside === undefined ? null : nodesUnder(tree, { [choice.inside]: 1 });
-  const leaf = (i, column, wanted) => wanted === null || wanted === undefined || i > 0 && names[tree.name[i]][column] === wanted;
-  const byNode = choice.module !== null || under || (choice.category ?? null) !== null;
+  const under = (choice.inside ?? null) === null ? null : nodesUnder(tree, { [choice.inside]: 1 });
+  const isLeaf = (name, column, wanted) => (wanted ?? null) === null || name[column] === wanted;
+  const leaf = Uint8Array.from(names, name => +(isLeaf(name, 1, choice.module) && isLeaf(name, 2, choice.category)));
+  const byNode = under || [choice.module, choice.category].some(one => (one ?? null) !== null), { name } = tree;
   return {
     thread: mask(task, threads.length, i => isOfTask(threads[i], i)),
     cpu: mask(choice.cpu !== null, cpus.length, i => i === choice.cpu),
-    node: mask(byNode, tree.n, i => leaf(i, 1, choice.module) && leaf(i, 2, choice.category) && (!under || under[i])),
+    node: mask(byNode, tree.n, i => leaf[name[i]] && (!under || under[i])),
   };
 }
 

@@ -273,4 +273,4 @@ export function hottest(tree, names, charged) {
 }
 
 /* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights, kinds of charges. */
-export const ofFunctions = (profile, own, form, kind, compared) => [weighed(form, own, kind, compared), profile.names, chargedWeights(profile, own), profile.charges];
+export const ofFunctions = (profile, own, tree) => [tree, profile.names, chargedWeights(profile, own), profile.charges];

@@ -1,6 +1,6 @@
 /* Other trees of the same stacks: grown from the innermost functions, and the callers and callees of one function. */
 
-import { Forest, outermost, weighed } from "./trees.js";
+import { Forest, outermost, shape, weighed } from "./trees.js";
 
 /* Smaller shares are not followed any further: they are narrower than a pixel. */
 const LEAST = 1 / 20000;
@@ -68,9 +68,16 @@ export function callers(tree, name) {
   return rooted(upwards(tree, start, tree.sum.map(column => start.map(i => column[i])), false), name, tree);
 }
 
+/* The part of a tree below a node, as a tree of its own. */
+function below(tree, top) {
+  const from = top + 1, to = tree.end[top], first = tree.depth[top] + 1, own = tree.own.map(column => column.slice(top, to));
+  return weighed(shape(tree.name.subarray(from, to), tree.depth.subarray(from, to).map(level => level - first)), own, tree.kind, tree.compared);
+}
+
 /* The functions that a function calls. */
 export function callees(tree, name) {
   const tops = outermost(tree, name), most = 1 + tops.reduce((sum, top) => sum + tree.end[top] - top, 0);
+  if (tops.length === 1) return rooted(below(tree, tops[0]), name, tree);
   const forest = new Forest(most), node = new Int32Array(tree.n), own = tree.own.map(() => new Float64Array(most));
   for (const top of tops) {
     for (let i = top; i < tree.end[top]; i++) {

@@ -1,7 +1,7 @@
 /* The packed columns of packing.py -> typed arrays; the data of the page -> the profile that the other scripts use. */
 
-import { asKinds, grouped, indexed } from "./kinds.js";
-import { shape } from "./trees.js";
+import { asKinds, grouped, indexed, sumsByNode } from "./kinds.js";
+import { shape, totalOf } from "./trees.js";
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -29,10 +29,10 @@ export async function unpacked(column) {
   return values;
 }
 
-/* Columns by name. groups: the one by which some of them are grouped. */
-export async function columnsOf(packed, groups) {
-  const names = Object.keys(packed), unordered = await Promise.all(names.map(name => unpacked(packed[name])));
-  const columns = Object.fromEntries(names.map((name, i) => [name, unordered[i]])), moved = names.filter(name => packed[name].grouped);
+/* Columns by name. groups: the one by which some of them are grouped; known: those that are unpacked already. */
+export async function columnsOf(packed, groups, known = {}) {
+  const names = Object.keys(packed).filter(name => !known[name]), unordered = await Promise.all(names.map(name => unpacked(packed[name])));
+  const columns = { ...known, ...Object.fromEntries(names.map((name, i) => [name, unordered[i]])) }, moved = names.filter(name => packed[name].grouped);
   if (!moved.length) return columns;
   const { order } = grouped(columns[groups]), n = order.length;
   for (const name of moved) {
@@ -42,13 +42,18 @@ export async function columnsOf(packed, groups) {
   return columns;
 }
 
-/* A table of samples with its index (kinds.js). With levels of detail also sums, a table of kinds without times, and where the chunks are. */
-async function samplesOf({ sums, chunks, firstChunk, ...packed }, event) {
-  const columns = await columnsOf(packed, "node"), table = { ...columns, n: columns.node.length, off: !!event.off, seconds: !!event.seconds };
-  table.samples = columns.count.reduce((sum, count) => sum + count, 0);
-  if (!chunks) return indexed(table);
-  const all = sums && await columnsOf(sums, "node");
-  return { ...indexed(table, true), chunks, firstChunk, sums: all && asKinds({ ...all, n: all.node.length, samples: table.samples }) };
+/* A table of samples with its sums by stack, and rest() -> what else the table has: its index (kinds.js), and with levels of detail also sums, a
+   table of kinds without times, and where the chunks are. nodes: of the tree. */
+async function samplesOf({ sums, chunks, firstChunk, ...packed }, event, nodes) {
+  const { node, weight, count } = sums || packed, known = await columnsOf({ node, weight, count }, "node"), { n } = packed.node;
+  const stacks = sumsByNode(known, nodes), samples = totalOf(stacks.count);
+  const rest = async () => {
+    const table = { ...await columnsOf(packed, "node", sums ? {} : known), n, samples };
+    if (!chunks) return indexed(table);
+    const all = sums && await columnsOf(sums, "node", known);
+    return { ...indexed(table, true), chunks, firstChunk, sums: all && asKinds({ ...all, n: all.node.length, samples }) };
+  };
+  return { table: { n, samples, stacks, off: !!event.off, seconds: !!event.seconds }, rest };
 }
 
 async function marksOf(packed) {
@@ -78,14 +83,25 @@ async function waitsOf(packed) {
   return waits.n ? { ...waits, first: firstTurns(waits) } : null;
 }
 
-/* names, tree, threads, cpus, tick, last (of all times), events with their samples, one for each recording, marks. */
-export async function profileOf(data) {
+/* The profile but for the index of its samples, which are only added up by stack: names, tree, threads, cpus, tick, last (of all times), events
+   with their samples, one for each recording, marks. rest() -> what the tables of samples have, too, by event and recording. */
+export async function beginningOf(data) {
   const [{ name, depth }, marks, lanes, waits] = await Promise.all([columnsOf(data.tree, "depth"), marksOf(data.marks), lanesOf(data.lanes), waitsOf(data.waits)]);
-  const events = await Promise.all(data.events.map(async event => (
-    { ...event, samples: await Promise.all(event.samples.map(one => samplesOf(one, event))) })));
-  let last = 0;
-  for (const event of events) for (const one of event.samples) if (one.time && one.n) last = Math.max(last, one.time[one.n - 1]);
-  if (marks && marks.n) last = Math.max(last, marks.time[marks.n - 1]);
+  const tables = await Promise.all(data.events.map(event => Promise.all(event.samples.map(one => samplesOf(one, event, name.length)))));
+  const events = data.events.map((event, e) => ({ ...event, samples: tables[e].map(({ table }) => table) }));
   const recordings = events.length ? events[0].samples.length : 1;
-  return { ...data, tree: shape(name, depth), events, marks, lanes, waits, last, recordings, code: data.code || [], files: data.files || [] };
+  return { profile: { ...data, tree: shape(name, depth), events, marks, lanes, waits, recordings, code: data.code || [], files: data.files || [] },
+    rest: () => Promise.all(tables.map(parts => Promise.all(parts.map(({ rest }) => rest())))) };
+}
+
+/* Adds the rest to the tables of samples. */
+export function complete(profile, rest) {
+  profile.events.forEach((event, e) => event.samples.forEach((table, r) => Object.assign(table, rest[e][r])));
+  return profile;
+}
+
+/* The whole profile. */
+export async function profileOf(data) {
+  const { profile, rest } = await beginningOf(data);
+  return complete(profile, await rest());
 }

@@ -4,7 +4,8 @@ export const percent = share => (100 * share).toFixed(2) + "%";
 
 export const signed = share => (share > 0 ? "+" : "") + percent(share);
 
-export const whole = value => Math.round(value).toLocaleString("en-US");
+/* with commas, without the locale data that a browser has to load first */
+export const whole = value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 
 /* ns -> a time with the digits that matter; what would be rounded up to 1000 is 1 of the next unit */
 export function duration(ns) {

@@ -1,7 +1,8 @@
 /* What buttons, fields and keys do. */
 
 import { beginning, fragmentOf, stateOf } from "../model/permalink.js";
-import { copy, nothing } from "./headline.js";
+import { nothing } from "./headline.js";
+import { copyView, sayCopied } from "./said.js";
 
 const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
@@ -24,8 +25,8 @@ export function connect(page) {
   $("root").onchange = () => { page.change({ root: $("root").value, zoom: "" }); page.showFlame(false); };
   $("merged").onclick = () => page.change({ recursion: page.state.recursion === "merged" ? "all" : "merged" });
   $("reset").onclick = () => page.graph.tree && page.graph.zoomTo(0);
-  $("copy").onclick = () => page.copyView();
-  $("link").onclick = () => page.said(copy(location.href), "Copied the address of this view");
+  $("copy").onclick = () => copyView(page);
+  $("link").onclick = () => sayCopied(location.href, "Copied the address of this view");
   $("panel").onclick = () => { page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw(); };
   for (const one of $("tabs").children) one.onclick = () => page.change({ tab: one.id.slice(4) });
   for (const one of $("forms").children) one.onclick = () => page.change({ form: one.dataset.form });
@@ -59,7 +60,7 @@ function key(page, event) {
   else if (event.key === "z") zoomTime(page);
   else if (event.key === "a") compare(page);
   else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
-  else if (event.key === "c") page.copyView();
+  else if (event.key === "c") copyView(page);
   else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
   else if (event.key === "?") $("dialog").showModal();
   else if (/^\d$/.test(event.key)) { const tab = [...$("tabs").children].filter(one => !one.hidden).at(event.key === "0" ? 9 : event.key - 1); if (tab) tab.click(); }
@@ -122,7 +123,8 @@ export function readAddress(page) {
   page.find(page.state.find);
   page.tree.restore(page.state.open);
   if (!page.code.isEmpty) page.code.restore(page.state);
-  if (!profile.events.length) return;
+  page.isLate = page.isEarly;
+  if (!profile.events.length || page.isLate) return;
   const { code } = page.state;
   page.refresh({ lanes: false, keep: false });
   if (page.state.chosen !== null) page.choose(page.state.chosen, code === null);

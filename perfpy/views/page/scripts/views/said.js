@@ -6,7 +6,7 @@ import { chargedWeights } from "../model/trees.js";
 import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
 import { el } from "./elements.js";
-import { nothing } from "./headline.js";
+import { copy, nothing } from "./headline.js";
 
 const $ = id => document.getElementById(id);
 
@@ -83,4 +83,19 @@ export function sayChanges(page) {
     step.style.background = changeColour(points, page.isDark());
     return step;
   }));
+}
+
+/* Copy a text, and say how that went. */
+export async function sayCopied(text, said) {
+  $("about").textContent = await copy(text) ? `${said}.` : "The browser does not let the page use the clipboard.";
+}
+
+/* Copy the view as text, or the call tree in place of a picture. */
+export function copyView(page) {
+  const { tree, callerTree, table, chart, waits, marks, code, state } = page;
+  const view = { tree, callers: callerTree, functions: table, chart, waits, marks, code }[state.tab];
+  if (page.isEarly) return;
+  if (!view) tree.load(page.weighed, page.profile.names);
+  const text = (view || tree).text();
+  sayCopied(text, `Copied ${counted(text.split("\n").length - 1, "line")}`);
 }

@@ -29,17 +29,30 @@ export class Toolbar {
     this.event.parentElement.hidden = this.event.options.length < 2;
     this.commands = commandsOf(profile.threads);
     this.commandOf = new Map(this.commands);
-    options(this.process, this.commands.map(([pid, command]) => [pid, `${command || "?"} ${pid}`]), "all");
+    options(this.process, [], "all");
     options(this.cpu, profile.cpus.map((cpu, i) => [i, this.cpuName(cpu)]), "all");
     options(this.module, modulesOf(profile).map(module => [module, module]), "all");
     options(this.category, CATEGORIES.map((name, i) => [i, name]), "all");
-    this.threads(null);
+    options(this.thread, [], "all");
     const number = select => select.value === ALL ? null : Number(select.value);
     this.event.onchange = () => told.changed({ event: this.event.value });
     this.process.onchange = () => told.changed({ process: number(this.process), thread: null, group: null });
     for (const key of ["thread", "cpu", "category"]) this[key].onchange = () => told.changed({ [key]: number(this[key]) });
     this.module.onchange = () => told.changed({ module: this.module.value || null });
     this.search.oninput = () => told.searched();
+  }
+
+  /* Fill the lists that may be long. */
+  fill(state) {
+    options(this.process, this.commands.map(([pid, command]) => [pid, `${command || "?"} ${pid}`]), "all");
+    this.isFilled = true;
+    this.showTasks(state);
+  }
+
+  showTasks(state) {
+    if (!this.isFilled) return;
+    this.threads(state.process);
+    for (const key of ["process", "thread"]) this[key].value = state[key] === null ? ALL : String(state[key]);
   }
 
   cpuName(cpu) { return cpu < 0 ? "not known" : String(cpu); }
@@ -74,9 +87,9 @@ export class Toolbar {
   }
 
   show(state, tick) {
-    this.threads(state.process);
+    this.showTasks(state);
     this.event.value = String(this.eventOf(state));
-    for (const key of ["process", "thread", "cpu", "module", "category"]) this[key].value = state[key] === null ? ALL : String(state[key]);
+    for (const key of ["cpu", "module", "category"]) this[key].value = state[key] === null ? ALL : String(state[key]);
     if (document.activeElement !== this.search) this.search.value = state.find;
     this.chips.replaceChildren(...this.chipsOf(state, tick).map(([text, cleared]) => {
       const chip = button("", () => this.told.changed(cleared), { className: "chip", "aria-label": `remove filter: ${text}` });

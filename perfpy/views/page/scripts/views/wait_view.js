@@ -2,7 +2,7 @@
 
 import { BLOCKED, READY, RUNS, chainAt, criticalPath, pathSums, turnAt, wakeups } from "../model/wait_chains.js";
 import { OWN, UNKNOWN } from "../model/categories.js";
-import { atRuler, counted, duration, percent, stepOf } from "../model/words.js";
+import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, speak, windowed } from "./elements.js";
 
@@ -166,7 +166,7 @@ export class WaitView {
     const rows = sums.slice(0, MOST_SUMS).map(({ thread, text, time, longest }) => el("tr", {}, el("td", { textContent: percent(time / (all || 1)) }),
       el("td", { textContent: this.time(time) }),
       el("td", {}, button(`${this.name(thread)} ${waits.texts[text]}`, () => this.told.pick(waits.main, (longest.from + longest.to) / 2), { className: "evidence" }))));
-    const left = waits.total - waits.n, missing = left > 0 ? `; ${left.toLocaleString("en-US")} turns are too short to be here` : "";
+    const left = waits.total - waits.n, missing = left > 0 ? `; ${whole(left)} turns are too short to be here` : "";
     const title = el("caption", { textContent: `Critical path of ${this.name(waits.main)}, ${this.time(from)} to ${this.time(to)}${missing}` });
     this.path.replaceChildren(title, el("tbody", {}, ...rows));
   }

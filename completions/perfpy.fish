@@ -321,7 +321,7 @@ complete -c perfpy -n __fish_use_subcommand -f -a leaks -d 'show which lines hol
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s p -l pid -x -a '(__perfpy_list (__perfpy_ask pids))' -d 'watch this process'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s d -l duration -x -d 'seconds to watch a process'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l descendants -f -d 'also watch the Python processes that it has started'
-complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l small-objects -f -d 'include objects of up to 512 bytes'
+complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l small-objects -f -d 'count each object of up to 512 bytes'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l html -r -F -d 'write a page with flame graphs of a command\'s memory'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -l json -f -d 'print one JSON object'
 complete -c perfpy -n '__fish_seen_subcommand_from leaks' -s h -f -d 'show this text'

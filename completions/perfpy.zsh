@@ -475,7 +475,7 @@ _perfpy() {
                 '*-d+[seconds to watch a process]:value: ' \
                 '*--duration=[seconds to watch a process]:value: ' \
                 '*--descendants[also watch the Python processes that it has started]' \
-                '*--small-objects[include objects of up to 512 bytes]' \
+                '*--small-objects[count each object of up to 512 bytes]' \
                 '*--html=[write a page with flame graphs of a command'\''s memory]:file:_files' \
                 '*--json[print one JSON object]' \
                 '*-h[show this text]' \

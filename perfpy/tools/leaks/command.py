@@ -27,7 +27,7 @@ class LeaksCommandOptions(CommandOptions):
         "-d,--duration", Value(float, default=None), "seconds to watch a process (default: 10)", metavar="<seconds>"
     )
     descendants: bool = option("--descendants", Flag(default=True), "also watch the Python processes that it has started (default)")
-    small_objects: bool = option("--small-objects", Flag(), "include objects of up to 512 bytes; slows the program down")
+    small_objects: bool = option("--small-objects", Flag(), "count each object of up to 512 bytes; slows the program down")
     html: str = option("--html", Value(default=""), "write a page with flame graphs of a command's memory", metavar="<file>")
     json: bool = option("--json", Flag(), "print one JSON object")
     words: tuple[str, ...] = program_to_run("[COMMAND [ARGS]...]")

@@ -6,6 +6,10 @@
  * The sums of the highest moment cost nothing at each new maximum: a stack stores its sums when it changes for the first time after
  * one (`epoch`). Stacks that have not changed since are still at their highest moment.
  *
+ * CPython's objects of up to 512 bytes lie in arenas, which tell nothing about the lines that hold them. One in SMALL_STEP bytes of them
+ * is followed: the first at a distance drawn between half and three halves of that. As a small object never contains two of these
+ * bytes, each followed one stands for SMALL_STEP bytes, without bias.
+ *
  * Python frames are read from this thread's own interpreter state, which stands still while C code runs in the thread. perfpy puts the
  * offsets (LAYOUTS, DESCRIBED) and the layout of the file before this text. Other threads and programs are unwound.
  */
@@ -34,6 +38,7 @@ typedef struct { uint64_t name, name_size, file, file_size, lines, lines_size, f
 typedef struct {
     char magic[8];
     uint64_t pid, parent, python, stacks, frames, codes, pool, text, live, peak, epoch, total, count, temporary, lost, began, peaked, ended;
+    uint64_t small, arenas, most_arenas; /* small objects in all, bytes of arenas */
 } head_t_;
 
 static struct {
@@ -50,6 +55,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[4000];
 static char program[4096]; /* its path: the loader only knows argv[0] */
 static int enabled;
+static void follow_small_objects(void);
 static char *file; /* the sums */
 static head_t_ *head;
 static stack_t_ *stacks;
@@ -65,8 +71,12 @@ typedef struct { slot_t_ *slots; uint64_t mask; } table_t_;
 static table_t_ stack_table, frame_table, code_table;
 
 typedef struct { uintptr_t address; uint64_t size, stack; } live_t_;
-static live_t_ *live;
-static uint64_t live_mask, live_used;
+typedef struct { live_t_ *slots; uint64_t mask, used; } lives_t_;
+static lives_t_ live, followed; /* allocations, and the chosen small objects */
+
+/* How many of the followed small objects have this hash of their address; 255 stands for more, and stays. */
+#define IN_FILTER(address) (((uintptr_t)(address) >> 4) * 0x9E3779B97F4A7C15ull >> (64 - FILTER_BITS))
+static uint8_t may_be_followed[1 << FILTER_BITS];
 
 /* Mappings, by address: few, and parts of them may be unmapped. */
 static live_t_ *maps;
@@ -131,6 +141,15 @@ typedef struct { uint64_t key; uintptr_t code; int64_t offset; } raw_t_; /* code
 
 #define AT(type, address, offset) (*(type *)((char *)(address) + (offset)))
 
+/* A code object: its address and what it points to may be those of a freed one, but not its name, too. */
+static uint64_t identity_of(uintptr_t code) {
+    const layout_t *l = layout;
+    const char *name = AT(const char *, code, l->code_name);
+    uint64_t hash = AT(uint64_t, name, 24);
+    if (hash == ~0ull) hash = AT(uint64_t, name, 16) ^ AT(uint64_t, name, l->ascii_text); /* not computed yet: its length and begin */
+    return mixed(mixed(AT(uint64_t, code, l->code_lines) ^ hash, code), AT(uint32_t, code, l->code_first_line));
+}
+
 static int python_frames(raw_t_ *raw) {
     char *state = layout ? thread_state() : NULL;
     if (!state) return 0;
@@ -148,7 +167,7 @@ static int python_frames(raw_t_ *raw) {
         raw_t_ *one = &raw[depth++];
         one->code = code;
         one->offset = offset < 0 ? 0 : offset;
-        one->key = mixed(mixed(AT(uint64_t, code, l->code_lines), code ^ AT(uint32_t, code, l->code_first_line)), one->offset + 1) | 1;
+        one->key = mixed(identity_of(code), (uint64_t)one->offset + 1) | 1;
     }
     return depth;
 }
@@ -220,7 +239,7 @@ static code_t_ *new_code(table_t_ *table, uint64_t key, uint64_t *number) {
 
 static uint64_t code_number(uintptr_t object) {
     uint64_t number, lines = AT(uint64_t, object, layout->code_lines), first_line = AT(uint32_t, object, layout->code_first_line);
-    code_t_ *code = new_code(&code_table, mixed(mixed(lines, object), first_line) | 1, &number);
+    code_t_ *code = new_code(&code_table, identity_of(object) | 1, &number);
     if (!code) return number;
     code->first_line = first_line;
     code->name = put_str(AT(char *, object, layout->code_name), &code->name_size);
@@ -292,15 +311,15 @@ static void store_peak(stack_t_ *stack) {
     }
 }
 
-static void add(uint64_t number, uint64_t size, int is_new) {
+static void add(uint64_t number, uint64_t size, uint64_t is_new) { /* is_new: the number of allocations */
     stack_t_ *stack = &stacks[number];
     store_peak(stack);
     stack->live += size;
-    stack->live_count += (uint64_t)is_new;
+    stack->live_count += is_new;
     stack->total += size;
-    stack->count += (uint64_t)is_new;
+    stack->count += is_new;
     head->total += size;
-    head->count += (uint64_t)is_new;
+    head->count += is_new;
     head->live += size;
     if (head->live > head->peak) {
         head->peak = head->live;
@@ -309,46 +328,55 @@ static void add(uint64_t number, uint64_t size, int is_new) {
     }
 }
 
-static void subtract(uint64_t number, uint64_t size, int is_gone) {
+static void subtract(uint64_t number, uint64_t size, uint64_t is_gone) {
     stack_t_ *stack = &stacks[number];
     store_peak(stack);
     stack->live -= size;
-    stack->live_count -= (uint64_t)is_gone;
+    stack->live_count -= is_gone;
     head->live -= size;
 }
 
-static uint64_t place_of(uintptr_t address) { return (address >> 4) * 0x9E3779B97F4A7C15ull >> 24 & live_mask; }
-
-static void put_live(live_t_ one) {
-    uint64_t at = place_of(one.address);
-    while (live[at].address) at = (at + 1) & live_mask;
-    live[at] = one;
+static uint64_t place_of(const lives_t_ *table, uintptr_t address) {
+    return (address >> 4) * 0x9E3779B97F4A7C15ull >> 24 & table->mask;
 }
 
-static int grow(void) {
-    live_t_ *before = live;
-    uint64_t count = live_mask + 1;
-    live_t_ *bigger = pages(2 * count * sizeof *live);
-    if (!bigger) return 0;
-    live = bigger;
-    live_mask = 2 * count - 1;
-    for (uint64_t i = 0; i < count; i++) if (before[i].address) put_live(before[i]);
-    syscall(SYS_munmap, before, count * sizeof *live);
+static void put_live(lives_t_ *table, live_t_ one) {
+    uint64_t at = place_of(table, one.address);
+    while (table->slots[at].address) at = (at + 1) & table->mask;
+    table->slots[at] = one;
+}
+
+static int make_lives(lives_t_ *table, uint64_t count) {
+    table->mask = count - 1;
+    table->used = 0;
+    table->slots = pages(count * sizeof *table->slots);
+    return table->slots != NULL;
+}
+
+static int has_room(lives_t_ *table) {
+    if (LIKELY(table->used * 4 < table->mask * 3)) return 1;
+    lives_t_ bigger;
+    if (!make_lives(&bigger, 2 * (table->mask + 1))) return 0;
+    for (uint64_t i = 0; i <= table->mask; i++) if (table->slots[i].address) put_live(&bigger, table->slots[i]);
+    bigger.used = table->used;
+    syscall(SYS_munmap, table->slots, (table->mask + 1) * sizeof *table->slots);
+    *table = bigger;
     return 1;
 }
 
 /* Remove an allocation; address 0: unknown. */
-static live_t_ take_live(uintptr_t address) {
-    uint64_t at = place_of(address);
-    while (live[at].address && live[at].address != address) at = (at + 1) & live_mask;
-    live_t_ one = live[at];
+static live_t_ take_live(lives_t_ *table, uintptr_t address) {
+    live_t_ *slots = table->slots;
+    uint64_t mask = table->mask, at = place_of(table, address);
+    while (slots[at].address && slots[at].address != address) at = (at + 1) & mask;
+    live_t_ one = slots[at];
     if (!one.address) return one;
-    live_used--;
-    for (uint64_t next = (at + 1) & live_mask; live[next].address; next = (next + 1) & live_mask) {
-        uint64_t place = place_of(live[next].address);
-        if (((next - place) & live_mask) >= ((next - at) & live_mask)) { live[at] = live[next]; at = next; }
+    table->used--;
+    for (uint64_t next = (at + 1) & mask; slots[next].address; next = (next + 1) & mask) {
+        uint64_t place = place_of(table, slots[next].address);
+        if (((next - place) & mask) >= ((next - at) & mask)) { slots[at] = slots[next]; at = next; }
     }
-    live[at].address = 0;
+    slots[at].address = 0;
     return one;
 }
 
@@ -417,12 +445,10 @@ static int open_tables(void) {
         tables[i]->mask = sizes[i] - 1;
         if (!tables[i]->slots) return 0;
     }
-    live_mask = (1 << 16) - 1;
-    live_used = maps_used = 0;
+    maps_used = 0;
     maps_room = 1 << 12;
-    live = pages((live_mask + 1) * sizeof *live);
     maps = pages(maps_room * sizeof *maps);
-    if (!live || !maps) return 0;
+    if (!make_lives(&live, 1 << 16) || !make_lives(&followed, 1 << 12) || !maps) return 0;
     head->pid = (uint64_t)getpid();
     head->parent = (uint64_t)getppid();
     head->python = layout ? layout->version : 0;
@@ -449,7 +475,10 @@ static void in_child(void) {
     syscall(SYS_munmap, stack_table.slots, (stack_table.mask + 1) * sizeof(slot_t_));
     syscall(SYS_munmap, frame_table.slots, (frame_table.mask + 1) * sizeof(slot_t_));
     syscall(SYS_munmap, code_table.slots, (code_table.mask + 1) * sizeof(slot_t_));
-    syscall(SYS_munmap, live, (live_mask + 1) * sizeof *live);
+    syscall(SYS_munmap, live.slots, (live.mask + 1) * sizeof *live.slots);
+    syscall(SYS_munmap, followed.slots, (followed.mask + 1) * sizeof *followed.slots);
+    memset(may_be_followed, 0, sizeof may_be_followed);
+    head = NULL;
     syscall(SYS_munmap, maps, maps_room * sizeof *maps);
     file = NULL;
 }
@@ -472,6 +501,7 @@ __attribute__((constructor)) static void begin(void) {
     program[length > 0 ? length : 0] = 0;
     if (open_tables()) {
         find_python();
+        follow_small_objects();
         pthread_atfork(before_fork, after_fork, in_child);
         enabled = 1;
     }
@@ -484,7 +514,21 @@ __attribute__((destructor)) static void end(void) {
 
 /* ---- What is counted ---- */
 
-static __attribute__((noinline)) void counted(void *result, uint64_t size, int is_map) {
+enum { MEMORY, MAPPING, SMALL_OBJECT };
+
+static live_t_ forget(lives_t_ *table, uintptr_t address) { /* with the lock held */
+    live_t_ one = take_live(table, address);
+    if (!one.address) return one;
+    if (table == &live) subtract(one.stack, one.size, 1);
+    else {
+        uint8_t *others = &may_be_followed[IN_FILTER(address)];
+        *others -= *others < 255;
+        subtract(one.stack, SMALL_STEP, SMALL_STEP / one.size);
+    }
+    return one;
+}
+
+static __attribute__((noinline)) void counted(void *result, uint64_t size, int kind) {
     raw_t_ raw[MOST_FRAMES > MOST_NATIVE ? MOST_FRAMES : MOST_NATIVE];
     busy++;
     int error = errno, depth = python_frames(raw);
@@ -496,18 +540,25 @@ static __attribute__((noinline)) void counted(void *result, uint64_t size, int i
     pthread_mutex_lock(&lock);
     if (file || open_tables()) {
         live_t_ one = {(uintptr_t)result, size, stack_number(raw, depth)};
-        if (is_map) {
+        lives_t_ *table = kind == SMALL_OBJECT ? &followed : &live;
+        if (kind == MAPPING) {
             one.size = (size + 4095) & ~4095ull;
             unmapped(one.address, one.size); /* MAP_FIXED replaces */
             put_map(map_at(one.address), one);
             add(one.stack, one.size, 1);
-        } else if (live_used * 4 < live_mask * 3 || grow()) {
-            live_t_ stale = take_live(one.address); /* freed unseen */
-            if (stale.address) subtract(stale.stack, stale.size, 1);
-            live_used++;
-            put_live(one);
-            add(one.stack, size, 1);
-            newest = one.address;
+        } else if (has_room(table)) {
+            forget(table, one.address); /* freed unseen */
+            table->used++;
+            put_live(table, one);
+            if (kind == MEMORY) {
+                add(one.stack, size, 1);
+                newest = one.address;
+            } else {
+                uint8_t *others = &may_be_followed[IN_FILTER(result)];
+                *others += *others < 255;
+                head->small += SMALL_STEP / size;
+                add(one.stack, SMALL_STEP, SMALL_STEP / size);
+            }
         } else head->lost++;
     }
     pthread_mutex_unlock(&lock);
@@ -519,13 +570,10 @@ static live_t_ gone(void *address) {
     live_t_ one = {0, 0, 0};
     busy++;
     pthread_mutex_lock(&lock);
-    if (file) one = take_live((uintptr_t)address);
-    if (one.address) {
-        subtract(one.stack, one.size, 1);
-        if (newest == one.address) {
-            stacks[one.stack].temporary++;
-            head->temporary++;
-        }
+    if (file) one = forget(&live, (uintptr_t)address);
+    if (one.address && newest == one.address) {
+        stacks[one.stack].temporary++;
+        head->temporary++;
     }
     pthread_mutex_unlock(&lock);
     newest = 0;
@@ -534,6 +582,105 @@ static live_t_ gone(void *address) {
 }
 
 #define COUNTS (LIKELY(enabled) && !busy)
+
+/* ---- CPython's objects of up to 512 bytes: PyMem_SetAllocator and PyObject_SetArenaAllocator put these functions before its own ---- */
+
+typedef struct {
+    void *context, *(*malloc)(void *, size_t), *(*calloc)(void *, size_t, size_t), *(*realloc)(void *, void *, size_t);
+    void (*free)(void *, void *);
+} allocator_t;
+typedef struct { void *context, *(*alloc)(void *, size_t); void (*free)(void *, void *, size_t); } arenas_t;
+static allocator_t python_own[3];
+static arenas_t python_arenas;
+static int64_t until_followed = SMALL_STEP; /* bytes; the interpreter's lock protects it */
+static int has_small_calls, has_arenas;
+static uint64_t draw = 0x9E3779B97F4A7C15ull;
+
+static __attribute__((noinline)) void follow(void *result, size_t size) {
+    draw ^= draw << 13; draw ^= draw >> 7; draw ^= draw << 17;
+    until_followed += SMALL_STEP / 2 + (int64_t)(draw % SMALL_STEP);
+    if (until_followed < 0) until_followed = 0;
+    if (!COUNTS || !has_arenas) return; /* without arenas malloc has counted it */
+    counted(result, size, SMALL_OBJECT);
+}
+
+#define CHOOSE(result, size) \
+    do { if ((size) - 1 < SMALLEST && (until_followed -= (int64_t)(size)) < 0 && (result)) follow(result, size); } while (0)
+
+static __attribute__((noinline)) void small_gone(void *address) {
+    busy++;
+    pthread_mutex_lock(&lock);
+    if (file) forget(&followed, (uintptr_t)address);
+    pthread_mutex_unlock(&lock);
+    busy--;
+}
+
+static void *small_malloc(void *context, size_t size) {
+    allocator_t *own = context;
+    has_small_calls = 1;
+    void *result = own->malloc(own->context, size);
+    CHOOSE(result, size);
+    return result;
+}
+
+static void *small_calloc(void *context, size_t number, size_t each) {
+    allocator_t *own = context;
+    has_small_calls = 1;
+    void *result = own->calloc(own->context, number, each);
+    CHOOSE(result, number * each);
+    return result;
+}
+
+static void small_free(void *context, void *address) {
+    allocator_t *own = context;
+    if (may_be_followed[IN_FILTER(address)] && address && COUNTS) small_gone(address);
+    own->free(own->context, address);
+}
+
+static void *small_realloc(void *context, void *address, size_t size) {
+    allocator_t *own = context;
+    if (may_be_followed[IN_FILTER(address)] && address && COUNTS) small_gone(address);
+    void *result = own->realloc(own->context, address, size);
+    CHOOSE(result, size);
+    return result;
+}
+
+/* An arena is memory for objects that are counted themselves; if no call came by, something else has replaced our functions. */
+static void *arena_alloc(void *context, size_t size) {
+    (void)context;
+    if (!has_small_calls || !COUNTS) return python_arenas.alloc(python_arenas.context, size);
+    busy++;
+    void *result = python_arenas.alloc(python_arenas.context, size);
+    busy--;
+    has_arenas |= result != NULL;
+    if (result && head) {
+        head->arenas += size;
+        if (head->arenas > head->most_arenas) head->most_arenas = head->arenas;
+    }
+    return result;
+}
+
+static void arena_free(void *context, void *address, size_t size) {
+    (void)context;
+    if (COUNTS && head && head->arenas >= size) head->arenas -= size;
+    python_arenas.free(python_arenas.context, address, size);
+}
+
+static void follow_small_objects(void) {
+    void (*get)(int, allocator_t *) = (void (*)(int, allocator_t *))dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
+    void (*set)(int, allocator_t *) = (void (*)(int, allocator_t *))dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
+    void (*get_arenas)(arenas_t *) = (void (*)(arenas_t *))dlsym(RTLD_DEFAULT, "PyObject_GetArenaAllocator");
+    void (*set_arenas)(arenas_t *) = (void (*)(arenas_t *))dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
+    if (!layout || !get || !set || !get_arenas || !set_arenas) return;
+    get_arenas(&python_arenas);
+    arenas_t arenas = {NULL, arena_alloc, arena_free};
+    set_arenas(&arenas);
+    for (int domain = 1; domain < 3; domain++) { /* PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ */
+        get(domain, &python_own[domain]);
+        allocator_t ours = {&python_own[domain], small_malloc, small_calloc, small_realloc, small_free};
+        set(domain, &ours);
+    }
+}
 
 /* dlsym itself allocates before the real functions are known. */
 static char early[1 << 16];
@@ -551,7 +698,7 @@ static void *early_memory(size_t size) {
 EXPORT void *malloc(size_t size) {
     NEEDS(malloc);
     void *result = real.malloc(size);
-    if (result && COUNTS) counted(result, size, 0);
+    if (result && COUNTS) counted(result, size, MEMORY);
     return result;
 }
 
@@ -559,7 +706,7 @@ EXPORT void *calloc(size_t number, size_t each) {
     size_t size = number * each;
     NEEDS(calloc);
     void *result = real.calloc(number, each);
-    if (result && COUNTS) counted(result, size, 0);
+    if (result && COUNTS) counted(result, size, MEMORY);
     return result;
 }
 
@@ -582,8 +729,8 @@ EXPORT void *realloc(void *address, size_t size) {
     if (!COUNTS) return real.realloc(address, size);
     live_t_ before = gone(address); /* first: another thread may get the address */
     void *result = real.realloc(address, size);
-    if (result) counted(result, size, 0);
-    else if (size && before.address) counted(address, before.size, 0);
+    if (result) counted(result, size, MEMORY);
+    else if (size && before.address) counted(address, before.size, MEMORY);
     return result;
 }
 
@@ -596,7 +743,7 @@ EXPORT void *reallocarray(void *address, size_t number, size_t each) {
 EXPORT int posix_memalign(void **address, size_t alignment, size_t size) {
     if (!real.posix_memalign) find_real();
     int error = real.posix_memalign(address, alignment, size);
-    if (!error && COUNTS) counted(*address, size, 0);
+    if (!error && COUNTS) counted(*address, size, MEMORY);
     return error;
 }
 
@@ -604,7 +751,7 @@ EXPORT int posix_memalign(void **address, size_t alignment, size_t size) {
     EXPORT void *name(size_t alignment, size_t size) {                   \
         NEEDS(name);                                                     \
         void *result = real.name(alignment, size);                       \
-        if (result && COUNTS) counted(result, size, 0);                  \
+        if (result && COUNTS) counted(result, size, MEMORY);                  \
         return result;                                                   \
     }
 ALIGNED(aligned_alloc)
@@ -614,7 +761,7 @@ ALIGNED(memalign)
     EXPORT void *name(size_t size) {                                     \
         NEEDS(name);                                                     \
         void *result = real.name(size);                                  \
-        if (result && COUNTS) counted(result, size, 0);                  \
+        if (result && COUNTS) counted(result, size, MEMORY);                  \
         return result;                                                   \
     }
 PAGED(valloc)
@@ -623,7 +770,7 @@ PAGED(pvalloc)
 EXPORT void *mmap(void *address, size_t size, int protection, int flags, int descriptor, off_t offset) {
     if (!real.mmap) return (void *)syscall(SYS_mmap, address, size, protection, flags, descriptor, offset);
     void *result = real.mmap(address, size, protection, flags, descriptor, offset);
-    if (result != MAP_FAILED && COUNTS && flags & MAP_ANONYMOUS && protection != PROT_NONE) counted(result, size, 1);
+    if (result != MAP_FAILED && COUNTS && flags & MAP_ANONYMOUS && protection != PROT_NONE) counted(result, size, MAPPING);
     return result;
 }
 
@@ -662,7 +809,7 @@ EXPORT void *mremap(void *address, size_t before, size_t size, int flags, ...) {
         busy--;
         if (is_counted) {
             gone_map(address, before);
-            counted(result, size, 1);
+            counted(result, size, MAPPING);
         }
     }
     return result;

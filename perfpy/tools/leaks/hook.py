@@ -43,11 +43,14 @@ UNKNOWN: Final = NATIVE - 1
 MAGIC: Final = b"PERFPYM\1"
 MOST_FRAMES: Final = 128  # of a stack
 _MOST_NATIVE: Final = 48
+SMALLEST: Final = 512  # bytes: larger objects are not in CPython's arenas
+SMALL_STEP: Final = 4096  # bytes of small objects, for each that is followed
+_FILTER_BITS: Final = 18
 
 #: head_t_, stack_t_, frame_t_ and code_t_ of hook.c: the names of their 64-bit words
 HEAD: Final = (
     *("pid", "parent", "python", "stacks", "frames", "codes", "pool", "text", "live", "peak", "epoch"),
-    *("total", "count", "temporary", "lost", "began", "peaked", "ended"),
+    *("total", "count", "temporary", "lost", "began", "peaked", "ended", "small", "arenas", "most_arenas"),
 )
 STACK: Final = ("live", "live_count", "peak", "peak_count", "epoch", "total", "count", "temporary", "first", "depth")
 FRAME: Final = ("code", "offset")
@@ -85,6 +88,9 @@ def source() -> str:
         "MOST_FRAMES": MOST_FRAMES,
         "MOST_NATIVE": _MOST_NATIVE,
         "DESCRIBED_FIELDS": len(_FIELDS),
+        "SMALLEST": SMALLEST,
+        "SMALL_STEP": SMALL_STEP,
+        "FILTER_BITS": _FILTER_BITS,
     }
     lines = ["#define _GNU_SOURCE"]
     lines += [f"#define {name} {value}ull" if value > _MOST_NATIVE << 8 else f"#define {name} {value}" for name, value in numbers.items()]

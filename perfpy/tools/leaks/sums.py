@@ -77,6 +77,8 @@ class ProcessSums(NamedTuple):
         seconds: until the end; 0 if the process was killed.
         left: bytes at the end.
         lost: allocations whose stack has no number, because there are too many.
+        small: of these allocations, the estimated number of CPython's objects of up to 512 bytes.
+        arenas: bytes in which these objects lay, at most.
         stacks: those that held most first.
     """
 
@@ -92,6 +94,8 @@ class ProcessSums(NamedTuple):
     objects: int
     temporary: int
     lost: int
+    small: int
+    arenas: int
     stacks: list[StackSums]
 
 
@@ -166,6 +170,8 @@ class _SumsFile:
             head["count"],
             head["temporary"],
             head["lost"],
+            head["small"],
+            head["most_arenas"],
             stacks,
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 from perfpy.analysis.verdict.categories import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
 from perfpy.tools.leaks.attached import LEAST_GROWTH
+from perfpy.tools.leaks.hook import SMALL_STEP, SMALLEST
 from perfpy.tools.leaks.sums import own_begin, parts_of_peak
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
@@ -36,7 +37,14 @@ _LEAST_ROW: Final = 0.002  # of the peak
 _LEAST_PART: Final = 0.01  # of the peak, for what the program did not allocate itself
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _OUTSIDE: Final = "[threads without Python functions]"
-_SMALLEST: Final = 512  # bytes: larger objects are not in CPython's arenas
+
+
+_EXAMPLE: Final = 10_000_000  # bytes
+
+
+def _within(size: int) -> str:
+    """Return how far an estimate may be off: the 95 % interval of bytes that are drawn one by one. At equal distances it is less."""
+    return f"{100 * 1.96 * (SMALL_STEP / size) ** 0.5:.0f} %"
 
 
 class _KeepingLine(NamedTuple):
@@ -59,7 +67,7 @@ def growth_lines(growth: MemoryGrowth) -> Iterator[str]:
 
 def _kept_text(kept: int, arenas: int) -> str:
     """Return what was kept, with the memory that CPython reserved for small objects: first, if that is more."""
-    of_small = f"CPython reserved {_size(arenas)} for objects of up to {_SMALLEST} bytes"
+    of_small = f"CPython reserved {_size(arenas)} for objects of up to {SMALLEST} bytes"
     if not arenas:
         return f"kept {_size(kept)}"
     return f"{of_small}; larger ones kept {_size(kept)}" if arenas > kept else f"kept {_size(kept)}; {of_small}"
@@ -105,7 +113,7 @@ def _notes(growth: MemoryGrowth) -> Iterator[str]:
     if growth.arenas or _has_grown_beyond(growth):
         reason = "Which of the reserved memory is kept, only its objects tell."
         if not growth.arenas:
-            reason = f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to {_SMALLEST} bytes, too."
+            reason = f"The program's memory grew by {_size(growth.grown)}, so it may keep objects of up to {SMALLEST} bytes, too."
         yield f"{reason} --small-objects shows the lines that keep them; it makes the program much slower while it watches."
     if growth.unnamed:
         yield f"{_size(growth.unnamed)} of {_OUTSIDE} is memory of further stacks: the program has too many distinct ones to name."
@@ -196,8 +204,11 @@ def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iter
         yield f"{len(others)} further {plural(len(others), 'process', 'processes')} held at most {most} each."
     yield "Counted by a library that perfpy loaded into the command (LD_PRELOAD): malloc, free, and anonymous mappings (whole,"
     yield "also what was never touched: NumPy's OpenBLAS reserves 32 MB for each of its threads)."
-    if not small_objects and any(one.python for one in shown):
-        yield f"CPython's objects of up to {_SMALLEST} bytes are in arenas, each at the line that needed it; --small-objects counts all."
+    if any(one.small for one in shown):
+        yield f"CPython's objects of up to {SMALLEST} bytes are estimated: one in {SMALL_STEP:,} bytes of them is followed, so that"
+        yield f"{_size(_EXAMPLE)} are right within {_within(_EXAMPLE)}; --small-objects counts all, which takes much longer."
+    elif not small_objects and any(one.python for one in shown):
+        yield f"CPython's objects of up to {SMALLEST} bytes are in arenas, each at the line that needed it; --small-objects counts all."
 
 
 def _process_lines(process: ProcessSums) -> Iterator[str]:
@@ -211,7 +222,10 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
     elif parts.start >= _LEAST_PART * process.peak:
         yield f"The start of Python took {_size(parts.start)} of that; the program itself held {_size(parts.own)}."
     end = "at its end" if process.seconds else "when it was killed"
-    yield f"It allocated {_size(process.total)} in {process.objects:,} allocations, and held {_size(process.left)} {end}."
+    number = f"{'about ' if process.small else ''}{process.objects:,}"
+    yield f"It allocated {_size(process.total)} in {number} allocations, and held {_size(process.left)} {end}."
+    if process.arenas >= _LEAST_PART * process.peak:
+        yield f"CPython's arenas for objects of up to {SMALLEST} bytes, with the free space in them, took up to {_size(process.arenas)}."
     lines = _holding_lines(process)
     yield ""
     yield f"{'At peak':>10}  {'Share':>6}  {'Objects':>9}  {'At end':>10}  Function and line"

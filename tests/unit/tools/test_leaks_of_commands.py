@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEEP, MAIN = CurrentFrame("keep", "app.py", 5), CurrentFrame("main\x1b[31m", "app.py", 9)
-PROCESS = ProcessSums(7, 1, "python app.py", "3.12", 4_000_000, 1.0, 2.0, 1_000_000, 9_000_000, 40, 30, 0, [])
+PROCESS = ProcessSums(7, 1, "python app.py", "3.12", 4_000_000, 1.0, 2.0, 1_000_000, 9_000_000, 40, 30, 0, 0, 0, [])
 TEXTS = b"keep\0\0\0\0app.py\0\0\x80\x00"  # the last two bytes: a line table of 3.11 and later
 
 
@@ -87,6 +87,17 @@ def test_numbers_outside_of_their_regions_raise_nothing(tmp_path: Path, seed: in
         for process in read_processes(str(tmp_path)):
             assert list(peak_lines([process], small_objects=False))
             assert memory_page([process._replace(stacks=process.stacks[:5])])
+
+
+def test_estimates_of_small_objects_are_told(tmp_path: Path) -> None:
+    write_file(tmp_path, 9, stacks=[{}, {"live": 8192, "live_count": 90, "count": 90, "depth": 1}], count=90, small=90, most_arenas=1 << 20)
+    (process,) = read_processes(str(tmp_path))
+    assert (process.small, process.arenas) == (90, 1 << 20)
+    text = "\n".join(peak_lines([process], small_objects=False))
+    assert "in about 90 allocations" in text
+    assert "arenas for objects of up to 512 bytes, with the free space in them, took up to 1.05 MB." in text
+    assert "one in 4,096 bytes of them is followed, so that\n10.00 MB are right within 4 %" in text
+    assert "estimated" not in "\n".join(peak_lines([PROCESS], small_objects=False))
 
 
 def test_lines_are_summed_and_texts_of_programs_are_made_harmless() -> None:

@@ -177,6 +177,24 @@ class Evidence:
         return (0.0, None) if functions is None else functions.in_garbage_collection(self._thread_name)
 
     @cached_property
+    def in_whole_heap(self) -> float:
+        """The share of the samples in which V8 collects the garbage of its whole heap, not only of young objects."""
+        functions = self._runtime_functions
+        return 0.0 if functions is None else functions.in_whole_heap(self._thread_name)
+
+    @property
+    def collections(self) -> dict[str, ObservedState]:
+        """The garbage collections of the JVM with most samples, by their kind: young and full."""
+        busiest = self.processes[0][0] if self.processes else 0
+        return {one.reason: one for one in self._observed if one.kind == "collections" and one.pid == busiest and one.began}
+
+    @property
+    def heap_options(self) -> list[str]:
+        """The options that limit the heap of the Node with most samples."""
+        busiest = self.processes[0][0] if self.processes else 0
+        return [one.reason for one in self._observed if one.kind == "heap option" and one.pid == busiest]
+
+    @cached_property
     def allocator(self) -> tuple[str, float] | None:
         """The own function with most of the time in allocations and waits for them, and its share; None if it is uncertain."""
         parts = [self._runtime_functions, self.waits.functions if self.waits is not None and self.seconds is not None else None]

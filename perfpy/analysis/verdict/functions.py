@@ -72,6 +72,11 @@ _COLLECTOR: Final = re.compile(
     r"|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase|PointersUpdatingJob|PageEvacuationJob|ArrayBufferSweeper)\b.*"
     r"|(?:VM_(?:G1|Gen|Parallel|Shenandoah|Z|X|CollectFor|GC_)\w+|GenCollectedHeap|DefNewGeneration|TenuredGeneration)::(?:doit|do_collection|collect)\b.*"
 )
+#: those of V8 that collect the garbage of the whole heap, not only of young objects
+_WHOLE_HEAP: Final = re.compile(
+    r"(?:.* )?v8::internal::(?:Mark(?:Compact|Sweep)\w*|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase)\b.*"
+)
+_NO_THREAD: Final = re.compile(r"(?!)")
 _COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
 #: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
 _ALLOCATES: Final = re.compile(
@@ -300,6 +305,11 @@ class SampledFunctions:
         by_caller = sum_by(callers, of_callers, len(self.category_of))
         most = int(np.argmax(by_caller))
         return self.share(total), Share(self.name(most), int(by_caller[most]) / max(total, 1))
+
+    def in_whole_heap(self, threads: Callable[[int], str]) -> float:
+        """Return the share of samples in which V8 collects garbage of its whole heap; threads: returns the name of a thread."""
+        is_inside = self._are_within(threads, _NO_THREAD, lambda _, name: _WHOLE_HEAP.fullmatch(name) is not None)
+        return self.share(int(self.rows.period[is_inside].sum()))
 
     def in_compilers(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""

@@ -32,6 +32,8 @@ REMOTE_EXEC: Final = "remote_exec"  # see perfpy.capture.runtimes.cpython_attach
 NODE: Final = "Node.js"
 _LIBPYTHON: Final = b"/libpython3."  # of a program that embeds Python
 _PUBLISHES: Final = b"--perf-"  # basic-prof, prof
+_NODE_OPTIONS: Final = b"NODE_OPTIONS="
+_HEAP_OPTION: Final = re.compile(rb"--(max[-_](?:old[-_]space|semi[-_]space|heap)[-_]size)=\d{1,9}")
 _DUMPS: Final = b"--perf-prof"
 _FRAME_POINTERS: Final = b"+PreserveFramePointer"
 _MOST_WORDS: Final = 8 << 20  # bytes of arguments and variables; execve(2) takes less, but prctl(2) can point to any memory
@@ -68,6 +70,17 @@ def has_inlined_functions(pid: int) -> bool:
     """Whether a process is a Node that does not describe inlined functions in a jitdump."""
     runtime = runtime_of_process(pid)
     return runtime is not None and runtime.name == NODE and not any(_DUMPS in _of_process(pid, name) for name in ("cmdline", "environ"))
+
+
+def heap_options(pid: int) -> list[str]:
+    """Return the options of a Node that limit its heap, none for other processes; the last of each name counts."""
+    runtime = runtime_of_process(pid)
+    if runtime is None or runtime.name != NODE:
+        return []
+    words = [*_of_process(pid, "environ").split(b"\0"), *_of_process(pid, "cmdline").split(b"\0")]
+    texts = [text for word in words for text in (word.removeprefix(_NODE_OPTIONS).split() if word.startswith(_NODE_OPTIONS) else [word])]
+    found = [match for text in texts if (match := _HEAP_OPTION.fullmatch(text))]
+    return [*{one[1].replace(b"_", b"-"): one[0].decode() for one in found}.values()]
 
 
 def lacks(pid: int, *, unwinds: bool = False, reads_memory: bool = False) -> str:

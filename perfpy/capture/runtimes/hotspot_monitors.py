@@ -11,6 +11,7 @@ OopHandle (a pointer to a pointer to an object), CompressedKlassPointers.
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -202,3 +203,106 @@ class Monitors:
         except (OSError, ValueError):
             return ""
         return external_class(name) if _CLASS_NAME.fullmatch(name) else ""
+
+
+# The counters that a JVM publishes in a file which it also has mapped (OpenJDK, perfMemory.hpp): a header with the place and the number
+# of entries, each with its name and value. Read from its memory, because paths of its root are untrusted.
+
+_COUNTERS: Final = re.compile(r"/hsperfdata_[^/]+/\d+")
+_MAGIC: Final = b"\xca\xfe\xc0\xc0\x01\x02"  # little-endian, version 2
+_HEADER_OF_COUNTERS: Final = struct.Struct("<8x2i8x2i")  # used, overflow; first entry, entries
+_ENTRY: Final = struct.Struct("<3i4Bi")  # size, name, length of an array; kind, flags, unit, variability; value
+_MOST_COUNTERS: Final = 4096
+_LARGEST_COUNTERS: Final = 1 << 20  # bytes
+_MOST_COLLECTORS: Final = 4
+_LONGEST_TEXT: Final = 4096  # bytes
+_YOUNG: Final = re.compile(r"(?i).*\byoung\b.*|Copy|PSScavenge|ParNew|G1 incremental collections")
+_FULL: Final = re.compile(r"(?i).*\bfull\b.*|MSC|PSParallelCompact|PSMarkSweep|G1 stop-the-world full collections")
+_MEGABYTE: Final = 1 << 20
+#: options that limit the heap, or its part for young objects
+_HEAP_OPTION: Final = re.compile(r"-Xmx\d+[kKmMgGtT]?|-XX:(?:MaxHeapSize|MaxRAM|MaxRAMPercentage)=[\d.]+[kKmMgGtT]?")
+_YOUNG_OPTION: Final = re.compile(r"-Xmn\d+[kKmMgGtT]?|-XX:(?:MaxNewSize|NewSize)=\d+[kKmMgGtT]?")
+
+
+class Collections(NamedTuple):
+    """The garbage collections of a JVM so far.
+
+    Attributes:
+        young, full: their numbers.
+        young_time, full_time: seconds.
+        heap, young_heap: the largest sizes of the heap and of its part for young objects, in MB.
+        heap_option, young_option: the options of the JVM that limit them, "" for none.
+    """
+
+    young: int
+    full: int
+    young_time: float
+    full_time: float
+    heap: int
+    young_heap: int
+    heap_option: str
+    young_option: str
+
+
+class JvmCounters:
+    """The counters of a JVM. Raises OSError or LookupError if it publishes none."""
+
+    def __init__(self, pid: int, procfs: ProcFs | None = None) -> None:
+        maps = (procfs or ProcFs()).maps(pid, data=True)
+        mapping = next((one for one in maps if _COUNTERS.search(one.path.removesuffix(" (deleted)")[-64:])), None)
+        if mapping is None:
+            raise LookupError("no counters")
+        self._address, self._size = mapping.start, min(mapping.end - mapping.start, _LARGEST_COUNTERS)
+        self._memory = ProcessMemory(pid)
+
+    def close(self) -> None:
+        """Close the memory."""
+        self._memory.close()
+
+    def collections(self) -> Collections | None:
+        """Return the garbage collections so far; None if the JVM has ended, or is not ready."""
+        return collections_of(self._memory.some(self._address, self._size))
+
+
+def collections_of(data: bytes) -> Collections | None:
+    """Return the garbage collections by a JVM's counters; None if the data are damaged or incomplete."""
+    values = _read_counters(data)
+    frequency, arguments = values.get("sun.os.hrt.frequency", 0), str(values.get("java.rt.vmArgs", ""))
+    is_ready = isinstance(values.get("sun.gc.collector.0.invocations"), int)
+    if not isinstance(frequency, int) or frequency <= 0 or not is_ready:
+        return None
+    counts, times = {"young": 0, "full": 0}, {"young": 0.0, "full": 0.0}
+    for number in range(_MOST_COLLECTORS):
+        name = str(values.get(f"sun.gc.collector.{number}.name", ""))
+        kind = "full" if _FULL.fullmatch(name) else "young" if _YOUNG.fullmatch(name) else ""
+        count, ticks = (values.get(f"sun.gc.collector.{number}.{field}", 0) for field in ("invocations", "time"))
+        if kind and isinstance(count, int) and isinstance(ticks, int):
+            counts[kind] += max(count, 0)
+            times[kind] += max(ticks, 0) / frequency
+    sizes = [values.get(f"sun.gc.generation.{number}.maxCapacity", 0) for number in (0, 1)]
+    young, old = (max(size, 0) // _MEGABYTE if isinstance(size, int) else 0 for size in sizes)
+    options = [[word for word in arguments.split() if pattern.fullmatch(word)] for pattern in (_HEAP_OPTION, _YOUNG_OPTION)]
+    of_heap, of_young = ("" if not one else one[-1] for one in options)
+    return Collections(counts["young"], counts["full"], times["young"], times["full"], max(young + old, 0), young, of_heap, of_young)
+
+
+def _read_counters(data: bytes) -> dict[str, int | str]:
+    """Return the counters of garbage collections, and of what their units are; empty if the data are damaged."""
+    values: dict[str, int | str] = {}
+    if not data.startswith(_MAGIC) or len(data) < _HEADER_OF_COUNTERS.size:
+        return values
+    _, _, position, count = _HEADER_OF_COUNTERS.unpack_from(data)
+    for _ in range(min(max(count, 0), _MOST_COUNTERS)):
+        if not 0 <= position <= len(data) - _ENTRY.size:
+            break
+        size, name_offset, length, kind, _, _, _, value_offset = _ENTRY.unpack_from(data, position)
+        begin, value = position + name_offset, position + value_offset
+        if size < _ENTRY.size or not position < begin < len(data) or not position < value <= len(data) - 8:
+            break
+        name = data[begin : begin + _LONGEST].partition(b"\0")[0].decode("ascii", "replace")
+        if kind == ord("J"):
+            values[name] = int.from_bytes(data[value : value + 8], "little", signed=True)
+        elif kind == ord("B"):
+            values[name] = data[value : value + min(max(length, 0), _LONGEST_TEXT)].partition(b"\0")[0].decode("utf-8", "replace")
+        position += size
+    return values

@@ -13,6 +13,7 @@ import re
 import time
 from abc import abstractmethod
 from collections import Counter
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ from perfpy.symbols.files import elf
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from perfpy.capture.runtimes.hotspot_monitors import Collections, JvmCounters
     from perfpy.capture.wait_targets import AwaitedLock, Peer
     from perfpy.debuginfo.dies import Die
     from perfpy.debuginfo.units import DebugUnit
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _PAUSE: Final = 0.025  # seconds between looks at a process
 _BETWEEN_WAITS: Final = 0.2
+_LOOKS_FOR_JVM: Final = (1, 3, 10, 50)  # numbers of looks at which a JVM is sought: it publishes its counters after its start
 _SHARE: Final = 20  # the next look comes after at least 20 times as long as this one took
 _MOST_PROCESSES: Final = 64  # that are looked at
 _MOST_NEW: Final = 4096  # processes whose program is examined
@@ -402,6 +405,9 @@ class _ObservedWaits(_ObservedProcess):
         self._stuck: dict[int, tuple[tuple[_HeldLock, bytes], int]] = {}  # thread -> its lock and run time, and how many looks saw the same
         self._stuck_before = self._stuck  # of the look before
         self._names: dict[int, str] = {}  # address -> variable
+        self._counters: JvmCounters | None = None
+        self._collections: list[Collections] = []  # of a JVM, at the first and the last look
+        self._heap_options: list[str] = []  # of a Node
         self.pause = _BETWEEN_WAITS
 
     def look(self) -> None:
@@ -416,6 +422,27 @@ class _ObservedWaits(_ObservedProcess):
             self._looks += 1
             self._peers.update(peer for peer in peers if len(self._peers) < _MOST_PEERS or peer in self._peers)
         self._look_at_locks()
+        self._look_at_collections()
+
+    def end(self) -> None:
+        """Look at it no longer."""
+        super().end()
+        if self._counters is not None:
+            self._counters.close()
+            self._counters = None
+
+    def _look_at_collections(self) -> None:
+        """Note how often a JVM has collected garbage, and the options that limit the heap of a Node."""
+        if self._looks_at_threads in _LOOKS_FOR_JVM and self._counters is None:
+            from perfpy.capture.runtimes.attaching import heap_options
+            from perfpy.capture.runtimes.hotspot_monitors import JvmCounters
+
+            self._heap_options = heap_options(self.pid)
+            with suppress(OSError, LookupError):
+                self._counters = JvmCounters(self.pid, self._procfs)
+        collections = self._counters.collections() if self._counters is not None else None
+        if collections is not None:
+            self._collections[1:] = [collections]
 
     def _look_at_locks(self) -> None:
         """Note which threads wait for a lock, and who holds it; and for how many looks they have not run."""
@@ -505,7 +532,11 @@ class _ObservedWaits(_ObservedProcess):
         return peers_of_wait(self.pid, call, state.arguments, self._known) if call else None
 
     def states(self) -> Iterator[ObservedState]:
-        """Yield the addresses, and the holders of locks."""
+        """Yield the addresses, the holders of locks, and the garbage collections."""
+        if len(self._collections) > 1:
+            yield from _states_of_collections(self.pid, *self._collections)
+        for option in self._heap_options:
+            yield ObservedState(self.pid, "heap option", 1, 1, option, [], [])
         for peer, count in self._peers.items():
             process = [ObservedFrame(peer.comm, "", peer.pid)] if peer.pid else []
             kind = "peer" if peer.is_connected else "connecting"
@@ -517,6 +548,15 @@ class _ObservedWaits(_ObservedProcess):
         for tid, ((lock, _), count) in ((self._stuck_before if is_ended else {}) | self._stuck).items():
             if not lock.has_limit:
                 yield lock.state(tid, "stuck", self._looks_at_threads, count)
+
+
+def _states_of_collections(pid: int, first: Collections, last: Collections) -> Iterator[ObservedState]:
+    """Yield the garbage collections of a JVM between two looks, as they are stored."""
+    young = last.young - first.young, last.young_time - first.young_time, last.young_option, last.young_heap
+    full = last.full - first.full, last.full_time - first.full_time, last.heap_option, last.heap
+    for kind, (count, duration, option, size) in (("young", young), ("full", full)):
+        if count > 0:
+            yield ObservedState(pid, "collections", round(1000 * duration), count, kind, [], [ObservedFrame(option, "", size)])
 
 
 class _HeldLock(NamedTuple):

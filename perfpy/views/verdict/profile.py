@@ -215,6 +215,7 @@ UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is 
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
+OTHER_KIND: Final = 0.1  # of the time of a JVM's most frequent kind of collections: others that are told
 IN_COLLECTOR: Final = 0.1  # the least share of garbage collection that is named
 NO_SHARES: Final = 10  # with fewer samples no function is named
 ONE_THREAD: Final = 0.9  # of the samples of a process
@@ -241,6 +242,8 @@ _OF_INTERRUPTS: Final = re.compile(
 )
 #: what libraries put around a function, which its caller does not name: decorators, and objects that are called
 _WRAPPER: Final = re.compile(r"__call__\(\)|wrap|inner|decorat|^the import of ", re.IGNORECASE)
+_COLLECTED: Final = {"young": "young objects", "full": "the whole heap"}
+_LARGEST_HEAP: Final = re.compile(r"--max[-_](?:old[-_]space|heap)[-_]size=([1-9]\d{0,8})")  # options of V8
 _SWITCH: Final = re.compile(r"finish_task_switch\b|__schedule$|__switch_to\w*$")  # the kernel's functions that change threads
 
 
@@ -734,6 +737,8 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
     for rule, share in (("garbage collection", collecting), ("compilation", evidence.in_compilers)):
         if _is_named(share, functions, IN_COLLECTOR):
             where, numbers, names = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}, {}
+            if rule == "garbage collection":
+                where += _collections(evidence, numbers) or _of_whole_heap(evidence, functions, share, numbers)
             allocator = evidence.allocator if rule == "garbage collection" else None
             if allocator is not None and allocator[1] >= MAINLY:
                 names["allocator"], numbers["of allocations"] = allocator
@@ -743,6 +748,40 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
                 most = "nearly all" if caller.share >= NEARLY_ALL else percent(caller.share)
                 where += f", {most} of it during {function_text(caller.name)}"
             yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", numbers, names)
+
+
+def _collections(evidence: Evidence, numbers: dict[str, float]) -> str:
+    """Return how often a JVM collected garbage, and the option that limits what it collected most; "" for other programs.
+
+    The last collections of a program that ended may not be seen.
+    """
+    kinds = sorted(evidence.collections.values(), key=lambda one: -one.looks)
+    if not kinds:
+        return ""
+    numbers |= {f"{one.reason} collections": float(one.seen) for one in kinds}
+    kind, option, megabytes = kinds[0].reason, kinds[0].began[0].function, kinds[0].began[0].line
+    counts = [
+        f"{one.seen:,} {plural(one.seen, 'collection')} of {_COLLECTED.get(one.reason, one.reason)}"
+        for one in kinds
+        if one.looks >= OTHER_KIND * kinds[0].looks
+    ]
+    named = f" ({visible(option)})" if option else ""
+    # without an option, the JVM chooses the size for young objects, and changes it
+    is_limited = megabytes and len(counts) == 1 and (option or kind == "full")
+    limit = f", which may {'grow to' if kind == 'full' else 'take up to'} {megabytes:,} MB{named}" if is_limited else ""
+    return f": at least {join_names(counts)}{limit}"
+
+
+def _of_whole_heap(evidence: Evidence, functions: SampledFunctions, share: float, numbers: dict[str, float]) -> str:
+    """Return the share in which V8 collects the garbage of its whole heap, and the limit of the heap; "" for other programs."""
+    whole = evidence.in_whole_heap
+    if not _is_named(whole, functions, IS_SECOND):
+        return ""
+    numbers["of whole heap"] = whole
+    found = next((match for one in evidence.heap_options if (match := _LARGEST_HEAP.fullmatch(one))), None)
+    limit = f", which may grow to {int(found[1]):,} MB ({visible(found[0])})" if found else ""
+    how_much = "mostly" if whole >= MOSTLY * share else f"{_about(whole, functions)} in"
+    return f", {how_much} that of the whole heap (mark-compact){limit}"
 
 
 def busiest_command(evidence: Evidence) -> Iterator[Sentence]:

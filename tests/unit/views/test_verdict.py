@@ -1085,6 +1085,40 @@ def test_the_collection_of_garbage_is_told(tmp_path: Path) -> None:
     assert not any("garbage" in text for text in texts(tmp_path, Stack(("collect", "main"), 900)))
 
 
+def test_the_collections_of_a_jvm_are_counted_with_the_option_that_limits_them(tmp_path: Path) -> None:
+    stacks = [Stack(("build",), 300), Stack(("DefNewGeneration::collect(bool)",), 700)]
+
+    def told(*states: ObservedState) -> str:
+        text = next(text for text in texts(tmp_path, *stacks, states=states) if "garbage" in text)
+        return text.partition(", nearly all of it")[0].removesuffix(".")
+
+    young = ObservedState(100, "collections", 3100, 1815, "young", [], [ObservedFrame("-Xmn3m", "", 3)])
+    full = ObservedState(100, "collections", 200, 1, "full", [], [ObservedFrame("", "", 1024)])
+    start = "70 % of the CPU time is in garbage collection: at least "
+    assert told(young, full) == f"{start}1,815 collections of young objects, which may take up to 3 MB (-Xmn3m)"
+    assert told(young, full._replace(looks=9000)) == f"{start}1 collection of the whole heap and 1,815 collections of young objects"
+    assert told(full) == f"{start}1 collection of the whole heap, which may grow to 1,024 MB"
+    assert told(young._replace(began=[ObservedFrame("", "", 3)])) == f"{start}1,815 collections of young objects"
+    assert told(young._replace(pid=7)) == "70 % of the CPU time is in garbage collection"
+
+
+def test_collections_of_the_whole_heap_of_v8_are_told_with_its_limit(tmp_path: Path) -> None:
+    mark, scavenge = "v8::internal::MarkCompactCollector::Process(int)", "v8::internal::Scavenger::Process(int)"
+    option = [ObservedState(100, "heap option", 1, 1, "--max-old-space-size=160", [], [])]
+
+    def told(whole: int, young: int, states: list[ObservedState]) -> str:
+        stacks = [Stack((mark, "fill"), whole), Stack((scavenge, "fill"), young), Stack(("fill",), 1000 - whole - young)]
+        return next(text for text in texts(tmp_path, *stacks, states=states) if "garbage" in text).partition("collection")[2]
+
+    assert told(700, 100, option).startswith(
+        ", mostly that of the whole heap (mark-compact), which may grow to 160 MB (--max-old-space-size=160)"
+    )
+    assert told(400, 400, []).startswith(", 40 % in that of the whole heap (mark-compact)")
+    assert "whole" not in told(20, 780, option)
+    lie = [option[0]._replace(reason="--max-old-space-size=160; \x1b[2J"), option[0]._replace(reason="--max-old-space-size=" + "9" * 99)]
+    assert "grow" not in told(700, 100, lie)
+
+
 def test_garbage_collection_is_told_with_the_function_that_runs_meanwhile(tmp_path: Path) -> None:
     collect = ("deduce_unreachable@python3.11", "gc_collect_main@python3.11")
     stacks = [Stack((own("build"), own("main")), 700), Stack((*collect, own("build"), own("main")), 200)]

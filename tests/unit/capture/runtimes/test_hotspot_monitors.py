@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import struct
+import time
+
 import pytest
 
 from perfpy.capture.runtimes.hotspot_code import StructField
-from perfpy.capture.runtimes.hotspot_monitors import JavaFrame, Monitors, MonitorWait, java_stacks
+from perfpy.capture.runtimes.hotspot_monitors import Collections, JavaFrame, Monitors, MonitorWait, collections_of, java_stacks
 
 LIST, THREADS, ARRAY, BASE, SHIFT, HANDLE, OBJECT, KLASS, SYMBOL = (0x1000 * number for number in range(1, 10))
 FIELDS = {
@@ -178,3 +182,64 @@ def test_threads_are_read_from_their_description():
 @pytest.mark.parametrize("text", ["", "\n" * 1000, '"' * 100_000, '"a" nid=1 ' + "x" * 100_000, "\tat " + "a" * 100_000 + "(", DUMP[:700]])
 def test_other_texts_and_parts_have_the_threads_that_are_in_them(text):
     assert len(java_stacks(text)) <= 1
+
+
+COUNTERS: dict[str, int | str] = {
+    "sun.os.hrt.frequency": 1000,
+    "sun.gc.collector.0.name": "Serial young collection pauses",
+    "sun.gc.collector.0.invocations": 357,
+    "sun.gc.collector.0.time": 1500,
+    "sun.gc.collector.1.name": "MSC",
+    "sun.gc.collector.1.invocations": 2,
+    "sun.gc.collector.1.time": 250,
+    "sun.gc.generation.0.maxCapacity": 3 << 20,
+    "sun.gc.generation.1.maxCapacity": 1021 << 20,
+    "java.rt.vmArgs": "-Dpassword=-Xmx1m -XX:+UseSerialGC -Xmn9m -Xmn3m -Xmx1g",
+}
+
+
+def counters(values: dict[str, int | str]) -> bytes:
+    """Return what a JVM publishes."""
+    data = b""
+    for name, value in values.items():
+        text = name.encode() + b"\0"
+        text += b"\0" * (-(20 + len(text)) % 8)
+        body = struct.pack("<q", value) if isinstance(value, int) else value.encode().ljust(8, b"\0") + b"\0"
+        kind = "J" if isinstance(value, int) else "B"
+        body += b"\0" * (-len(body) % 4)
+        length = 0 if kind == "J" else len(body)
+        data += struct.pack("<3i4Bi", 20 + len(text) + len(body), 20, length, ord(kind), 0, 0, 0, 20 + len(text)) + text + body
+    return b"\xca\xfe\xc0\xc0\x01\x02\0\x01" + struct.pack("<2iq2i", 32 + len(data), 0, 0, 32, len(values)) + data
+
+
+def test_collections_and_the_options_that_limit_them_are_in_the_counters() -> None:
+    assert collections_of(counters(COUNTERS)) == Collections(357, 2, 1.5, 0.25, 1024, 3, "-Xmx1g", "-Xmn3m")
+    assert collections_of(counters({**COUNTERS, "sun.gc.collector.1.name": "Shenandoah"})) == Collections(
+        357, 0, 1.5, 0.0, 1024, 3, "-Xmx1g", "-Xmn3m"
+    )
+
+
+@pytest.mark.parametrize("lacking", ["sun.os.hrt.frequency", "sun.gc.collector.0.invocations"])
+def test_counters_of_a_jvm_that_is_not_ready_tell_nothing(lacking: str) -> None:
+    assert collections_of(counters({name: value for name, value in COUNTERS.items() if name != lacking})) is None
+    assert collections_of(counters({**COUNTERS, lacking: "text"})) is None
+    assert collections_of(counters({})) is None
+    assert collections_of(b"") is None
+
+
+def test_damaged_counters_are_read_in_bounded_time() -> None:
+    """Each beginning of them, 2,000 with some other bytes, and 2 billion entries that are the same one."""
+    data, rng, began = counters(COUNTERS), random.Random(7), time.process_time()
+    for end in range(0, len(data), 3):
+        collections_of(data[:end])
+    for _ in range(2000):
+        damaged = bytearray(data)
+        for _ in range(rng.randrange(1, 9)):
+            damaged[rng.randrange(len(data))] = rng.randrange(256)
+        found = collections_of(bytes(damaged))
+        assert found is None or min(found[:6]) >= 0
+    for size in (0, -20, 1, 20, 1 << 30):
+        lie = bytearray(data)
+        lie[28:32], lie[32:36] = struct.pack("<i", (1 << 31) - 1), struct.pack("<i", size)
+        collections_of(bytes(lie))
+    assert time.process_time() - began < 10

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.capture import wait_targets
+from perfpy.capture.runtimes import hotspot_monitors
+from perfpy.capture.runtimes.hotspot_monitors import Collections
 from perfpy.capture.unwinding import observed_states
 from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates, naming_words
 from perfpy.kernel.procfs import ProcFs
@@ -93,6 +95,28 @@ def test_connections_of_the_main_thread_are_counted(monkeypatch: pytest.MonkeyPa
     process.look()
     assert not process.is_alive
     assert not process.has_executed
+
+
+def test_the_collections_of_a_jvm_are_those_between_the_first_and_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([None, (3, 1, 0.5, 0.25), (7, 1, 0.75, 0.25), (9, 1, 1.0, 0.25), None])
+
+    class Counters:
+        def __init__(self, _pid: int, _procfs: ProcFs) -> None:
+            pass
+
+        def collections(self) -> Collections | None:
+            counts = next(looks)
+            return counts and Collections(*counts, 1024, 3, "-Xmx1g", "-Xmn3m")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(hotspot_monitors, "JvmCounters", Counters)
+    process = observed_states._ObservedWaits(os.getpid(), ProcFs())
+    for _ in range(5):
+        process.look()
+    process.end()
+    assert [*process.states()] == [ObservedState(os.getpid(), "collections", 500, 6, "young", [], [ObservedFrame("-Xmn3m", "", 3)])]
 
 
 @pytest.fixture

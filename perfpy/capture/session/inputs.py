@@ -185,7 +185,8 @@ class Attention:
         for fd in self._alive:
             self._poller.register(fd, 0 if ends_only else select.POLLIN)
         for fd in others:
-            self._poller.register(fd, select.POLLIN)
+            if fd >= 0:  # not of a --control that nobody can write to
+                self._poller.register(fd, select.POLLIN)
         for other in self.others:
             other.enable()
 

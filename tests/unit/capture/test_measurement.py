@@ -172,11 +172,21 @@ def test_control_enables_disables_and_acknowledges(tmp_path: Path) -> None:
     assert listener.notes == ["Events disabled", "Events enabled", "Events disabled"]
 
 
-@pytest.mark.parametrize("text", ["fd:", "file:x", "fd:x", "fd:999", ""])
+@pytest.mark.parametrize("text", ["fd:", "file:x", "fd:x", ""])
 def test_control_texts_that_make_no_sense(text: str) -> None:
     """One clear error each."""
     with pytest.raises(UsageError, match="--control"):
         Control(text)
+
+
+@pytest.mark.parametrize("number", ["999", "9" * 30, "9" * 5000])
+def test_a_closed_descriptor_of_control_does_not_keep_a_command_from_being_counted(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf counts, too, without a word."""
+    watcher = Seen()
+    with Control(f"fd:{number},{number}") as control:
+        assert Measurement(plan(), watcher, control=control, kernel=FakeKernel()).run().exit_code == 0
+    assert len(watcher.tallies) == 1
+    assert capsys.readouterr().err.count(f"descriptor {number} is not open") == 2
 
 
 def test_failing_hooks_around_a_run_end_it(tmp_path: Path) -> None:

@@ -296,6 +296,9 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
     from perfpy.capture.measurement import choose_events, default_events, may_have_default_metrics
 
     texts, filters = events_with_filters(options)
+    if not texts and not options.detailed and (chosen := _chosen_metrics(options, is_system_wide)):
+        _print_warnings(options, chosen.warnings)
+        return chosen.events, chosen.metrics, []
     events, warnings = choose_events(
         texts,
         filters,

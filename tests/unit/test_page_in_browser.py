@@ -1304,6 +1304,24 @@ def test_the_browser_refuses_foreign_resources(page: Browser) -> None:
     page.errors.clear()  # which says so
 
 
+def test_text_and_rows_are_larger_on_a_large_screen(browser: Browser, one: Path) -> None:
+    heights = "['.track-names', '.track canvas'].map(name => document.querySelector(name).getBoundingClientRect().height)"
+    found = []
+    for width, height in ((1440, 900), (3840, 2160)):
+        browser.open(one, width=width, height=height)
+        names, canvas = browser.run(heights)
+        assert names == canvas  # a name is beside its track
+        found.append((names, browser.box("#graph")[3], browser.box("#details")[2]))
+        left, top, wide, high = browser.box("#activity")
+        for kind, at, button in (("mousePressed", 0.5, 1), ("mouseMoved", 0.75, 1), ("mouseReleased", 0.75, 0)):
+            browser.mouse(kind, left + at * wide, top + high / 2, button)
+        assert re.search(r"range=(4\.9|5\.0)\d*-7\.[45]", browser.run("location.hash"))
+    (track, graph, panel), (large_track, large_graph, large_panel) = found
+    assert large_track > 1.3 * track
+    assert large_graph > 2 * graph
+    assert large_panel > 2 * panel
+
+
 _DELAYED = """
 Worker = class extends Worker {
   set onmessage(take) {

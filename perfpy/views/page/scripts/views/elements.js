@@ -15,16 +15,19 @@ export function el(kind, values = {}, ...children) {
 
 export const button = (text, onclick, values = {}) => el("button", { type: "button", textContent: text, onclick, ...values });
 
-/* A canvas of the width that it has on the screen: [pen, width]. */
-export function prepared(canvas, height, width = canvas.clientWidth || 800) {
-  const ratio = window.devicePixelRatio || 1, pen = canvas.getContext("2d");
-  const [across, down] = [width, height].map(size => Math.round(size * ratio));
+/* How large text is, as a multiple of its usual size. */
+export const textScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+
+/* A canvas of the width that it has on the screen: [pen, width]. height, width: in pixels of the usual size of text; scale: how large they are here. */
+export function prepared(canvas, height, width = null, scale = 1) {
+  const ratio = (window.devicePixelRatio || 1) * scale, pen = canvas.getContext("2d"), wide = width ?? (canvas.clientWidth || 800) / scale;
+  const [across, down] = [wide, height].map(size => Math.round(size * ratio)), high = `${height * scale}px`;
   /* even the same height would have all of the page laid out again */
-  if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
+  if (canvas.style.height !== high) canvas.style.height = high;
   if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  return [pen, width];
+  pen.clearRect(0, 0, wide, height);
+  return [pen, wide];
 }
 
 /* How high a box can show its contents: as it is where the window holds all parts, else a share of the window, below which the page scrolls. */

@@ -5,7 +5,7 @@ import { childrenOf } from "../model/trees.js";
 import { calm, fitted, inks, roomOf, speak, windowed } from "./elements.js";
 
 /* rows are as high as fills the room, from LOW to HIGH pixels, or HIGHEST in graphs of WIDE pixels; MATTERS: the share of the width that a row fills to count for that */
-const LOW = 18, HIGH = 28, WIDE = 2000, HIGHEST = 44, MATTERS = 0.01, SMALLEST = 0.4, SPOKEN = 60, ZOOM = 160; /* ms */
+const LOW = 18, HIGH = 28, WIDE = 2000, HIGHEST = 80, MATTERS = 0.01, SMALLEST = 0.4, SPOKEN = 60, ZOOM = 160; /* ms */
 
 export class FlameView {
   /* told: {describe(tree, node), label(tree, node), say(text), focused(view), choose(name)}; look: () => see model/categories.js */
@@ -83,7 +83,7 @@ export class FlameView {
     if (!this.tree || !this.canvas.clientWidth) return;
     const width = this.canvas.clientWidth, look = this.look(), frames = this.placed(width);
     const { pen, height, top } = windowed(this.canvas, this.box, this.rows * this.row + 2);
-    const size = Math.max(12, Math.min(width < WIDE ? 14 : 20, Math.round(this.row * 0.58)));
+    const size = Math.max(12, Math.min(width < WIDE ? 14 : 24, Math.round(this.row * 0.58)));
     const font = `${size}px ui-monospace, monospace`;
     pen.font = font;
     pen.textBaseline = "middle";

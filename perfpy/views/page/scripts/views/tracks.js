@@ -8,7 +8,7 @@ import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, marked, prepared, speak } from "./elements.js";
+import { button, el, inks, marked, prepared, speak, textScale } from "./elements.js";
 
 const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 60;
 /* bins narrower than SMOOTH pixels show with their neighbours */
@@ -149,11 +149,11 @@ export class Tracks {
 
   draw() {
     if (!this.activity) return;
-    const ink = inks(), dark = this.told.dark();
+    const ink = inks(), dark = this.told.dark(), scale = this.scale = textScale();
     this.showPhases();
     this.drawAll(ink, dark);
     for (const row of this.rows) {
-      const { track, lane, canvas, kind, lanes } = row, [pen, width] = prepared(canvas, LOW);
+      const { track, lane, canvas, kind, lanes } = row, [pen, width] = prepared(canvas, LOW, null, scale);
       if (!canvas.clientWidth) continue;
       if (lane) { this.waits(pen, lane, width, ink); continue; }
       const one = Math.min(this.activity.unit, this.top);
@@ -209,8 +209,8 @@ export class Tracks {
   get tall() { return Math.round(Math.max(44, Math.min(150, window.innerHeight * 0.08))); }
 
   drawAll(ink, dark) {
-    const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height);
-    const [axis] = prepared(this.axis, height, AXIS), most = track => track.most(false) || track.most(true);
+    const tracks = this.activity.all, TALL = this.tall, height = RULER + TALL * tracks.length, [pen, width] = prepared(this.all, height, null, this.scale);
+    const [axis] = prepared(this.axis, height, AXIS, this.scale), most = track => track.most(false) || track.most(true);
     const areWaits = this.hasWaits() && !tracks.some(track => track.most(false)), { unit, steps } = axisOf(this.activity, Math.max(...tracks.map(most)), areWaits);
     this.top = unit;
     this.shadePhases(pen, width, RULER, height - RULER, ink);

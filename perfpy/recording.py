@@ -100,7 +100,7 @@ class Recording:
 
     def _of_tables(self, exported: list[str]) -> PerfData:
         """Open an exported recording, whose records stand in order of delivery."""
-        from perfpy.views.parquet_reader import ExportedSymbols, open_exported  # needs pyarrow
+        from perfpy.views.parquet import ExportedSymbols, open_exported  # needs pyarrow
 
         if len(exported) > 1:
             raise BadPerfDataError(os.path.dirname(exported[0]), f"{len(exported)} recordings", remedy=f"name one of them: {exported[0]}")

@@ -18,7 +18,7 @@ from perfpy.analysis.report.report import (
     share_of_lost_samples,
     share_of_lost_switches,
 )
-from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_off_cpu
+from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
@@ -28,29 +28,45 @@ from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
+from perfpy.views.verdict.processes import (
+    STARTED,
+    busiest_command,
+    phases_of_program,
+    regular_bursts,
+    started_processes,
+    turns_of_processes,
+)
 from perfpy.views.verdict.sentence import (
     EXPRESSION,
     FEW_SAMPLES,
+    HALF,
+    LEAST_ELAPSED,
     LOST,
     MOST_LOST,
     NAMELESS_SCRIPT,
+    ONE_THREAD,
+    STANDS_OUT,
+    UNCERTAIN,
     Sentence,
-    beginning,
+    about,
     builtin_text,
     entry_text,
     function_text,
+    is_named,
     is_part,
     join_names,
     library_function,
+    measure_of,
     module_of_code,
     name_in_sentence,
+    noun_of,
     number_word,
     package_folders,
     percent,
     program_text,
     seconds,
     source,
-    starting_code,
+    start_with,
 )
 from perfpy.views.verdict.waits import (
     AT_REST,
@@ -70,7 +86,6 @@ if TYPE_CHECKING:
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
-    from perfpy.analysis.verdict.processes import ProcessStart, StartedProcesses
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
 
@@ -203,27 +218,19 @@ def charged_amounts(report: Report) -> dict[str, tuple[int, int]]:
 # out" its upper end, is compared with the threshold.
 
 
-STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
 IS_SECOND: Final = 0.15  # the least share of the functions named beside it
 IS_SMALL: Final = 0.25  # functions below this do not stand out
 MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
 IN_PART: Final = 0.9  # of a function's samples including callees: with fewer its charged share is not the whole answer
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
-HALF: Final = 0.5  # of a function's samples: one callee, one kind of kernel work, one caller
 MAINLY: Final = 0.6  # of a Python function's samples: what it mostly calls
-UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
 NEARLY_ALL: Final = 0.98  # of a function's samples with a known caller: other callers do not matter
 FEWEST: Final = 100  # with fewer a share of 50 % is accurate to 10 points
 VERY_FEW_SAMPLES: Final = 30  # with fewer the number of samples is told first
 OTHER_KIND: Final = 0.1  # of the time of a JVM's most frequent kind of collections: others that are told
 IN_COLLECTOR: Final = 0.1  # the least share of garbage collection that is named
 NO_SHARES: Final = 10  # with fewer samples no function is named
-ONE_THREAD: Final = 0.9  # of the samples of a process
 MANY_THREADS: Final = 3  # the least threads of a process in which one can be the busy one
-STARTED: Final = 50  # the least number of started processes, and
-STARTED_A_SECOND: Final = 30
-PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
-RATE_FOR_SHORT: Final = 9999  # samples a second
 IDLE: Final = 0.5  # of the time of the CPUs
 MOST_IN_IMPORTS: Final = 0.5  # of the CPU time
 SURELY_IN_IMPORTS: Final = 0.33
@@ -231,8 +238,6 @@ OF_IMPORTS: Final = 0.1  # of the time of imports: modules that are named
 OF_CALL: Final = 0.08  # of the samples: the least share of a part of a library's function that is named
 _ANY: Final = 1e-9  # a share
 RARELY_RUNS: Final = 0.5  # of the elapsed time, for recordings without waits
-LEAST_ELAPSED: Final = 0.05  # seconds
-BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
 #: rules that name no cause; they are left out if the CPUs were idle, or many processes were started
 WITHOUT_CAUSE: Final = ("no function stands out", "largest share")
 
@@ -301,143 +306,6 @@ def idle_machine(evidence: Evidence) -> Iterator[Sentence]:
         yield Sentence("idle machine", f"The CPUs were idle {percent(share)} of the time{advice}.", {"idle": share})
 
 
-def started_processes(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
-    started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
-    if started is None or elapsed < LEAST_ELAPSED:
-        return
-    count = len(started.pids)
-    if count == 1 and not started.programs:
-        return  # one worker that runs own code: its functions tell more
-    are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
-    start = evidence.start_of(started) if started.starter else None
-    is_at_rest = evidence.records_waits and (evidence.seconds or 0.0) < AT_REST * elapsed
-    of_all = evidence.share_of_processes(started.pids)
-    largest, of_largest = _largest_process(evidence, started) if count > 1 and not are_many else (0, 0.0)
-    has_cause = start is not None or largest in started.programs
-    is_unimportant = functions is None or not has_cause or not _is_named(of_all, functions, HALF)
-    if not are_many and (is_at_rest or is_unimportant):
-        return
-    numbers = {"started": float(count), "elapsed": elapsed}
-    names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
-    when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
-    where = _where_started(start, is_alone=started.is_alone) if start is not None else ""
-    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
-    starter += " and its children" if starter and not started.is_alone else ""
-    pids, which = started.pids, _programs(started)
-    command, most = next(iter(started.commands), ("", 0))
-    if most >= ONE_THREAD * count:
-        pids, which = started.pids_of(command), f" of {program_text(command)}"
-    numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
-    numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
-    is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
-    share, kernel = 0.0, ""
-    if functions is not None and functions.period:
-        in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
-        is_share_known = is_share_known and _is_named(share, functions, HALF)
-        if _is_named(in_kernel, functions, HALF):
-            numbers["kernel"] = in_kernel
-            of_what = "is" if starter and is_share_known else f"of {_measure(evidence)}"
-            kernel = f"; {percent(in_kernel * functions.busy)} {of_what} in the kernel"
-    text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
-    if largest in pids:
-        numbers["largest"] = share = of_largest
-        program = started.programs.get(largest, "")
-        text = f"{program_text(program)}, one of {text.partition(' (')[0]}" if program != command else f"one of {text}"
-    if starter and is_share_known and functions is not None:
-        numbers["share"] = share
-        text = f"{_start(share, functions)} of {_measure(evidence)} in {text}, which {starter} started{when}{where}{kernel}"
-    elif starter:
-        text = f"{starter} started {text}{when}{where}{kernel}"
-    else:
-        text += f" were started{when}{kernel}"
-    if started.life and not are_sampled:
-        numbers["life"] = started.life
-        text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
-    yield Sentence("started processes", f"{text}.", numbers, names)
-
-
-def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int, float]:
-    """Return the started process with nearly all of their CPU time, and its share of all; 0 for none."""
-    functions, of_all = evidence.functions, evidence.share_of_processes(started.pids)
-    pid, share = next(((pid, share) for pid, share in evidence.processes if pid in started.pids), (0, 0.0))
-    return (pid, share) if functions is not None and share >= ONE_THREAD * of_all and _is_named(share, functions, HALF) else (0, 0.0)
-
-
-def _where_started(start: ProcessStart, *, is_alone: bool) -> str:
-    """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
-    how = f" and {'waits' if is_alone else 'wait'} for" if start.is_wait else ","
-    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
-
-
-def _programs(started: StartedProcesses) -> str:
-    """Return how many processes ran the most frequent programs, in brackets; "" for none."""
-    counts = [(count, program_text(name)) for name, count in started.commands]
-    texts = [f"{count:,} of {name}" for count, name in counts[:_MOST]]
-    rest = sum(count for count, _ in counts[_MOST:])
-    copies = len(started.pids) - len(started.programs)
-    texts += [f"{rest:,} of others"] if rest else []
-    texts += [f"{copies:,} copies of their parents"] if copies else []
-    return f" ({join_names(texts)})" if texts else ""
-
-
-def _lives_are_sampled(evidence: Evidence, life: float) -> bool:
-    """Whether processes that live so long, in seconds, have their share of the samples: the first one comes after a whole period.
-
-    life: 0.0 for processes that did not end.
-    """
-    functions = evidence.functions
-    if functions is None or not functions.samples or evidence.seconds is None:
-        return functions is not None
-    return not life or life >= PERIODS_A_LIFE * functions.period / functions.samples / NANOSECONDS_A_SECOND
-
-
-def turns_of_processes(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that processes worked one after the other, although they could work side by side."""
-    turns = evidence.turns
-    if turns is None:
-        return
-    names = {evidence.comm(pid) for pid in turns.pids}
-    of_what = f" of {program_text(names.pop())}" if len(names) == 1 else ""
-    jobs = evidence.allowed_jobs
-    text = f"Only one process at a time had work in {percent(turns.share)} of {seconds(evidence.elapsed)}"
-    text += f": {number_word(len(turns.pids))} processes{of_what} ran one after the other"
-    text += f", although {visible(jobs)} allows more" if jobs else ""
-    yield Sentence("turns", f"{text}.", {"share": turns.share, "processes": float(len(turns.pids)), "elapsed": evidence.elapsed})
-
-
-def regular_bursts(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that the program uses CPUs at regular times only; of few bursts what was recorded."""
-    bursts = evidence.bursts
-    if bursts is None:
-        return
-    pid, share = next(iter(evidence.processes), (0, 0.0))
-    who = program_text(evidence.comm(pid)) if share >= ONE_THREAD and evidence.comm(pid) else "The program"
-    every = f"{'every' if bursts.is_certain else 'about every'} {seconds(bursts.every)}"
-    verb = "works" if bursts.is_certain else "worked"
-    text = f"{who} {verb} in bursts: {seconds(bursts.seconds)} of CPU time {every}, {number_word(bursts.number)} times."
-    yield Sentence("bursts", text, {"every": bursts.every, "seconds": bursts.seconds, "count": float(bursts.number)})
-
-
-def phases_of_program(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell which functions or programs have nearly all CPU time one after the other, and when."""
-    texts: list[str] = []
-    numbers: dict[str, float] = {}
-    names: dict[str, str] = {}
-    for number, phase in enumerate(evidence.phases):
-        is_last = number == len(evidence.phases) - 1
-        since = f"from {seconds(phase.begin)} " if number or phase.begin > BESIDE * evidence.elapsed else ""
-        is_until_end = is_last and phase.end >= (1 - BESIDE) * evidence.elapsed
-        until = "on" if is_until_end and since else f"{'to' if since else 'until'} {seconds(phase.end)}"
-        of_what = " of the CPU time" + (" of the threads that run its code" if phase.is_of_threads else "") if not number else ""
-        name = program_text(phase.function) if phase.is_program else function_text(phase.function)
-        texts.append(f"{since}{until}, {percent(phase.share)}{of_what} is in {name}")
-        numbers |= {f"begin {number}": phase.begin, f"end {number}": phase.end, f"share {number}": phase.share}
-        names[f"function {number}"] = phase.function
-    if texts:
-        yield Sentence("phases", f"{beginning('; '.join(texts))}.", numbers, names)
-
-
 def imports(evidence: Evidence) -> Iterator[Sentence]:
     """Tell that most of the CPU time is in imports, and of which modules."""
     functions = evidence.functions
@@ -456,7 +324,7 @@ def imports(evidence: Evidence) -> Iterator[Sentence]:
             time = seconds(one.share * evidence.seconds)
             portion = f" ({time}, {percent(one.share * functions.busy)})" if sure.width <= UNCERTAIN else ""
             texts.append(f"{visible(module_of_code(path, packages) or short_path(path))}{portion}")
-    how_much = f"{_start(share, functions)} of {_noun(evidence)}"
+    how_much = f"{start_with(share, functions)} of {noun_of(evidence)}"
     of_which = f", above all of {join_names(texts)}" if texts else ""
     yield Sentence("imports", f"{how_much} ({seconds(share * evidence.seconds)}) is in imports{of_which}.", numbers, names)
 
@@ -471,7 +339,7 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
         return
     first, tree = hottest[0], functions.hottest_tree(IN_TREE, MOSTLY)
     is_larger = tree is not None and tree[0] == first.number and first.own < MOSTLY * first.charged < MOSTLY * IN_PART * tree[1]
-    if _is_named(first.charged, functions, STANDS_OUT) and not is_larger:
+    if is_named(first.charged, functions, STANDS_OUT) and not is_larger:
         yield from _named_function(evidence, functions, hottest)
     elif tree:
         yield _named_tree(evidence, functions, *tree)
@@ -486,13 +354,13 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
             if largest.name
             else f"code of {_shown_file(largest)} without symbols"
         )
-        text = f"No function stands out: the largest, {name}, has {percent(largest.charged * functions.busy)} of {_noun(evidence)}."
+        text = f"No function stands out: the largest, {name}, has {percent(largest.charged * functions.busy)} of {noun_of(evidence)}."
         yield Sentence("no function stands out", text, numbers, {"function": largest.name})
-    elif _is_named(first.charged, functions, IS_SECOND) and first.name:
+    elif is_named(first.charged, functions, IS_SECOND) and first.name:
         second = hottest[1].charged if len(hottest) > 1 else 0.0
         if interval(first.charged, functions.effective).low > interval(second, functions.effective).high:
-            text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {_noun(evidence)}"
-            text += f", {_about(first.charged, functions)}."
+            text = f"{function_text(first.name)}{_source(evidence, first)} has the largest share of {noun_of(evidence)}"
+            text += f", {about(first.charged, functions)}."
             yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
         elif first.category == OWN:  # several about equal ones
             yield from _named_function(evidence, functions, hottest)
@@ -503,7 +371,7 @@ def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, sh
     tree = functions.tree(number, share)
     numbers, names = {"charged": share}, {"function": tree.name}
     line = source(tree.name, evidence.line_with_callees(number, waits=False)) if tree.name.startswith(PYTHON_MARK) else ""
-    text = f"{_start(share, functions)} of {_measure(evidence)} in {function_text(tree.name)}{line} and the code it calls"
+    text = f"{start_with(share, functions)} of {measure_of(evidence)} in {function_text(tree.name)}{line} and the code it calls"
     called = _called_from(functions, tree, share, numbers, names, "caller")
     return Sentence("hot tree", f"{text}{called}{_of_process(evidence)}.", numbers, names)
 
@@ -511,7 +379,7 @@ def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, sh
 def _python_code(functions: SampledFunctions, hottest: list[ChargedFunction]) -> ChargedFunction | None:
     """Return a function of CPython, if most samples are in interpreters: many C functions together run one Python function."""
     code = next((one for one in hottest if one.category == INTERPRETER and "python" in one.file), None)
-    return code if code and _is_named(functions.by_category()[INTERPRETER], functions, HALF) else None
+    return code if code and is_named(functions.by_category()[INTERPRETER], functions, HALF) else None
 
 
 def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Iterator[Sentence]:
@@ -519,12 +387,12 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
     is_nameless = not first.name and first.category not in (KERNEL, INTERPRETER, RUNTIME)
     if is_nameless or first.category != OWN:
         yield from (_without_symbols if is_nameless else _without_own_code)(evidence, functions, first)
-        own = next((one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, STANDS_OUT)), None)
+        own = next((one for one in hottest[1:] if one.category == OWN and one.name and is_named(one.charged, functions, STANDS_OUT)), None)
         if own is not None:  # stacks that end in code without call frame information do not reach it
             text, _, numbers, names = _own_function(evidence, functions, own)
             yield Sentence("own code beside", f"{text}.", numbers, names)
         return
-    further = [one for one in hottest[1:] if one.category == OWN and one.name and _is_named(one.charged, functions, IS_SECOND)]
+    further = [one for one in hottest[1:] if one.category == OWN and one.name and is_named(one.charged, functions, IS_SECOND)]
     text, rule, numbers, names = _own_function(evidence, functions, first, is_alone=not further)
     if rule == "hot function" and further:
         text = _with_further(evidence, functions, further, _Beginning(text, rule, numbers, names))
@@ -537,7 +405,7 @@ def _named_function(evidence: Evidence, functions: SampledFunctions, hottest: li
         verb = "is" if evidence.seconds is not None else "are"
         is_copy = function_text(second.name) == function_text(first.name) and second.file == first.file  # inlined into some callers
         where = "another copy of it" if is_copy else f"{function_text(second.name)}{_source(evidence, second)}{calls}"
-        text += f", and {_about(second.charged, functions)} {verb} in {where}"
+        text += f", and {about(second.charged, functions)} {verb} in {where}"
     yield Sentence(rule, f"{text}{_of_process(evidence)}{_on_one_thread(evidence, first, numbers)}.", numbers, names)
 
 
@@ -549,7 +417,7 @@ def _with_further(evidence: Evidence, functions: SampledFunctions, further: list
         first.numbers[f"charged {number}"], first.names[f"function {number}"] = one.charged, one.name
         callers.append(_called_from(functions, one, one.charged, first.numbers, first.names, f"caller {number}"))
         where, share = _python_function(evidence, one)
-        parts.append((_about(share, functions), f"in {where}"))
+        parts.append((about(share, functions), f"in {where}"))
     common = callers[0]
     is_common = first.text.endswith(common) if common else "caller" not in first.names and first.text.endswith(")")
     if is_common and len({*callers}) == 1:
@@ -564,16 +432,16 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
 
     is_alone: no other function is named, so that the share of what it calls includes own code that this calls, and has parts.
     """
-    measure = _measure(evidence)
+    measure = measure_of(evidence)
     numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
     work, callee = _largest(hot.kernel_work), _largest(hot.callees)
-    if work is not None and work.share >= HALF * hot.charged and _is_named(work.share, functions, IS_SECOND):
+    if work is not None and work.share >= HALF * hot.charged and is_named(work.share, functions, IS_SECOND):
         numbers["kernel work"], names["kernel work"] = work.share, work.name
         kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
         function = f"{function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
-        text = f"{_start(work.share, functions)} of {measure} in {kind} of {function}"
+        text = f"{start_with(work.share, functions)} of {measure} in {kind} of {function}"
         if work.share < MOSTLY * hot.charged:
-            text = f"{_start(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
+            text = f"{start_with(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
         return _Beginning(text, "kernel work", numbers, names)
     is_expression = callee is not None and callee.share >= HALF * hot.charged and callee.name.startswith(EXPRESSION)
     if (builtins := _builtins(hot)) and hot.own < MOSTLY * hot.charged and not is_expression:
@@ -581,14 +449,14 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         numbers["callee"], names["callee"] = share, builtins[0].name
         where = f"{join_names([*dict.fromkeys(builtin_text(one.name) for one in builtins)])}, called from "
         where += f"{function_text(hot.name)}{_source(evidence, hot)}{_caller_of_nameless(hot)}"
-        return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "builtin", numbers, names)
+        return _Beginning(f"{start_with(share, functions)} of {measure} in {where}", "builtin", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
         numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
         is_switch = _SWITCH.match(callee.name) is not None
         where = f"{'switches between threads' if is_switch else function_text(callee.name)}, called from "
         where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}{_caller_of_nameless(hot)}"
-        return _Beginning(f"{_start(share, functions)} of {measure} in {where}", "callee", numbers, names)
+        return _Beginning(f"{start_with(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
         callees = [
             one for one in hot.callees if one.name and one.share >= IS_SECOND * hot.charged and not _OF_INTERRUPTS.fullmatch(one.name)
@@ -596,7 +464,7 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         called_functions = [*dict.fromkeys(function_text(one.name) for one in callees)]
         which = f" ({join_names(called_functions[:2])})" if called_functions else _system_calls(functions, hot, numbers)
         where = f"{function_text(hot.name)}{_source(evidence, hot)} and the code it calls{which}"
-        text = f"{_start(hot.charged, functions)} of {measure} in {where}"
+        text = f"{start_with(hot.charged, functions)} of {measure} in {where}"
         return _Beginning(text, "hot function and callees", numbers, names)
     where, share = _python_function(evidence, hot)
     share = share if _is_python(hot) else hot.own
@@ -605,7 +473,7 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         share, numbers["whole call"] = whole, whole
     else:
         parts = []
-    text = f"{_start(share, functions)} of {measure} in {where}"
+    text = f"{start_with(share, functions)} of {measure} in {where}"
     called = _called_from(functions, hot, share, numbers, names, "caller")
     if hot.is_recursive:
         called = f", which calls itself{called.replace(', called', ' and is called', 1)}"
@@ -631,10 +499,10 @@ def _stretches_text(evidence: Evidence, hot: ChargedFunction, numbers: dict[str,
 
 def _parts_text(functions: SampledFunctions, parts: Sequence[Share], numbers: dict[str, float], names: dict[str, str]) -> str:
     """Return the largest of the functions into which the time of a call divides; "" if none is large."""
-    told = [one for one in parts[:_MOST] if _is_named(one.share, functions, OF_CALL)]
+    told = [one for one in parts[:_MOST] if is_named(one.share, functions, OF_CALL)]
     for number, one in enumerate(told):
         numbers[f"part {number}"], names[f"part {number}"] = one.share, one.name
-    texts = [f"{_about(one.share, functions)} in {library_function([one], _ANY) or function_text(one.name)}" for one in told]
+    texts = [f"{about(one.share, functions)} in {library_function([one], _ANY) or function_text(one.name)}" for one in told]
     return f": {join_names(texts)}" if texts else ""
 
 
@@ -656,7 +524,7 @@ def _system_calls(functions: SampledFunctions, hot: ChargedFunction, numbers: di
     """Return the system calls that a function spends most of its time in, if that is several together; "" otherwise."""
     calls = [one for one in hot.kernel_work if one.name != PAGE_FAULTS]
     share = sum(one.share for one in calls)
-    if len(calls) < 2 or share < HALF * hot.charged or not _is_named(share, functions, IS_SECOND):
+    if len(calls) < 2 or share < HALF * hot.charged or not is_named(share, functions, IS_SECOND):
         return ""
     numbers["system calls"] = share
     return f", mostly system calls ({join_names([f'{visible(one.name)}()' for one in calls[:_MOST]])})"
@@ -702,12 +570,14 @@ def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: Char
         return  # all of them are in the kernel
     categories = functions.by_category()
     share, number = max((share, number) for number, share in enumerate(categories))
-    measure, process = _measure(evidence), _of_process(evidence)
-    if hot.name and hot.category != INTERPRETER and _is_named(hot.own, functions, STANDS_OUT):
+    measure, process = measure_of(evidence), _of_process(evidence)
+    if hot.name and hot.category != INTERPRETER and is_named(hot.own, functions, STANDS_OUT):
         numbers, names = {"charged": hot.charged, "own": hot.own}, {"function": hot.name}
-        text = f"{_start(hot.own, functions)} of {measure} in {function_text(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
+        text = (
+            f"{start_with(hot.own, functions)} of {measure} in {function_text(hot.name)}{source(hot.name, None, _shown_file(hot))}{process}"
+        )
         yield Sentence("function of others", f"{text}.", numbers, names)
-    elif number != OWN and _is_named(share, functions, HALF):
+    elif number != OWN and is_named(share, functions, HALF):
         numbers = {"category": share, "number": float(number)}
         kind = "the kernel" if number == KERNEL else f"the {NAMES[number]}" if number in (INTERPRETER, RUNTIME) else NAMES[number]
         where = f"{kind} ({_shown_file(hot)})" if hot.file and hot.category == number != KERNEL else kind
@@ -717,7 +587,7 @@ def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: Char
             where += f", most of it in {'page faults' if work.name == PAGE_FAULTS else f'the system call {visible(work.name)}()'}"
         is_python = number == INTERPRETER and "python" in hot.file and not evidence.read_python
         advice = "; record --python names its functions" if is_python else ""
-        yield Sentence("category", f"{_start(share, functions)} of {measure} in {where}{process}{advice}.", numbers)
+        yield Sentence("category", f"{start_with(share, functions)} of {measure} in {where}{process}{advice}.", numbers)
     elif not hot.name:
         yield from _without_symbols(evidence, functions, hot)
 
@@ -725,7 +595,9 @@ def _without_own_code(evidence: Evidence, functions: SampledFunctions, hot: Char
 def _without_symbols(evidence: Evidence, functions: SampledFunctions, hot: ChargedFunction) -> Iterator[Sentence]:
     if hot.file:
         where = f"code of {_shown_file(hot)} without symbols{_of_process(evidence)}"
-        yield Sentence("no symbols", f"{_start(hot.charged, functions)} of {_measure(evidence)} in {where}.", {"charged": hot.charged})
+        yield Sentence(
+            "no symbols", f"{start_with(hot.charged, functions)} of {measure_of(evidence)} in {where}.", {"charged": hot.charged}
+        )
 
 
 def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
@@ -735,7 +607,7 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
         return
     collecting, caller = evidence.in_garbage_collection
     for rule, share in (("garbage collection", collecting), ("compilation", evidence.in_compilers)):
-        if _is_named(share, functions, IN_COLLECTOR):
+        if is_named(share, functions, IN_COLLECTOR):
             where, numbers, names = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}, {}
             if rule == "garbage collection":
                 where += _collections(evidence, numbers) or _of_whole_heap(evidence, functions, share, numbers)
@@ -747,7 +619,7 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
                 names["caller"], numbers["of caller"] = caller
                 most = "nearly all" if caller.share >= NEARLY_ALL else percent(caller.share)
                 where += f", {most} of it during {function_text(caller.name)}"
-            yield Sentence(rule, f"{_start(share, functions)} of {_measure(evidence)} in {where}.", numbers, names)
+            yield Sentence(rule, f"{start_with(share, functions)} of {measure_of(evidence)} in {where}.", numbers, names)
 
 
 def _collections(evidence: Evidence, numbers: dict[str, float]) -> str:
@@ -775,26 +647,13 @@ def _collections(evidence: Evidence, numbers: dict[str, float]) -> str:
 def _of_whole_heap(evidence: Evidence, functions: SampledFunctions, share: float, numbers: dict[str, float]) -> str:
     """Return the share in which V8 collects the garbage of its whole heap, and the limit of the heap; "" for other programs."""
     whole = evidence.in_whole_heap
-    if not _is_named(whole, functions, IS_SECOND):
+    if not is_named(whole, functions, IS_SECOND):
         return ""
     numbers["of whole heap"] = whole
     found = next((match for one in evidence.heap_options if (match := _LARGEST_HEAP.fullmatch(one))), None)
     limit = f", which may grow to {int(found[1]):,} MB ({visible(found[0])})" if found else ""
-    how_much = "mostly" if whole >= MOSTLY * share else f"{_about(whole, functions)} in"
+    how_much = "mostly" if whole >= MOSTLY * share else f"{about(whole, functions)} in"
     return f", {how_much} that of the whole heap (mark-compact){limit}"
-
-
-def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
-    """Name the command with most samples, if several processes were recorded."""
-    functions = evidence.functions
-    if functions is None or not evidence.has_several_processes:
-        return
-    name, share = evidence.busiest_command
-    if evidence.is_recorder(name):
-        return  # its work is not there without the measurement
-    if name and share < ONE_THREAD and _is_named(share, functions, STANDS_OUT):
-        text = f"{program_text(name)} has {_about(share, functions)} of {_noun(evidence)}."
-        yield Sentence("busiest command", text, {"share": share}, {"command": name})
 
 
 def rarely_runs(evidence: Evidence) -> Iterator[Sentence]:
@@ -814,38 +673,6 @@ def _largest(shares: tuple[Share, ...]) -> Share | None:
 def _is_python(hot: ChargedFunction) -> bool:
     """Whether the function is run by an interpreter, whose code counts for it."""
     return hot.name.startswith(PYTHON_MARK)
-
-
-def _is_named(share: float, functions: SampledFunctions, least: float) -> bool:
-    """Whether a share is surely at least this."""
-    return interval(share, functions.effective).low >= least
-
-
-def _about(share: float, functions: SampledFunctions) -> str:
-    """Return a share, as a word if the samples are too few for a number. As in tables, it is one of all samples, also of idle CPUs."""
-    sure = interval(share, functions.effective)
-    if sure.width <= UNCERTAIN:
-        return percent(share * functions.busy)
-    return "most" if sure.low * functions.busy >= HALF else f"about {percent(share * functions.busy)}"
-
-
-def _start(share: float, functions: SampledFunctions) -> str:
-    """Return a share as the beginning of a sentence."""
-    return beginning(_about(share, functions))
-
-
-def _measure(evidence: Evidence) -> str:
-    """Return what shares are shares of, and its verb."""
-    return f"{_noun(evidence)} {'is' if evidence.seconds is not None else 'are'}"
-
-
-def _noun(evidence: Evidence) -> str:
-    """Return the noun for the total of shares."""
-    if evidence.seconds is not None:
-        return "the time of the CPUs" if evidence.is_system_wide else "the CPU time"
-    name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")
-    is_cycles = name.rpartition("/")[2] in ("cycles", "cpu-cycles")
-    return "the CPU cycles" if is_cycles else f"the {visible(name)} events"
 
 
 def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_kernel: bool = False) -> str:
@@ -880,7 +707,7 @@ def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, 
         return ""
     if functions.is_generated(hot.number) and not _is_python(hot):
         return ""
-    if not _is_named(busiest.share, functions, ONE_THREAD):
+    if not is_named(busiest.share, functions, ONE_THREAD):
         return ""
     numbers["thread"], numbers["threads"] = busiest.share, float(busiest.threads)
     return f"; one thread of {number_word(busiest.threads)} is busy"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.verdict.categories import BUILTIN_OF_V8
+from perfpy.analysis.verdict.functions import interval
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
@@ -15,7 +16,8 @@ from perfpy.views.readable import at_a_glance, short_path
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from perfpy.analysis.verdict.functions import Share
+    from perfpy.analysis.verdict.evidence import Evidence
+    from perfpy.analysis.verdict.functions import SampledFunctions, Share
     from perfpy.analysis.verdict.processes import ProcessStart
 
 
@@ -136,6 +138,48 @@ def join_names(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+# Shares of samples in sentences.
+
+
+HALF: Final = 0.5  #: of a function's samples: one callee, one kind of kernel work, one caller
+UNCERTAIN: Final = 0.12  # half the width of the interval from which a share is not printed as a number
+STANDS_OUT: Final = 0.25  # the least share of a function that is named alone
+ONE_THREAD: Final = 0.9  # of the samples of a process
+LEAST_ELAPSED: Final = 0.05  # seconds
+
+
+def is_named(share: float, functions: SampledFunctions, least: float) -> bool:
+    """Whether a share is surely at least this."""
+    return interval(share, functions.effective).low >= least
+
+
+def about(share: float, functions: SampledFunctions) -> str:
+    """Return a share, as a word if the samples are too few for a number. As in tables, it is one of all samples, also of idle CPUs."""
+    sure = interval(share, functions.effective)
+    if sure.width <= UNCERTAIN:
+        return percent(share * functions.busy)
+    return "most" if sure.low * functions.busy >= HALF else f"about {percent(share * functions.busy)}"
+
+
+def start_with(share: float, functions: SampledFunctions) -> str:
+    """Return a share as the beginning of a sentence."""
+    return beginning(about(share, functions))
+
+
+def measure_of(evidence: Evidence) -> str:
+    """Return what shares are shares of, and its verb."""
+    return f"{noun_of(evidence)} {'is' if evidence.seconds is not None else 'are'}"
+
+
+def noun_of(evidence: Evidence) -> str:
+    """Return the noun for the total of shares."""
+    if evidence.seconds is not None:
+        return "the time of the CPUs" if evidence.is_system_wide else "the CPU time"
+    name = evidence.event.name if evidence.event.tracepoint else evidence.event.name.partition(":")[0].strip("/")
+    is_cycles = name.rpartition("/")[2] in ("cycles", "cpu-cycles")
+    return "the CPU cycles" if is_cycles else f"the {visible(name)} events"
 
 
 # Names of functions in sentences: as the program's author writes them, without the parts that compilers and runtimes add.

@@ -10,7 +10,7 @@ import pytest
 
 from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns, find_bursts, find_program_phases, take_turns
-from perfpy.views.verdict.profile import phases_of_program, regular_bursts, turns_of_processes
+from perfpy.views.verdict.processes import phases_of_program, regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000
 PERIOD = 250_000  # ns: 4,000 samples a second

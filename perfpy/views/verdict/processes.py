@@ -1,0 +1,195 @@
+"""Sentences about the processes of a recording: who started them, whether they run side by side, and what they do when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.analysis.verdict.categories import KERNEL
+from perfpy.errors import plural
+from perfpy.untrusted.text import visible
+from perfpy.views.verdict.sentence import (
+    HALF,
+    LEAST_ELAPSED,
+    ONE_THREAD,
+    STANDS_OUT,
+    Sentence,
+    about,
+    beginning,
+    function_text,
+    is_named,
+    join_names,
+    measure_of,
+    noun_of,
+    number_word,
+    percent,
+    program_text,
+    seconds,
+    start_with,
+    starting_code,
+)
+from perfpy.views.verdict.waits import AT_REST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfpy.analysis.verdict.evidence import Evidence
+    from perfpy.analysis.verdict.processes import ProcessStart, StartedProcesses
+
+
+STARTED: Final = 50  # the least number of started processes, and
+STARTED_A_SECOND: Final = 30
+PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
+RATE_FOR_SHORT: Final = 9999  # samples a second
+BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
+_MOST_PROGRAMS: Final = 3  # that are named
+
+
+def started_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
+    started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
+    if started is None or elapsed < LEAST_ELAPSED:
+        return
+    count = len(started.pids)
+    if count == 1 and not started.programs:
+        return  # one worker that runs own code: its functions tell more
+    are_many = count >= STARTED and count / elapsed >= STARTED_A_SECOND
+    start = evidence.start_of(started) if started.starter else None
+    is_at_rest = evidence.records_waits and (evidence.seconds or 0.0) < AT_REST * elapsed
+    of_all = evidence.share_of_processes(started.pids)
+    largest, of_largest = _largest_process(evidence, started) if count > 1 and not are_many else (0, 0.0)
+    has_cause = start is not None or largest in started.programs
+    is_unimportant = functions is None or not has_cause or not is_named(of_all, functions, HALF)
+    if not are_many and (is_at_rest or is_unimportant):
+        return
+    numbers = {"started": float(count), "elapsed": elapsed}
+    names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
+    when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
+    where = _where_started(start, is_alone=started.is_alone) if start is not None else ""
+    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
+    starter += " and its children" if starter and not started.is_alone else ""
+    pids, which = started.pids, _programs(started)
+    command, most = next(iter(started.commands), ("", 0))
+    if most >= ONE_THREAD * count:
+        pids, which = started.pids_of(command), f" of {program_text(command)}"
+    numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
+    numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
+    is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
+    share, kernel = 0.0, ""
+    if functions is not None and functions.period:
+        in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
+        is_share_known = is_share_known and is_named(share, functions, HALF)
+        if is_named(in_kernel, functions, HALF):
+            numbers["kernel"] = in_kernel
+            of_what = "is" if starter and is_share_known else f"of {measure_of(evidence)}"
+            kernel = f"; {percent(in_kernel * functions.busy)} {of_what} in the kernel"
+    text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
+    if largest in pids:
+        numbers["largest"] = share = of_largest
+        program = started.programs.get(largest, "")
+        text = f"{program_text(program)}, one of {text.partition(' (')[0]}" if program != command else f"one of {text}"
+    if starter and is_share_known and functions is not None:
+        numbers["share"] = share
+        text = f"{start_with(share, functions)} of {measure_of(evidence)} in {text}, which {starter} started{when}{where}{kernel}"
+    elif starter:
+        text = f"{starter} started {text}{when}{where}{kernel}"
+    else:
+        text += f" were started{when}{kernel}"
+    if started.life and not are_sampled:
+        numbers["life"] = started.life
+        text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
+    yield Sentence("started processes", f"{text}.", numbers, names)
+
+
+def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int, float]:
+    """Return the started process with nearly all of their CPU time, and its share of all; 0 for none."""
+    functions, of_all = evidence.functions, evidence.share_of_processes(started.pids)
+    pid, share = next(((pid, share) for pid, share in evidence.processes if pid in started.pids), (0, 0.0))
+    return (pid, share) if functions is not None and share >= ONE_THREAD * of_all and is_named(share, functions, HALF) else (0, 0.0)
+
+
+def _where_started(start: ProcessStart, *, is_alone: bool) -> str:
+    """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
+    how = f" and {'waits' if is_alone else 'wait'} for" if start.is_wait else ","
+    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
+
+
+def _programs(started: StartedProcesses) -> str:
+    """Return how many processes ran the most frequent programs, in brackets; "" for none."""
+    counts = [(count, program_text(name)) for name, count in started.commands]
+    texts = [f"{count:,} of {name}" for count, name in counts[:_MOST_PROGRAMS]]
+    rest = sum(count for count, _ in counts[_MOST_PROGRAMS:])
+    copies = len(started.pids) - len(started.programs)
+    texts += [f"{rest:,} of others"] if rest else []
+    texts += [f"{copies:,} copies of their parents"] if copies else []
+    return f" ({join_names(texts)})" if texts else ""
+
+
+def _lives_are_sampled(evidence: Evidence, life: float) -> bool:
+    """Whether processes that live so long, in seconds, have their share of the samples: the first one comes after a whole period.
+
+    life: 0.0 for processes that did not end.
+    """
+    functions = evidence.functions
+    if functions is None or not functions.samples or evidence.seconds is None:
+        return functions is not None
+    return not life or life >= PERIODS_A_LIFE * functions.period / functions.samples / NANOSECONDS_A_SECOND
+
+
+def turns_of_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that processes worked one after the other, although they could work side by side."""
+    turns = evidence.turns
+    if turns is None:
+        return
+    names = {evidence.comm(pid) for pid in turns.pids}
+    of_what = f" of {program_text(names.pop())}" if len(names) == 1 else ""
+    jobs = evidence.allowed_jobs
+    text = f"Only one process at a time had work in {percent(turns.share)} of {seconds(evidence.elapsed)}"
+    text += f": {number_word(len(turns.pids))} processes{of_what} ran one after the other"
+    text += f", although {visible(jobs)} allows more" if jobs else ""
+    yield Sentence("turns", f"{text}.", {"share": turns.share, "processes": float(len(turns.pids)), "elapsed": evidence.elapsed})
+
+
+def regular_bursts(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that the program uses CPUs at regular times only; of few bursts what was recorded."""
+    bursts = evidence.bursts
+    if bursts is None:
+        return
+    pid, share = next(iter(evidence.processes), (0, 0.0))
+    who = program_text(evidence.comm(pid)) if share >= ONE_THREAD and evidence.comm(pid) else "The program"
+    every = f"{'every' if bursts.is_certain else 'about every'} {seconds(bursts.every)}"
+    verb = "works" if bursts.is_certain else "worked"
+    text = f"{who} {verb} in bursts: {seconds(bursts.seconds)} of CPU time {every}, {number_word(bursts.number)} times."
+    yield Sentence("bursts", text, {"every": bursts.every, "seconds": bursts.seconds, "count": float(bursts.number)})
+
+
+def phases_of_program(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell which functions or programs have nearly all CPU time one after the other, and when."""
+    texts: list[str] = []
+    numbers: dict[str, float] = {}
+    names: dict[str, str] = {}
+    for number, phase in enumerate(evidence.phases):
+        is_last = number == len(evidence.phases) - 1
+        since = f"from {seconds(phase.begin)} " if number or phase.begin > BESIDE * evidence.elapsed else ""
+        is_until_end = is_last and phase.end >= (1 - BESIDE) * evidence.elapsed
+        until = "on" if is_until_end and since else f"{'to' if since else 'until'} {seconds(phase.end)}"
+        of_what = " of the CPU time" + (" of the threads that run its code" if phase.is_of_threads else "") if not number else ""
+        name = program_text(phase.function) if phase.is_program else function_text(phase.function)
+        texts.append(f"{since}{until}, {percent(phase.share)}{of_what} is in {name}")
+        numbers |= {f"begin {number}": phase.begin, f"end {number}": phase.end, f"share {number}": phase.share}
+        names[f"function {number}"] = phase.function
+    if texts:
+        yield Sentence("phases", f"{beginning('; '.join(texts))}.", numbers, names)
+
+
+def busiest_command(evidence: Evidence) -> Iterator[Sentence]:
+    """Name the command with most samples, if several processes were recorded."""
+    functions = evidence.functions
+    if functions is None or not evidence.has_several_processes:
+        return
+    name, share = evidence.busiest_command
+    if evidence.is_recorder(name):
+        return  # its work is not there without the measurement
+    if name and share < ONE_THREAD and is_named(share, functions, STANDS_OUT):
+        text = f"{program_text(name)} has {about(share, functions)} of {noun_of(evidence)}."
+        yield Sentence("busiest command", text, {"share": share}, {"command": name})

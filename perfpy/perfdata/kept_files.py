@@ -228,6 +228,11 @@ def decode_states(data: bytes) -> list[ObservedState]:
 # The command lines of processes (perfpy.capture.unwinding.observed_states): one JSON list a line.
 
 PROCESSES: Final = "perfpy-processes"  #: the name of the file
+#: compilers, assemblers and linkers, of C, C++, Fortran, Ada, D, Go, Rust, Swift, CUDA and Haskell
+BUILD_TOOL: Final = (
+    r"(?:[\w.]+-)*(?:cc1(?:plus|obj|objplus)?|f951|gnat1|d21|go1|rust1|lto1|g?cc|[gc]\+\+|gfortran|clang(?:\+\+)?|rustc|swiftc?|swift-frontend"
+    r"|ghc|nvcc|cicc|ptxas|cudafe\+\+|compile|asm|link|as|ld(?:\.\w+)?|collect2|lld|mold|javac|lto-wrapper)(?:-[\d.]+)?"
+)
 _MOST_WORDS: Final = 64
 _LONGEST_WORD: Final = 256
 
@@ -238,7 +243,8 @@ class ObservedCommand(NamedTuple):
     Attributes:
         parent: the process that created it, or that it was given to.
         began: when it began; numbers of one recording can be compared.
-        words: the program and its arguments, or the title that the process has given itself.
+        words: the program and its arguments, or the title that the process has given itself. Of build tools, only the program and the
+            file or the package that it compiles, or that it makes.
     """
 
     pid: int

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_COMM_EXEC, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, LIKE_OTHERS, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Fork, LostSamples, Mmap, Mmap2, SampleId
-from perfpy.perfdata.header import EventDesc, Feature
-from perfpy.perfdata.kept_files import KEPT_FILES, STATES, encode, encode_states
+from perfpy.perfdata.header import CpuCount, EventDesc, Feature
+from perfpy.perfdata.kept_files import KEPT_FILES, PROCESSES, STATES, encode, encode_commands, encode_states
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from perfpy.perfdata.kept_files import ObservedState
+    from perfpy.abi.attr import EventAttr
+    from perfpy.perfdata.kept_files import ObservedCommand, ObservedState
 
 MILLISECOND = 1_000_000
 PID = 100
@@ -63,6 +64,8 @@ def sampled_program(
     executing: int | None = None,
     started_before: int = 0,
     states: Sequence[ObservedState] = (),
+    commands: Sequence[ObservedCommand] = (),
+    cpus: int = 0,
 ) -> Path:
     """Write the recording and its files.
 
@@ -80,6 +83,8 @@ def sampled_program(
         executing: the number of those that do, None for all.
         started_before: the number of those that were started before the program was executed.
         states: of shells and Go programs, which the recorder saw.
+        commands: the command lines of processes, which the recorder saw.
+        cpus: the number of online CPUs; 0 if the recording does not tell.
     """
     functions = _functions_of(stacks)
     _write_files(folder, functions)
@@ -122,14 +127,22 @@ def sampled_program(
         built.record(LostSamples(0, lost, SampleId(pid=PID, tid=PID, time=time, id=1)))
     if lost_switches:
         built.record(LostSamples(0, lost_switches, SampleId(pid=PID, tid=PID, time=time, id=2)))
-    if waits:
-        names = (EventDesc(clock, "task-clock", (1,)), EventDesc(off_cpu, OFF_CPU_EVENT, (2,)))
-        built.feature(Feature.EVENT_DESC, names)
-    if states:
-        built.features[KEPT_FILES] = encode({STATES: encode_states(states)}, "<")
+    _add_features(built, attrs, cpus, states, commands)
     path = folder / "perf.data"
     path.write_bytes(built.file())
     return path
+
+
+def _add_features(
+    built: PerfDataBuilder, attrs: Sequence[EventAttr], cpus: int, states: Sequence[ObservedState], commands: Sequence[ObservedCommand]
+) -> None:
+    """Add the names of the events if there are waits, and what the recorder saw."""
+    if len(attrs) > 1:
+        built.feature(Feature.EVENT_DESC, (EventDesc(attrs[0], "task-clock", (1,)), EventDesc(attrs[1], OFF_CPU_EVENT, (2,))))
+    if cpus:
+        built.feature(Feature.NRCPUS, CpuCount(cpus, cpus))
+    if states or commands:
+        built.features[KEPT_FILES] = encode({STATES: encode_states(states), PROCESSES: encode_commands(commands)}, "<")
 
 
 def _functions_of(stacks: Sequence[Stack]) -> dict[str, list[str]]:

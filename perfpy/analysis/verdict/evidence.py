@@ -29,16 +29,20 @@ from perfpy.analysis.verdict.phases import (
     find_program_phases,
     find_stretches,
     take_turns,
+    time_alone,
     work_intervals,
 )
 from perfpy.analysis.verdict.processes import (
     LOOKS,
     MOST,
     NEARLY_ALL,
+    LargestProcess,
     Processes,
     ProcessStart,
+    compiled_files,
     find_start_in_script,
     find_targets,
+    is_build_tool,
     name_processes,
     process_rows,
 )
@@ -326,6 +330,35 @@ class Evidence:
     def share_of_processes(self, pids: Collection[int]) -> float:
         """Return the share of the samples in some processes."""
         return sum(share for pid, share in self.processes if pid in pids)
+
+    @cached_property
+    def largest_process(self) -> LargestProcess | None:
+        """The one of several processes of a program that has over half of the CPU time; None without one."""
+        pid, share = next(iter(self.processes), (0, 0.0))
+        if self.seconds is None or share < MOST_OF_IT or not self.comm(pid):
+            return None
+        started = self._processes.find_started()
+        pids = {one for one in (*dict(self.processes), *(started.pids if started is not None else ())) if self.comm(one) == self.comm(pid)}
+        pids -= self._processes.with_descendants(pids)
+        if pid not in pids or len(pids) < FEWEST_PROCESSES:
+            return None
+        cpus = self._data.features.get("nrcpus")
+        has_cpus = self.records_waits and cpus and cpus.online > 1 and self._work_intervals is not None
+        alone = time_alone(self._work_intervals, pid) if has_cpus and self._work_intervals is not None else None
+        if alone is None:
+            return LargestProcess(pid, share, len(pids))
+        first = self._data.sample_times[0]
+        return LargestProcess(pid, share, len(pids), *(one / NANOSECONDS_A_SECOND for one in (alone[0] - first, alone[1] - alone[0])))
+
+    @cached_property
+    def compiled(self) -> dict[int, str]:
+        """What the processes of compilers, assemblers and linkers compile or make."""
+        return compiled_files(decode_commands(self._kept(PROCESSES)))
+
+    @cached_property
+    def in_build_tools(self) -> float:
+        """The share of the samples in compilers, assemblers and linkers."""
+        return sum(share for pid, share in self.processes if is_build_tool(self.comm(pid)))
 
     def start_of(self, started: StartedProcesses) -> ProcessStart | None:
         """Return the own function in which processes are started, None if it is unknown or several do so."""

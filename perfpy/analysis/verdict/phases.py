@@ -288,6 +288,47 @@ def take_turns(intervals: BusyIntervals) -> Turns | None:
     return Turns(pids[counting].tolist(), share) if share >= _ONE and float(np.minimum(filled, 1).mean()) >= _AT_WORK else None
 
 
+_LEAST_ALONE: Final = 0.25  # of the elapsed time
+_AT_WORK_ALONE: Final = 0.9  # of the tenths of a second alone: the process has work in them. Short waits for a CPU are not recorded
+_OTHERS: Final = 0.02  # of the time alone: the work of helpers that do not matter
+_BESIDE: Final = 0.1  # of a stretch: others work beside it
+_WITH_OTHERS: Final = 10  # stretches alone that one with others must separate
+_ONE_CPU: Final = 1.05  # of the time alone: its threads do not work side by side
+_LEAST_BESIDE: Final = 0.1  # s, together with others before
+
+
+def time_alone(intervals: BusyIntervals, process: int) -> tuple[int, int] | None:
+    """Return from when until when a process was the only one with work, after it and others had worked side by side; ns.
+
+    None if that is not certain, or not long.
+    """
+    first, last = int(intervals.start.min()), int(intervals.end.max())
+    count = min((last - first) // _STRETCH, _MOST_STRETCHES)
+    is_of_it = intervals.pid == process
+    if count < _STRETCHES or not is_of_it.any():
+        return None
+    edges = np.linspace(first, last, count + 1)
+    of_it, of_others = (_filled(intervals, chosen, edges) for chosen in (is_of_it, ~is_of_it))
+    has_work = np.flatnonzero(of_it > 0)
+    values = np.where(of_others < _BESIDE * np.diff(edges), 1, -_WITH_OTHERS)
+    begin, end = _best_range(np.where((np.arange(count) >= has_work[0]) & (np.arange(count) <= has_work[-1]), values, -count))
+    alone = float(edges[end] - edges[begin]) if begin < end else 0.0
+    tenths = np.unique((edges[has_work[(has_work >= begin) & (has_work < end)]] - edges[begin]) // _BIN)
+    is_at_work = len(tenths) >= _AT_WORK_ALONE * alone / max(_BIN, (last - first) / count) and of_it[begin:end].sum() <= _ONE_CPU * alone
+    is_without_others = float(of_others[begin:end].sum()) <= _OTHERS * alone
+    beside = float(np.minimum(of_it, of_others)[:begin].sum()) / NANOSECONDS_A_SECOND
+    is_certain = alone >= _LEAST_ALONE * (last - first) and is_at_work and is_without_others and beside >= _LEAST_BESIDE
+    return (int(edges[begin]), int(edges[end])) if is_certain else None
+
+
+def _filled(intervals: BusyIntervals, chosen: NDArray[np.bool_], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nanoseconds of work in each stretch of time, of some intervals."""
+    if not chosen.any():
+        return np.zeros(len(edges) - 1)
+    start, end = _without_overlap(intervals.start[chosen], intervals.end[chosen], intervals.tid[chosen])
+    return np.diff(_sum_until(edges, start) - _sum_until(edges, end))
+
+
 def _without_overlap(start: Int64, end: Int64, tid: Int64) -> tuple[Int64, Int64]:
     """Return the intervals without what overlaps earlier ones of their thread, sorted by thread and end.
 

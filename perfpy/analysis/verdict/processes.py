@@ -18,10 +18,11 @@ from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 from perfpy.abi.framing import cut_comm
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
+from perfpy.perfdata.kept_files import BUILD_TOOL
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from perfpy.analysis.verdict.functions import SampledFunctions
     from perfpy.perfdata.kept_files import ObservedCommand, ObservedState
@@ -66,6 +67,40 @@ class StartedProcesses(NamedTuple):
     def pids_of(self, program: str) -> frozenset[int]:
         """Return the processes that executed a program."""
         return frozenset(pid for pid, name in self.programs.items() if name == program)
+
+
+class LargestProcess(NamedTuple):
+    """The one of several processes of a program that has most of the CPU time.
+
+    Attributes:
+        share: of all samples.
+        count: the number of processes of the program.
+        alone_from: seconds from the first sample until it was the only process with work, 0.0 if that is not certain.
+        alone: how long it was, in seconds; 0.0 if that is not certain.
+    """
+
+    pid: int
+    share: float
+    count: int
+    alone_from: float = 0.0
+    alone: float = 0.0
+
+
+_BUILD_TOOL: Final = re.compile(BUILD_TOOL)
+
+
+def is_build_tool(name: str) -> bool:
+    """Whether a program is a compiler, an assembler or a linker."""
+    return _BUILD_TOOL.fullmatch(name) is not None
+
+
+def compiled_files(commands: Iterable[ObservedCommand]) -> dict[int, str]:
+    """Return what each process of a build tool compiles, or makes; processes that do not tell are missing."""
+    return {
+        command.pid: os.path.basename(command.words[1]) or command.words[1]
+        for command in commands
+        if len(command.words) == 2 and is_build_tool(os.path.basename(command.words[0]))
+    }
 
 
 class ProcessStart(NamedTuple):
@@ -205,6 +240,10 @@ class Processes:
         words = self._command
         is_command = bool(words) and cut_comm(os.path.basename(words[0])) == name and len(words) > 1 and not words[1].startswith("-")
         return os.path.basename(words[1]) if is_command and not self._names[1].get(self.parent_of(pid)) else ""
+
+    def with_descendants(self, pids: Collection[int]) -> set[int]:
+        """Return those of some processes that another one of them descends from."""
+        return {ancestor for pid in pids for ancestor in self._ancestors(pid)}.intersection(pids)
 
     def parent_of(self, pid: int) -> int:
         """Return the process that created a process, 0 for none."""

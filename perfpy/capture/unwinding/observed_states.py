@@ -8,6 +8,7 @@ Each look reads a process's memory without stopping it, so a call stack can be o
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import time
@@ -26,7 +27,7 @@ from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.interpreters import bash
 from perfpy.interpreters.objects import UnreadableMemoryError
 from perfpy.kernel.procfs import ProcFs, children_of, read_state
-from perfpy.perfdata.kept_files import ObservedCommand, ObservedFrame, ObservedState, encode_commands, encode_states
+from perfpy.perfdata.kept_files import BUILD_TOOL, ObservedCommand, ObservedFrame, ObservedState, encode_commands, encode_states
 from perfpy.symbols.files import elf
 
 if TYPE_CHECKING:
@@ -257,8 +258,21 @@ _CODE: Final = ("-c", "-e")  # code follows
 _STARTERS: Final = re.compile(r"from multiprocessing\.\w+ import|import sys;exec\(eval\(sys\.stdin\.readline\(\)\)\)")
 
 
+_BUILD_TOOL: Final = re.compile(BUILD_TOOL)
+_NAMES_PRODUCT: Final = ("--crate-name", "-p")  # options of rustc and of Go's compiler
+_NAMES_OTHERS: Final = re.compile(
+    r"-(?:o|M[FTQ]|include|imacros|isystem|iquote|I|L|D|auxbase(?:-strip)?|trimpath|buildid|importcfg|embedcfg|[wx]|T)"
+)
+_SOURCE: Final = re.compile(r"(?!-).+\.(?:[cCmMdS]|cc|cpp|cxx|c\+\+|cp|ii?|mm|cu|f|for|f\d\d|F\d*|rs|go|adb|hs|swift|java)", re.DOTALL)
+
+
 def naming_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a command line that name what runs: the program and the script or module; other arguments may be secret."""
+    """Return the words of a command line that name what runs: the program and the script, the module or the file that it compiles.
+
+    Other arguments may be secret.
+    """
+    if len(words) > 1 and _BUILD_TOOL.fullmatch(os.path.basename(words[0])):
+        return [words[0], *_compiled(words[1:])]
     if len(words) == 1 or not _INTERPRETER.fullmatch(os.path.basename(words[0])):
         return [*words[:1]]
     rest = iter(words[1:])
@@ -273,6 +287,20 @@ def naming_words(words: Sequence[str]) -> list[str]:
         elif not word.startswith("-"):
             return [words[0], word]
     return [words[0]]
+
+
+def _compiled(arguments: Sequence[str]) -> list[str]:
+    """Return what a build tool compiles, by its arguments, or else what it makes (-o); empty if that is unknown."""
+    options = dict(itertools.pairwise(arguments))
+    for name in _NAMES_PRODUCT:
+        if (product := options.get(name, "")) and not product.startswith("-"):
+            return [product]
+    before = ["", *arguments]
+    sources = [
+        word for word, option in zip(arguments, before, strict=False) if _SOURCE.fullmatch(word) and not _NAMES_OTHERS.fullmatch(option)
+    ]
+    product = options.get("-o", "")
+    return sources[-1:] or ([product] if product and not product.startswith("-") else [])
 
 
 def _examine(pid: int, mapping: ProcMapping) -> _KnownFile | None:

@@ -45,6 +45,21 @@ BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins 
 _MOST_PROGRAMS: Final = 3  # that are named
 
 
+def sentences_on_processes(evidence: Evidence) -> tuple[list[Sentence], list[Sentence]]:
+    """Return the sentences on the largest process or the files of a build, and on started processes; without what others tell better."""
+    largest, started, files = [*largest_process(evidence)], [*started_processes(evidence)], [*compiled_files(evidence)]
+    if largest and started and "largest" in started[0].numbers and "alone" not in largest[0].numbers and not is_build(evidence):
+        largest = []  # the other one tells who started it
+    if files or largest or is_build(evidence):
+        started = []
+    return largest or files, started
+
+
+def is_build(evidence: Evidence) -> bool:
+    """Whether most of the CPU time is in compilers of several files, whose functions tell nothing of the program that they compile."""
+    return len(evidence.compiled) > 1 and evidence.in_build_tools >= HALF
+
+
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
     started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
@@ -106,6 +121,46 @@ def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int
     functions, of_all = evidence.functions, evidence.share_of_processes(started.pids)
     pid, share = next(((pid, share) for pid, share in evidence.processes if pid in started.pids), (0, 0.0))
     return (pid, share) if functions is not None and share >= ONE_THREAD * of_all and is_named(share, functions, HALF) else (0, 0.0)
+
+
+def largest_process(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that one of several processes of a program has most of the CPU time, and since when it works alone."""
+    largest, functions = evidence.largest_process, evidence.functions
+    if largest is None or functions is None or not is_named(largest.share, functions, HALF):
+        return
+    numbers = {"share": largest.share, "processes": float(largest.count), "pid": float(largest.pid)}
+    program = program_text(evidence.comm(largest.pid))
+    named = evidence.process_names.get(largest.pid)
+    name = f"{program_text(named.name)} (process {largest.pid})" if named and named.is_worker else f"process {largest.pid}"
+    if largest.pid in evidence.compiled:
+        name = f"process {largest.pid}, which compiles {visible(evidence.compiled[largest.pid])}"
+    text = f"{start_with(largest.share, functions)} of {measure_of(evidence)} in {name}, one of {number_word(largest.count)} of {program}"
+    if largest.alone:
+        end = largest.alone_from + largest.alone
+        until = "on" if end >= (1 - BESIDE) * evidence.elapsed else f"to {seconds(end)}"
+        numbers |= {"alone from": largest.alone_from, "alone": largest.alone}
+        when = f"from {seconds(largest.alone_from)} {until} ({seconds(largest.alone)} of {seconds(evidence.elapsed)})"
+        text += f"; {when}, it works alone"
+    yield Sentence("largest process", f"{text}.", numbers, {"command": evidence.comm(largest.pid)})
+
+
+def compiled_files(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell which files of a build take most of the CPU time."""
+    functions = evidence.functions
+    totals: dict[str, float] = {}
+    programs: dict[str, str] = {}
+    for pid, share in evidence.processes:
+        if (file := evidence.compiled.get(pid)) is not None:
+            totals[file] = totals.get(file, 0.0) + share
+            programs.setdefault(file, evidence.comm(pid))
+    if functions is None or len(totals) < 2 or not is_named(sum(totals.values()), functions, HALF):
+        return
+    files = sorted(totals, key=lambda file: -totals[file])[:_MOST_PROGRAMS]
+    first, *rest = ((f"{visible(file)} ({visible(programs[file])})", about(totals[file], functions)) for file in files)
+    texts = [f"{first[0]} takes {first[1]} of {noun_of(evidence)}", *(f"{file} {share}" for file, share in rest)]
+    numbers = {f"share {number}": totals[file] for number, file in enumerate(files)}
+    names = {f"file {number}": file for number, file in enumerate(files)}
+    yield Sentence("compiled files", f"Building {join_names(texts)}; {number_word(len(totals))} files in all.", numbers, names)
 
 
 def _where_started(start: ProcessStart, *, is_alone: bool) -> str:

@@ -31,9 +31,10 @@ from perfpy.views.readable import short_path
 from perfpy.views.verdict.processes import (
     STARTED,
     busiest_command,
+    is_build,
     phases_of_program,
     regular_bursts,
-    started_processes,
+    sentences_on_processes,
     turns_of_processes,
 )
 from perfpy.views.verdict.sentence import (
@@ -129,11 +130,13 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     phases = [] if is_none else [*phases_of_program(evidence)]
     hot = [*of_imports, *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
-    started = [*started_processes(evidence)]
-    whole = [*started, *turns_of_processes(evidence), *regular_bursts(evidence)]
+    largest, started = sentences_on_processes(evidence)
+    whole = [*largest, *started, *turns_of_processes(evidence), *regular_bursts(evidence)]
+    if is_build(evidence):
+        cpu = []
     if whole and main_wait is not None and main_wait.reason in (reasons.CHILD, reasons.PIPE, reasons.INPUT):
         waiting = []  # for one of the started processes, or its output
-        whole[1:1] = waits_for_started(evidence, main_wait) if started else ()
+        whole[len(largest) + 1 : len(largest) + 1] = waits_for_started(evidence, main_wait) if started else ()
     idle = [*idle_machine(evidence)]
     of_collector = is_first and of_runtime[0].numbers["share"] >= HALF
     if idle or whole or of_collector:

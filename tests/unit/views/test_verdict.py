@@ -15,7 +15,7 @@ from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import LAMBDA, OWN, charge_kind, is_own_name
 from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.counts.comparison import Runs, compare_runs
-from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_states, encode_states
+from perfpy.perfdata.kept_files import ObservedCommand, ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.verdict.comparisons import comparison_verdict
@@ -609,6 +609,49 @@ def test_one_of_the_started_processes_with_nearly_all_of_the_time_is_told(tmp_pa
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), waits, started=3, executes="ls")
     assert '97 % of the CPU time is in one of 3 processes of "ls", which "app" started and waits for in run_tool().' in all_texts
     assert any("in one of 3 processes (3 copies" in text for text in texts(tmp_path, *small, large, waits, started=3))
+
+
+def workers(names: Sequence[str], *, alone: int) -> list[Stack]:
+    """Return stacks of processes that work side by side for 0.4 s, and of the last of them, which works alone afterwards."""
+    first = [Stack(("main",), 1, tid=pid, pid=pid, weight=len(names)) for _ in range(400 // len(names)) for pid in worker_pids(names)]
+    last = worker_pids(names)[-1]
+    return [*first, Stack((names[-1], "main"), alone, tid=last, pid=last), Stack(CHILD, 1, state="S", weight=100)]
+
+
+def worker_pids(names: Sequence[str]) -> list[int]:
+    return [10_000 + number for number in range(len(names))]
+
+
+def test_the_largest_of_several_processes_is_told_with_the_time_that_it_works_alone(tmp_path: Path) -> None:
+    four = ["main", "main", "main", "halftone"]
+    first, second, *_ = texts(tmp_path, *workers(four, alone=1500), started=4, executes="poster", cpus=2)
+    assert first == '61 % of the CPU time is in process 10003, one of four of "poster"; from 0.4 s on (1.5 s of 1.9 s), it works alone.'
+    assert "48 % is in halftone(), called from main()" in second
+    first, *_ = texts(tmp_path, *workers(four, alone=1500), started=4, executes="poster", cpus=1)
+    assert first == '61 % of the CPU time is in process 10003, one of four of "poster".', "with one CPU, nothing runs beside it"
+    several = texts(tmp_path, *workers(["main"] * 4, alone=100), started=4, executes="poster", cpus=2)
+    assert not [text for text in several if "one of four" in text]
+
+
+def test_compilers_are_told_by_what_they_compile_and_not_by_their_functions(tmp_path: Path) -> None:
+    def commands(*files: str) -> list[ObservedCommand]:
+        return [
+            ObservedCommand(pid, 100, pid, ["/usr/lib/cc1plus", f"src/{file}"])
+            for pid, file in zip(range(10_000, 10_004), files, strict=True)
+        ]
+
+    files = commands("a.cpp", "b.cpp", "c.cpp", "keystone.cpp")
+    four = ["main", "main", "main", "execute_one_pass"]
+    said = texts(tmp_path, *workers(four, alone=1500), started=4, executes="cc1plus", commands=files, cpus=2)
+    expected = '61 % of the CPU time is in process 10003, which compiles keystone.cpp, one of four of "cc1plus"'
+    assert said[0] == f"{expected}; from 0.4 s on (1.5 s of 1.9 s), it works alone."
+    assert not [text for text in said if "execute_one_pass" in text or "started" in text]
+    said = texts(tmp_path, *workers(four, alone=100), started=4, executes="cc1plus", commands=files, cpus=2)
+    assert said[0] == (
+        "Building keystone.cpp (cc1plus) takes 29 % of the CPU time, a.cpp (cc1plus) 24 % and b.cpp (cc1plus) 24 %; four files in all."
+    )
+    said = texts(tmp_path, *workers(four, alone=1500), started=4, executes="cc1plus", commands=files[3:], cpus=2)
+    assert [text for text in said if "execute_one_pass" in text], "one file: of its compiler, the functions are all that is known"
 
 
 def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path) -> None:

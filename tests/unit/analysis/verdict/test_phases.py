@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns, find_bursts, find_program_phases, take_turns
+from perfpy.analysis.verdict.phases import Bursts, BusyIntervals, Phase, Turns, find_bursts, find_program_phases, take_turns, time_alone
 from perfpy.views.verdict.processes import phases_of_program, regular_bursts, turns_of_processes
 
 SECOND = 1_000_000_000
@@ -117,6 +117,57 @@ def test_jobs_are_read_from_the_command(command: str, jobs: str) -> None:
 
 
 # Tests of bursts at equal distances.
+
+
+EIGHT_AT_A_TIME = [(pid, 0.3 * (pid // 2), 0.3 * (pid // 2 + 1)) for pid in range(8)]
+
+
+def test_the_largest_process_works_alone_after_the_others() -> None:
+    alone = time_alone(intervals(*EIGHT_AT_A_TIME, (8, 0.6, 4.0)), 8)
+    assert alone is not None
+    assert tuple(round(one / SECOND, 1) for one in alone) == (1.2, 4.0)
+
+
+def test_others_may_follow_the_largest_process() -> None:
+    """Such as the assembler and the linker after the last compiler."""
+    alone = time_alone(intervals(*EIGHT_AT_A_TIME, (8, 0.6, 3.5), (9, 3.5, 4.0)), 8)
+    assert alone is not None
+    assert tuple(round(one / SECOND, 1) for one in alone) == (1.2, 3.5)
+
+
+def test_a_process_with_little_of_a_busy_machine_works_alone() -> None:
+    """Waits for a CPU below a limit are not recorded."""
+    pieces = [(8, 1.2 + 0.02 * number, 1.206 + 0.02 * number) for number in range(200)]
+    assert time_alone(intervals(*EIGHT_AT_A_TIME, (8, 0.6, 1.2), *pieces), 8) is not None
+
+
+def test_a_process_that_waits_for_a_cpu_alone_works_alone() -> None:
+    jobs = [*EIGHT_AT_A_TIME, (8, 0.6, 2.0), (8, 3.0, 4.0)]
+    assert time_alone(intervals(*jobs, ready=((8, 2.0, 3.0),)), 8) is not None
+
+
+def test_a_small_helper_beside_it_does_not_matter() -> None:
+    helper = [(9, second, second + 0.001) for second in np.arange(1.5, 4.0, 0.25).tolist()]
+    assert time_alone(intervals(*EIGHT_AT_A_TIME, (8, 0.6, 4.0), *helper), 8) is not None
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [
+        [*EIGHT_AT_A_TIME, (8, 0.6, 1.4)],  # soon ready, too
+        [*EIGHT_AT_A_TIME, (8, 1.2, 4.0)],  # began when all others were ready: they follow each other
+        [(0, 0.0, 1.0), (1, 1.0, 2.0), (8, 2.0, 6.0)],  # one at a time
+        [*EIGHT_AT_A_TIME, (8, 0.6, 4.0), *((9, 0.2 * number, 0.2 * number + 0.05) for number in range(6, 20))],  # others at all times
+        [*EIGHT_AT_A_TIME, (8, 0.6, 1.5), (8, 3.5, 4.0)],  # it waits for something else
+    ],
+)
+def test_other_processes_do_not_work_alone(jobs: list[tuple[int, float, float]]) -> None:
+    assert time_alone(intervals(*jobs), 8) is None
+
+
+def test_two_busy_threads_of_a_process_use_the_machine() -> None:
+    both = intervals(*EIGHT_AT_A_TIME, (8, 0.6, 4.0), (8, 0.6, 4.0))
+    assert time_alone(both._replace(tid=np.arange(len(both.tid))), 8) is None
 
 
 def bursts_at(times: list[float], length: float = 0.3) -> BusyIntervals:

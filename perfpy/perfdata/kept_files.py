@@ -176,15 +176,17 @@ class ObservedState(NamedTuple):
     Attributes:
         pid: of the process; of "call", "mutex", "file lock" and "stuck", the thread.
         kind: "bash", "go", "call" for the system call in which a thread slept, "peer" for an address that a process was connected to while
-            its main thread waited for sockets, "connecting" for one that it tried to connect to, "limit" for its cgroup's CPU limit;
-            "mutex" and "file lock" for one that it waited for, "stuck" for one that it waited for, without running, until the end;
-            "collections" for a JVM's garbage collections of one kind, "heap option" for an option that limits the heap of a Node.
+            its main thread waited for sockets, "connecting" for one that it tried to connect to, "limit" for its cgroup's CPU limit,
+            "killed" for the signal that ended it; "mutex" and "file lock" for one that it waited for, "stuck" for one that it waited for,
+            without running, until the end; "collections" for a JVM's garbage collections of one kind, "heap option" for an option that
+            limits the heap of a Node.
         looks: how often it was looked at; of "call", while it slept; of "mutex" and "file lock", while it waited for one.
         seen: how often this state was seen; in one look several threads of execution can have it. Of "limit", `looks` is the number of
             periods in which the cgroup had work, and `seen` that of those in which it reached the limit. Of "collections", `looks` is their
             time in ms, and `seen` their number.
-        reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "peer" and "connecting", the address;
-            of "limit", the number of CPUs; of locks, the variable or the file, "" without a name; of "collections", young or full.
+        reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "killed", the name of the signal; of
+            "peer" and "connecting", the address; of "limit", the number of CPUs; of locks, the variable or the file, "" without a name; of
+            "collections", young or full.
         frames: innermost first.
         began: for goroutines, the function that it began with, and that with the go statement; for locks, the name and, in place of a line,
             the number of the thread that holds it: "" if it has ended; for connections, the same of the process at the other end; for

@@ -36,6 +36,7 @@ from perfpy.analysis.verdict.processes import (
     LOOKS,
     MOST,
     NEARLY_ALL,
+    KilledProcesses,
     LargestProcess,
     Processes,
     ProcessStart,
@@ -349,6 +350,22 @@ class Evidence:
             return LargestProcess(pid, share, len(pids))
         first = self._data.sample_times[0]
         return LargestProcess(pid, share, len(pids), *(one / NANOSECONDS_A_SECOND for one in (alone[0] - first, alone[1] - alone[0])))
+
+    @cached_property
+    def killed(self) -> list[KilledProcesses]:
+        """The processes that signals killed, by program and signal, most first."""
+        pids: dict[tuple[str, str], list[int]] = {}
+        for state in self._observed:
+            if state.kind == "killed":
+                pids.setdefault((self.comm(state.pid), state.reason), []).append(state.pid)
+        started = self._processes.find_started()
+        counts = Counter(self.comm(pid) for pid in started.pids) if started is not None else Counter[str]()
+        killed = []
+        for (program, signal), of_program in pids.items():
+            parents = {self._processes.parent_of(pid) for pid in of_program}
+            parent = self.comm(parents.pop()) if len(parents) == 1 else ""
+            killed.append(KilledProcesses(program, signal, len(of_program), counts[program], parent))
+        return sorted(killed, key=lambda one: -one.count)
 
     @cached_property
     def compiled(self) -> dict[int, str]:

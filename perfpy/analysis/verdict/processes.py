@@ -86,6 +86,23 @@ class LargestProcess(NamedTuple):
     alone: float = 0.0
 
 
+class KilledProcesses(NamedTuple):
+    """Processes of one program that a signal killed.
+
+    Attributes:
+        signal: its name.
+        count: of those that the recorder saw.
+        started: the number of processes of the program that were started meanwhile.
+        parent: the name of the process that created all of them, "" for several.
+    """
+
+    program: str
+    signal: str
+    count: int
+    started: int
+    parent: str
+
+
 _BUILD_TOOL: Final = re.compile(BUILD_TOOL)
 
 

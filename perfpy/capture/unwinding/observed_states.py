@@ -1,6 +1,6 @@
 """Look at shells and Go programs again and again while they are recorded: their samples do not say in which line of a script or in which
 goroutine they were taken, and a program that waits has no samples; at the connections of other programs that wait for sockets, and the
-holders of locks that they wait for; and at the command lines of all processes, and CPU limits of cgroups.
+holders of locks that they wait for; and at the command lines of all processes, the signals that kill them, and CPU limits of cgroups.
 
 Each look reads a process's memory without stopping it, so a call stack can be of two moments; what only few looks saw is not told
 (perfpy.analysis.verdict.evidence). The states are counted, and stored with the recording (ObservedState in perfpy.perfdata.kept_files).
@@ -8,9 +8,14 @@ Each look reads a process's memory without stopping it, so a call stack can be o
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import itertools
 import os
 import re
+import signal
+import struct
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -85,7 +90,12 @@ class ObservedStates:
         self._others: set[tuple[int, int]] = set()  # device and inode of programs that are neither shells nor Go's
         self._processes: dict[int, _ObservedProcess] = {}
         self._limits: dict[int, tuple[CpuLimit, tuple[int, int]]] = {}  # process -> its CPU limit, and its periods so far
+        self._ends = ObservedEnds()
         self._examined = 0
+
+    def note_created(self, pids: Sequence[int]) -> None:
+        """Note which signals kill processes that were just created."""
+        self._ends.note(pids)
 
     def note_limits(self, pids: Sequence[int]) -> None:
         """Note how often processes that have just executed a program have reached the CPU limits of their cgroups until now."""
@@ -124,7 +134,8 @@ class ObservedStates:
                 spent = time.monotonic() - now
                 now += spent
                 process.due = now + max(process.pause, _SHARE * spent)
-        return max(min((process.due for process in alive), default=now) - now, 0.001) if alive else None
+        pause = max(min((process.due for process in alive), default=now) - now, 0.001) if alive else None
+        return min(filter(None, (pause, self._ends.look())), default=None)
 
     def encoded(self) -> bytes:
         """Return all states for the recording; b"" without any."""
@@ -138,10 +149,11 @@ class ObservedStates:
             periods, reached = (now - then for now, then in zip(limit.periods(), before, strict=True))
             if reached > 0:
                 states.append(ObservedState(pid, "limit", periods, reached, f"{limit.cpus:.3g}", [], []))
-        return states
+        return [*states, *self._ends.states()]
 
     def close(self) -> None:
         """Look at no process any longer."""
+        self._ends.close()
         for process in self._processes.values():
             process.end()
 
@@ -171,6 +183,73 @@ class ObservedStates:
             return _ObservedGo(pid, memory, known.go, shift)
         addresses = {name: address + shift for name, address in known.variables.items()}
         return _ObservedBash(pid, memory, bash.BashProcess(memory, addresses))
+
+
+_MOST_PIDFDS: Final = 128  # of living processes, open at once
+_LONGEST_LIFE: Final = 0.05  # seconds between looks at whether processes have ended
+_PIDFD_GET_INFO: Final = 3 << 30 | 64 << 16 | 0xFF << 8 | 11  # pidfd_open(2): a struct pidfd_info of 64 bytes
+_PIDFD_INFO_EXIT: Final = 1 << 3
+_PIDFD_INFO: Final = struct.Struct("<Q52xi")  # mask, exit_code: a status as that of wait(2)
+_TOLD_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP", "SIGKILL", "SIGXCPU"})
+
+
+class ObservedEnds:
+    """The signals that killed processes, by descriptors of these (Linux 6.15): only their parents get the status otherwise.
+
+    Processes that end before the recorder has read of them are not seen.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}  # pid -> descriptor
+        self._signals: dict[int, str] = {}
+        self._due = 0.0
+
+    def note(self, pids: Iterable[int]) -> None:
+        """Hold these processes, which were just created."""
+        for pid in pids:
+            if len(self._open) >= _MOST_PIDFDS or len(self._signals) >= _MOST_STATES:
+                return
+            if pid not in self._open:
+                with contextlib.suppress(OSError):
+                    self._open[pid] = os.pidfd_open(pid)
+
+    def look(self) -> float | None:
+        """Ask for the ends of the processes that are held; return the seconds until the next look, None without a process."""
+        now = time.monotonic()
+        if now >= self._due:
+            for pid in [*self._open]:
+                self._ask(pid)
+            self._due = now + _LONGEST_LIFE
+        return max(self._due - now, 0.001) if self._open else None
+
+    def states(self) -> list[ObservedState]:
+        """Return the signals that killed processes."""
+        for pid in [*self._open]:
+            self._ask(pid)
+        return [ObservedState(pid, "killed", 1, 1, name, [], []) for pid, name in self._signals.items()]
+
+    def close(self) -> None:
+        """Release all processes."""
+        for fd in self._open.values():
+            os.close(fd)
+        self._open.clear()
+
+    def _ask(self, pid: int) -> None:
+        """Note the signal that killed a process if it has ended and its parent knows it, and release the process then."""
+        answer = bytearray(_PIDFD_INFO.size)
+        _PIDFD_INFO.pack_into(answer, 0, _PIDFD_INFO_EXIT, 0)
+        try:
+            fcntl.ioctl(self._open[pid], _PIDFD_GET_INFO, answer)
+            mask, status = _PIDFD_INFO.unpack(answer)
+            is_over = bool(mask & _PIDFD_INFO_EXIT)
+        except OSError as error:  # an old kernel, or one that knows the end no longer
+            is_over, status = error.errno != errno.EINTR, 0
+        if is_over:
+            os.close(self._open.pop(pid))
+            number = status & 0x7F
+            with contextlib.suppress(ValueError):
+                if number and (name := signal.Signals(number).name) in _TOLD_SIGNALS:
+                    self._signals[pid] = name
 
 
 _AGES: Final = (0.25, 1.0, 4.0, 16.0)  # seconds after which a process is looked at again: most write their title soon, if at all

@@ -240,6 +240,7 @@ class PieceUnwinder:
             self._states = ObservedStates(has_stacks=self._plan is None or self._plan.switches >= 0)
             self._commands = ObservedCommands()
         self._states.note_limits(executed)
+        self._states.note_created(created)
         self._executed += executed
         self._created += created
 

@@ -60,6 +60,20 @@ def is_build(evidence: Evidence) -> bool:
     return len(evidence.compiled) > 1 and evidence.in_build_tools >= HALF
 
 
+def killed_processes(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell which processes a signal killed. The recorder may not have seen the ends of all."""
+    for killed in evidence.killed[:1]:
+        is_all = killed.count >= killed.started > 1
+        count = f"all {number_word(killed.count)}" if is_all else number_word(killed.count)
+        number = f"at least {count}" if 1 < killed.count < killed.started else count
+        of_what = f"{plural(killed.count, 'process', 'processes')} of {program_text(killed.program)}"
+        parent = f", which {program_text(killed.parent)} started," if killed.parent not in ("", killed.program) else ""
+        verb = "was" if killed.count == 1 else "were"
+        text = beginning(f"{number} {of_what}{parent} {verb} killed by {visible(killed.signal)}")
+        numbers = {"killed": float(killed.count), "started": float(killed.started)}
+        yield Sentence("killed", f"{text}.", numbers, {"program": killed.program, "signal": killed.signal})
+
+
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
     started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions

@@ -32,6 +32,7 @@ from perfpy.views.verdict.processes import (
     STARTED,
     busiest_command,
     is_build,
+    killed_processes,
     phases_of_program,
     regular_bursts,
     sentences_on_processes,
@@ -165,7 +166,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
-    return [*lost, *stuck, *sentences][:_MOST]
+    return [*lost, *killed_processes(evidence), *stuck, *sentences][:_MOST]
 
 
 class FoldedReport:

@@ -654,6 +654,20 @@ def test_compilers_are_told_by_what_they_compile_and_not_by_their_functions(tmp_
     assert [text for text in said if "execute_one_pass" in text], "one file: of its compiler, the functions are all that is known"
 
 
+def test_processes_that_a_signal_killed_come_first(tmp_path: Path) -> None:
+    def killed(count: int, signal: str = "SIGSEGV") -> list[ObservedState]:
+        return [ObservedState(10_000 + number, "killed", 1, 1, signal, [], []) for number in range(count)]
+
+    def first(started: int, count: int) -> str:
+        return texts(tmp_path, Stack(("main",), 900), started=started, executes="atlas", states=killed(count))[0]
+
+    assert first(14, 14) == 'All 14 processes of "atlas", which "app" started, were killed by SIGSEGV.'
+    assert first(14, 12) == 'At least twelve processes of "atlas", which "app" started, were killed by SIGSEGV.'
+    assert first(14, 1) == 'One process of "atlas", which "app" started, was killed by SIGSEGV.'
+    assert first(1, 1) == 'One process of "atlas", which "app" started, was killed by SIGSEGV.'
+    assert "killed" not in first(14, 0)
+
+
 def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path) -> None:
     children = [Stack(("score", "main"), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
     waits = Stack(CHILD, 100, state="S", weight=9)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from perfpy.capture import wait_targets
 from perfpy.capture.runtimes import hotspot_monitors
 from perfpy.capture.runtimes.hotspot_monitors import Collections
 from perfpy.capture.unwinding import observed_states
-from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates, naming_words
+from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedEnds, ObservedStates, naming_words
 from perfpy.kernel.procfs import ProcFs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState, decode_commands
 
@@ -207,3 +209,36 @@ def test_short_processes_are_never_looked_at(tmp_path: Path) -> None:
     commands.note(range(100, 180))
     commands.look()
     assert commands.encoded() == b""
+
+
+def ends_of(*codes: str) -> list[str]:
+    """Return the signals that were seen of processes that ran some code, after their parents asked for their status."""
+    ends = ObservedEnds()
+    processes = [
+        subprocess.Popen([sys.executable, "-c", f"import os, sys; sys.stdin.read(); {code}"], stdin=subprocess.PIPE) for code in codes
+    ]
+    ends.note([process.pid for process in processes])
+    assert ends.look() is not None
+    for process in processes:
+        process.communicate(b"")
+    states = ends.states()
+    ends.close()
+    assert all(state.kind == "killed" for state in states)
+    return [state.reason for state in states]
+
+
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) < (6, 15), reason="needs PIDFD_INFO_EXIT of Linux 6.15"
+)
+def test_signals_that_kill_are_seen_and_other_ends_are_not() -> None:
+    assert ends_of("os.kill(os.getpid(), 11)", "os.kill(os.getpid(), 15)", "sys.exit(3)", "os.abort()", "sys.exit(11)") == [
+        "SIGSEGV",
+        "SIGABRT",
+    ]
+
+
+def test_processes_that_are_gone_have_no_end() -> None:
+    ends = ObservedEnds()
+    ends.note([1 << 30, -1])
+    assert ends.look() is None
+    assert ends.states() == []

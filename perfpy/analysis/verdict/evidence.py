@@ -13,10 +13,10 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
-from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, PYTHON_MARK
+from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
 from perfpy.analysis.verdict.categories import KERNEL, OWN
-from perfpy.analysis.verdict.functions import SampledFunctions, blocks_of, sampled_functions
+from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.phases import (
     FEWEST_BURSTS,
     FEWEST_PROCESSES,
@@ -63,7 +63,7 @@ from perfpy.analysis.verdict.waits import (
     stuck_threads,
     waiting_goroutines,
 )
-from perfpy.perfdata.kept_files import PROCESSES, STATES, decode_commands, decode_states
+from perfpy.perfdata.kept_files import PROCESSES, STATES, ObservedFrame, decode_commands, decode_states
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ _MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
 _NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_GIVES_WAY: Final = re.compile(r"runtime\.(?:Gosched|gosched_m|gosched_m\.abi0)")  # a goroutine lets others run
 _CONNECTIONS: Final = {"connecting": "connecting to", "peer": "connected to"}  # kinds of observed states
 _FEWEST_LOOKS: Final = 4  # at the connections of a process, five a second if the machine is not busy
 AT_TIMES: Final = 0.2  # of the looks at a process
@@ -457,6 +458,24 @@ class Evidence:
         return waiting_goroutines(state for state in self._observed if state.kind == "go" and state.pid == pid)
 
     @cached_property
+    def yielding_goroutines(self) -> tuple[float, ObservedFrame | None]:
+        """The share of the samples in runtime.Gosched(), and the own function that nearly all goroutines call it from, None if unknown.
+
+        The runtime leaves the goroutine's stack, so that the callchains of samples do not have the caller.
+        """
+        functions = self._runtime_functions
+        if functions is None or not (share := functions.share_with(_GIVES_WAY)):
+            return 0.0, None
+        callers: Counter[tuple[str, str, int]] = Counter()
+        for state in self._observed:
+            if state.kind == "go" and state.frames and _GIVES_WAY.fullmatch(state.frames[0].function):
+                caller = next((frame for frame in state.frames if not frame.function.startswith("runtime.")), None)
+                if caller is not None:
+                    callers[caller] += state.seen
+        most, seen = next(iter(callers.most_common(1)), (("", "", 0), 0))
+        return share, ObservedFrame(*most) if seen >= max(MOST * callers.total(), LOOKS) else None
+
+    @cached_property
     def turns(self) -> Turns | None:
         """The processes that worked one after the other although several CPUs were online; None if that is not certain."""
         cpus = self._data.features.get("nrcpus")
@@ -475,7 +494,7 @@ class Evidence:
     @cached_property
     def _work_intervals(self) -> BusyIntervals | None:
         """When threads had work; None for parts of recordings, those of whole machines, and long ones."""
-        waiting = next((event.index for event in self._data.events if is_off_cpu(event)), _NONE - 1)
+        waiting = next((event.index for event in self._data.events if is_off_cpu(event)), -2)
         is_part = not self.report.options.sample_filter.includes_host
         if self.histogram is None or self.seconds is None or self.is_system_wide or is_part or self.has_several:
             return None
@@ -708,81 +727,6 @@ class Evidence:
     def is_program(self) -> bool:
         """Whether a command was started, and recorded from its beginning."""
         return any(event.attr.enable_on_exec for event in self._data.events)
-
-
-# Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.
-
-
-#: what stands in callchains below callbacks of long turns; and what runs every callback
-_LONG_TURN: Final = re.compile(re.escape(f"{PYTHON_MARK}{BLOCKED_LOOP}:") + ".*", re.DOTALL)
-_CALLBACK: Final = re.compile(PYTHON_MARK + r"(?:Handle\.)?_run:.*/asyncio/events\.py", re.DOTALL)
-_LONG_WAIT: Final = 100_000_000  # ns
-_NONE: Final = -1
-
-
-class BlockedTime(NamedTuple):
-    """Time in the callbacks of an event loop.
-
-    Attributes:
-        period: its sum.
-        function: the innermost function of own code with most of it, -1 for none.
-        in_function: the part in that function and its callees.
-    """
-
-    period: int
-    function: int = _NONE
-    in_function: int = 0
-
-
-def long_turns(functions: SampledFunctions) -> BlockedTime:
-    """Return the CPU time of turns that lasted over 100 ms, from then on."""
-    return _beneath(functions, _LONG_TURN, np.arange(len(functions.leaf)))
-
-
-def long_waits(functions: SampledFunctions) -> BlockedTime:
-    """Return the waits in callbacks of 100 ms and more; equal waits count by their mean."""
-    rows = functions.rows
-    return _beneath(functions, _CALLBACK, np.flatnonzero(rows.period >= _LONG_WAIT * np.maximum(rows.count, 1)))
-
-
-def _beneath(functions: SampledFunctions, pattern: re.Pattern[str], rows: Int64) -> BlockedTime:
-    """Return the time of rows whose callchains contain a function of this pattern."""
-    size = len(functions.category_of)
-    matches = np.zeros(size, np.bool_)
-    for number in functions.present.tolist():
-        matches[number] = pattern.fullmatch(functions.name(number)) is not None
-    if not matches.any():
-        return BlockedTime(0)
-    is_inside = np.zeros(len(functions.leaf), np.bool_)
-    depths: list[tuple[Int64, Int64, int]] = []  # own functions within callbacks: rows, numbers, frames from the leaf
-    is_sought = np.ones(len(functions.leaf), np.bool_)
-    for block in blocks_of(rows):
-        for depth, (reached, callers) in enumerate(functions.outwards(block, is_sought)):
-            own = functions.category_of[callers] == OWN
-            depths.append((reached[own], callers[own], depth))
-            is_inside[reached[matches[callers]]] = True
-            is_sought[reached] = ~is_inside[reached]
-    periods = np.where(is_inside, functions.rows.period, 0)
-    return _in_one_function(periods, depths, size)
-
-
-def _in_one_function(periods: Int64, depths: list[tuple[Int64, Int64, int]], size: int) -> BlockedTime:
-    """Return the time of rows, and the innermost function that has most of it; periods: of each row, 0 outside of callbacks."""
-    total = int(periods.sum())
-    if not total:
-        return BlockedTime(0)
-    columns = [(rows, numbers, np.full(len(rows), depth)) for rows, numbers, depth in depths]
-    row, function, depth = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*columns, strict=True))
-    # a function that calls itself counts once for a row
-    _, first = np.unique(row * size + function, return_index=True)
-    row, function, depth = row[first], function[first], depth[first]
-    totals = sum_by(function, periods[row], size)
-    most = np.flatnonzero(totals > MOST * total)
-    if not len(most):
-        return BlockedTime(total)
-    mean_depth = sum_by(function, periods[row] // 1000 * depth, size)[most] / totals[most]
-    best = int(most[np.argmin(mean_depth)])
-    return BlockedTime(total, best, int(totals[best]))
 
 
 # Find the source lines at which functions use CPUs, call other functions, or wait.

@@ -86,6 +86,7 @@ _ALLOCATES: Final = re.compile(
     r"|(?:.* )?v8::internal::(?:Heap(?:Allocator)?::(?:Allocate|Collect)|Factory::(?:New|Allocate)|Runtime_Allocate)\w*\b.*"
     r"|Builtins_Allocate\w*"
 )
+_NO_THREAD: Final = re.compile(r"(?!)")
 _CONSTRUCTOR: Final = re.compile(r"\.<init>\(|\.<init>$")
 #: the names of HotSpot's threads that collect garbage
 COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
@@ -335,6 +336,11 @@ class SampledFunctions:
             rows = np.flatnonzero(owner == number)
             amounts[self.name(number)] = int(self.rows.count[rows].sum()), int(self.rows.period[rows].sum())
         return amounts
+
+    def share_with(self, pattern: re.Pattern[str]) -> float:
+        """Return the share of samples in functions with names of a pattern, and in all that they call."""
+        is_inside = self._are_within(lambda _: "", _NO_THREAD, lambda _, name: pattern.fullmatch(name) is not None)
+        return self.share(int(self.rows.period[is_inside].sum()))
 
     def _are_within(
         self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]

@@ -129,7 +129,8 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     # modules that import others are none, and workers of a pool are no programs of their own
     is_none = bool(of_imports) or (has_pool and any(one.is_program for one in evidence.phases))
     phases = [] if is_none else [*phases_of_program(evidence)]
-    hot = [*of_imports, *(one for one in hot if not phases or one.rule not in WITHOUT_CAUSE)]
+    spins = [*goroutines_that_give_way(evidence)]
+    hot = [*of_imports, *spins, *(one for one in hot if not (phases or spins) or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
     largest, started = sentences_on_processes(evidence)
     whole = [*largest, *started, *turns_of_processes(evidence), *regular_bursts(evidence)]
@@ -368,6 +369,17 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
             yield Sentence("largest share", text, {"charged": first.charged, "second": second}, {"function": first.name})
         elif first.category == OWN:  # several about equal ones
             yield from _named_function(evidence, functions, hottest)
+
+
+def goroutines_that_give_way(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell that goroutines spin: each lets the others run over and over."""
+    functions, (share, caller) = evidence.functions, evidence.yielding_goroutines
+    if functions is None or functions.samples < FEWEST or not is_named(share, functions, STANDS_OUT):
+        return
+    names = {"function": caller.function} if caller is not None else {}
+    where = f" from {function_text(caller.function)}{source('', (caller.file, caller.line))}" if caller is not None else ""
+    text = f"{start_with(share, functions)} of {measure_of(evidence)} in runtime.Gosched(), called over and over{where}"
+    yield Sentence("spin", f"{text}.", {"share": share}, names)
 
 
 def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, share: float) -> Sentence:

@@ -13,7 +13,6 @@ import numpy as np
 from perfpy.abi.columns import distinct
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
 from perfpy.analysis.verdict import wait_reasons as reasons
-from perfpy.analysis.verdict.evidence import BlockedTime, Evidence, long_turns, long_waits
 from perfpy.analysis.verdict.waits import (
     GO_CONDITION,
     GO_INPUT,
@@ -27,7 +26,10 @@ from perfpy.analysis.verdict.waits import (
     GO_SLEEP,
     ONE_FUNCTION,
     RUNNING,
+    BlockedTime,
     find_circle,
+    long_turns,
+    long_waits,
     pool_times,
 )
 from perfpy.errors import plural
@@ -48,6 +50,7 @@ from perfpy.views.verdict.sentence import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from perfpy.analysis.verdict.evidence import Evidence
     from perfpy.analysis.verdict.waits import SeenLock, Wait, WaitingGoroutines, Waker
 
 

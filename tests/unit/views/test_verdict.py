@@ -796,6 +796,26 @@ def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
     assert "slept" not in first
 
 
+def test_goroutines_that_spin_are_told_with_the_function_that_calls_the_scheduler(tmp_path: Path) -> None:
+    caller, runner = ObservedFrame("main.awaitBaton", "/srv/m.go", 15), ObservedFrame("main.runner", "/srv/m.go", 33)
+
+    def states(*frames: ObservedFrame) -> list[ObservedState]:
+        return [ObservedState(100, "go", 50, 150, "runnable", [ObservedFrame("runtime.Gosched", "proc.go", 318), *frames], [runner])]
+
+    of_runtime = [
+        Stack(("runtime.casgstatus", "runtime.goschedImpl", "runtime.gosched_m", "runtime.mcall"), 150),
+        Stack(("runtime.lock2", "runtime.goschedImpl", "runtime.gosched_m", "runtime.mcall"), 150),
+        Stack(("runtime.findrunnable", "runtime.schedule", "runtime.gosched_m", "runtime.mcall"), 150),
+    ]
+    rest = [Stack((f"runtime.f{number}",), 55) for number in range(10)]
+    first, *others = texts(tmp_path, *of_runtime, *rest, states=states(caller, runner))
+    assert first == "45 % of the CPU time is in runtime.Gosched(), called over and over from main.awaitBaton() (m.go:15)."
+    assert not [text for text in others if "stands out" in text]
+    assert texts(tmp_path, *of_runtime, *rest)[0] == "45 % of the CPU time is in runtime.Gosched(), called over and over."
+    preempted = [stack._replace(names=[name.replace("gosched_m", "gopreempt_m") for name in stack.names]) for stack in of_runtime]
+    assert not [text for text in texts(tmp_path, *preempted, *rest, states=states(caller)) if "Gosched" in text]
+
+
 def test_goroutines_that_compute_or_are_in_a_queue_for_a_cpu_do_not_wait(tmp_path: Path) -> None:
     """A mutex that is handed over lets its new holder run first, at a line of the former one that waits for nothing."""
     main, unlock = ObservedFrame("main.main", "/srv/g.go", 9), ObservedFrame("main.get.func1", "/srv/g.go", 5)

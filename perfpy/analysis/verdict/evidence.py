@@ -421,6 +421,7 @@ class Evidence:
         of the process there, "" and 0 if unknown; "" and none if it is not.
         """
         states = [one for one in self._observed if one.kind in _CONNECTIONS and one.pid == wait.thread and one.looks >= _FEWEST_LOOKS]
+        states = [one for one in states if not one.began or one.began[0].line != one.pid]  # its own clients wait for it
         for least, adverb in ((MOST, ""), (AT_TIMES, "at times ")):
             for kind, words in _CONNECTIONS.items():
                 chosen = [one for one in states if one.kind == kind and one.seen >= least * one.looks]
@@ -631,13 +632,14 @@ class Evidence:
     def children_in_turn(self, wait: Wait) -> tuple[str, int, ProcessStart | None]:
         """Return the program of nearly all children of a process that waits for children, their number, and the lines that started them.
 
-        The process may wait for one of its own name that does so, as a shell does for a part of a pipeline. The program is "" if there are
-        several, or only one child.
+        The process may wait for one of its own name that does so, as a shell does for a part of a pipeline. The program is "" if they are
+        forks that executed none; the number is 0 if there are several programs, or only one child.
         """
         pids = [self.process_of_wait(wait)]
         pids += [child for child in self.children_of(pids[0]) if self.comm(child) == self.comm(pids[0])]
         for pid in pids:
-            names = Counter(self.comm(child) for child in self.children_of(pid))
+            children = self._processes.created_by(pid)
+            names = Counter(self.comm(child) if self._processes.has_executed(child) else "" for child in children)
             name, count = next(iter(names.most_common(1)), ("", 0))
             if count >= max(2, NEARLY_ALL * names.total()):
                 return name, count, find_start_in_script(one for one in self._observed if one.kind == "bash" and one.pid == pid)
@@ -781,8 +783,9 @@ class Statements:
         if in_kernel:
             rows = rows[functions.category_of[leaf] == KERNEL]
         elif callee:
-            callees = [number for number in np.unique(leaf).tolist() if functions.name(number) == callee]
-            rows = rows[np.isin(leaf, callees)]
+            entered = functions.entered[rows]
+            callees = [number for number in np.unique(entered).tolist() if functions.name(number) == callee]
+            rows = rows[np.isin(entered, callees)]
         return self._heaviest(function, functions.innermost_frames(function, rows))
 
     def wait_line(self, function: int, reason: int, tid: int | None = None) -> SourceLine | None:

@@ -27,6 +27,7 @@ from perfpy.analysis.verdict.categories import (
     LAMBDA,
     LIBRARY,
     OWN,
+    RUNTIME,
     SHARED_FILE,
     UNKNOWN,
     category,
@@ -473,6 +474,24 @@ class SampledFunctions:
             is_sought[rows] = ~is_inside[rows] & is_inlined[functions]
         return is_inside
 
+    @cached_property
+    def entered(self) -> Int64:
+        """The function of each row's sample; if it is in a library, the function by which other files called the library.
+
+        Callers know this one: sin(), not __sin_fma() or what that calls.
+        """
+        dso_of = np.full(len(self.category_of), _NONE, np.int64)
+        for number in self.present.tolist():
+            if self.category_of[number] in (LIBRARY, RUNTIME) and SHARED_FILE.search(self.file(number)) and not self.is_generated(number):
+                dso_of[number] = self._dso_number(number)
+        entered: Int64 = self.leaf.copy()
+        is_sought = dso_of[self.leaf] >= 0
+        for rows, functions in self.outwards(np.flatnonzero(is_sought), is_sought):
+            is_sought[rows] = dso_of[functions] == dso_of[self.leaf[rows]]
+            inside = is_sought[rows]
+            entered[rows[inside]] = functions[inside]
+        return entered
+
     def _innermost(self, is_chosen: NDArray[np.bool_], rows: Int64) -> Int64:
         """Return the innermost of some functions in each of these rows, -1 for none and for all other rows."""
         innermost = np.full(len(self.leaf), _NONE, np.int64)
@@ -584,7 +603,7 @@ class SampledFunctions:
         rows = np.flatnonzero(accounted == number)
         caller, called, is_recursive, through = self._caller(number, rows)
         leafs = rows[(self.leaf[rows] != number) & ~self._is_in_charged_function[rows]]
-        totals = sum_by(self.leaf[leafs], self.rows.period[leafs], len(self.category_of))
+        totals = sum_by(self.entered[leafs], self.rows.period[leafs], len(self.category_of))
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),

@@ -270,6 +270,15 @@ class Processes:
         """Return the processes that a process created."""
         return [child for child, parent in self._parents.items() if parent == pid]
 
+    def created_by(self, pid: int) -> list[int]:
+        """Return the processes that a process created during the recording."""
+        begin = self._data.sample_times[0]
+        return [child for child, parent, key in self._created if parent == pid and key >= begin]
+
+    def has_executed(self, pid: int) -> bool:
+        """Whether a process executed a program during the recording."""
+        return pid in self._names[1]
+
     @cached_property
     def _command(self) -> list[str]:
         """The words of the recorded command, empty if it is not known."""

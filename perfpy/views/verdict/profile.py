@@ -708,8 +708,9 @@ def _of_process(evidence: Evidence) -> str:
     if not evidence.has_several_processes:
         return ""
     pid, share = evidence.processes[0]
-    name = evidence.comm(pid)
-    return f", nearly all of it in {program_text(name)}" if share >= ONE_THREAD and name else ""
+    name, others = evidence.comm(pid), {evidence.comm(other) for other, _ in evidence.processes[1:]}
+    is_told_apart = share >= ONE_THREAD and name and name not in others
+    return f", nearly all of it in {program_text(name)}" if is_told_apart else ""
 
 
 def _on_one_thread(evidence: Evidence, hot: ChargedFunction, numbers: dict[str, float]) -> str:

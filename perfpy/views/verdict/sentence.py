@@ -206,13 +206,23 @@ _LOCALS: Final = ".<locals>."
 _VARIANT: Final = re.compile(
     r"__(rawmemchr|w?mem[a-z]+|str[a-z]+|stp[a-z]+|wcs[a-z]+)(?:_chk)?_(?:avx|sse|ssse|evex|erms|unaligned|sve|generic|neon|asimd)\w*"
 )
+#: of libm: __sin_fma, __ieee754_exp_avx2; and what the C library calls itself by
+_OF_LIBM: Final = re.compile(r"__(?:ieee754_)?(\w+?)_(?:fma4?|avx2?|avx512\w*|sse2|sse4_1|sse41)(?:_\w+)?")
+_INTERNAL: Final = re.compile(r"__GI_+(?:libc_|IO_)?(\w+)")
 _ALLOCATOR: Final = re.compile(r"(?:_int_|__libc_|__GI___libc_)(malloc|free|calloc|realloc|memalign)(?:_\w+)?")
 _SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)")
 _OF_SORT: Final = "std::__introsort_loop<"  # the loop of libstdc++'s std::sort, and of no other function
 _PARTS_OF_SORT: Final = tuple(
     f"std::__{name}" for name in ("unguarded_", "insertion_sort<", "final_insertion_sort<", "move_median_to_first<", "adjust_heap<")
 )
-_OTHER_NAMES: Final = {"cfree": "free", "__libc_fork": "fork", "__GI___fork": "fork"}
+_OTHER_NAMES: Final = {
+    "cfree": "free",
+    "qsort_r": "qsort() or qsort_r",
+    "__qsort_r": "qsort() or qsort_r",
+    "__libc_fork": "fork",
+    "__GI___fork": "fork",
+}
+_CLONE_OF_CXX: Final = re.compile(r"(?: \[clone [^\]]*\])+$")
 _CLONE: Final = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*)+$")
 
 
@@ -227,6 +237,10 @@ def name_in_sentence(name: str) -> str:
     ('order<Row>()', 'memcpy() or memmove()')
     >>> name_in_sentence("RegExp:^(a+)+@b$"), name_in_sentence("RegExp::CallOrigin")
     ('the regular expression ^(a+)+@b$', 'RegExp::CallOrigin()')
+    >>> name_in_sentence("Stage::perform(int) const [clone .isra.0] [clone .part.1]"), name_in_sentence("label.constprop.0")
+    ('Stage::perform()', 'label()')
+    >>> name_in_sentence("__sin_fma"), name_in_sentence("__strlen_evex"), name_in_sentence("__GI___qsort_r")
+    ('sin()', 'strlen()', 'qsort() or qsort_r()')
     """
     if python := _PYTHON.fullmatch(name):
         return _of_python(python[1], python[2])
@@ -240,7 +254,7 @@ def name_in_sentence(name: str) -> str:
     text = at_a_glance(name)
     if text != name and text.endswith(")") and " (" in text and name.partition(":")[0].isalpha():
         text = text.rpartition(" (")[0]
-    text = text.removesuffix(" const").partition("@")[0] or text
+    text = _CLONE_OF_CXX.sub("", text).removesuffix(" const").partition("@")[0] or text
     text = _as_documented(_CLONE.sub("", without_arguments(text)))
     return text if text.endswith(">") and text.startswith("<") else f"{text}()"
 
@@ -283,8 +297,9 @@ def _as_documented(name: str) -> str:
     """Return the documented name of a function of the C library or of C++'s, or of a system call."""
     if (match := _VARIANT.fullmatch(name)) and match[1] == "memmove":
         return "memcpy() or memmove"  # one function with two names
-    if match := _VARIANT.fullmatch(name) or _ALLOCATOR.fullmatch(name) or _SYSTEM_CALL.fullmatch(name):
-        return match[1]
+    patterns = (_VARIANT, _ALLOCATOR, _SYSTEM_CALL, _OF_LIBM, _INTERNAL)
+    if match := next(filter(None, (pattern.fullmatch(name) for pattern in patterns)), None):
+        return _OTHER_NAMES.get(match[1], match[1])
     if name.startswith(_OF_SORT):
         return "std::sort"
     return _OTHER_NAMES.get(name, name)

@@ -322,7 +322,7 @@ def describe_goroutines(groups: Sequence[WaitingGoroutines]) -> list[tuple[Waiti
         is_whole = count and abs(group.number - count) <= ROUNDED * count
         if not is_whole and group.number < RARE_GOROUTINES:
             continue
-        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"on average {group.number:.1f} goroutines"
+        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"goroutines ({group.number:.1f} at a time)"
         where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
         where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
         creator = group.creator
@@ -379,7 +379,8 @@ def _held(evidence: Evidence, lock: SeenLock, numbers: dict[str, float], names: 
 def _children(evidence: Evidence, wait: Wait) -> str:
     """Return which program the children of a process that waits for them ran, and where they were started; "" if that is not known."""
     name, count, start = evidence.children_in_turn(wait)
-    return f"; it ran {program_text(name)} {count:,} times{f', in {starting_code(start)}' if start else ''}" if name else ""
+    where = f", in {starting_code(start)}" if start else ""
+    return f"; it {f'ran {program_text(name)}' if name else 'forked'} {count:,} times{where}" if count else ""
 
 
 def _waker_text(evidence: Evidence, wait: Wait, waker: Waker) -> str:

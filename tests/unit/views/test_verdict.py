@@ -792,7 +792,7 @@ def test_goroutines_tell_what_a_go_program_waits_for(tmp_path: Path) -> None:
     (first,) = texts(
         tmp_path, Stack(("runtime.main",), 3), idle, seconds=0.9, states=[state(20, "sleep", update), state(75, "select", main)]
     )
-    assert "on average 1.5 goroutines waited in a select in main.main() (g.go:9)." in first
+    assert "goroutines (1.5 at a time) waited in a select in main.main() (g.go:9)." in first
     assert "slept" not in first
 
 
@@ -843,8 +843,29 @@ def test_the_program_of_all_children_is_told_with_the_line_that_starts_them(tmp_
     stacks = [Stack(("main",), 10), wait]
     first = texts(tmp_path, *stacks, started=9, executes="sleep", comm="bash", states=states, seconds=0.9)[0]
     assert first == '"bash" waited 0.9 s of 0.9 s for a child process; it ran "sleep" 9 times, in poll() (b.sh:3).'
+    first = texts(tmp_path, *stacks, started=9, seconds=0.9)[0]
+    assert first == '"app" waited 0.9 s of 0.9 s for a child process; it forked 9 times.', "copies of a program did not run it anew"
     first = texts(tmp_path, *stacks, started=1, executes="sleep", comm="bash", seconds=0.9)[0]
     assert first == '"bash" waited 0.9 s of 0.9 s for a child process.'
+
+
+def test_functions_of_libraries_are_told_by_those_that_their_callers_know(tmp_path: Path) -> None:
+    sine = ("libc_feholdsetround_sse_ctx@libc.so.6", "__sin_fma@libc.so.6", "thread_at", "weave", "main")
+    deep = ("do_sin@libc.so.6", "__sin_fma@libc.so.6", "thread_at", "weave", "main")
+    cosine = ("do_cos@libc.so.6", "__cos_fma@libc.so.6", "thread_at", "weave", "main")
+    first, *_ = texts(tmp_path, Stack(sine, 300), Stack(deep, 300), Stack(cosine, 100), Stack(("thread_at", "main"), 300))
+    assert first == "60 % of the CPU time is in sin(), called from thread_at()."
+    first, *_ = texts(tmp_path, Stack(sine, 310), Stack(cosine, 290), Stack(("thread_at", "main"), 300))
+    assert first == "100 % of the CPU time is in thread_at() and the code it calls (sin() and cos())."
+    compare = ("by_key", "msort_with_tmp@libc.so.6", "__GI___qsort_r@libc.so.6", "main")
+    first, *_ = texts(tmp_path, Stack(compare, 200), Stack(compare[1:], 800))
+    assert first.startswith("80 % of the CPU time is in qsort() or qsort_r(), called from main()")
+
+
+def test_a_process_is_named_only_if_the_others_have_another_name(tmp_path: Path) -> None:
+    stacks = [Stack(("crunch", "main"), 950, tid=200, pid=200), Stack(("crunch", "main"), 50)]
+    assert ', nearly all of it in "other200".' in texts(tmp_path, *stacks)[0]
+    assert "nearly all" not in texts(tmp_path, *stacks, comm="other200")[0]
 
 
 def test_the_work_of_compilers_of_runtimes_is_told(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ class Evidence:
             parents = {self._processes.parent_of(pid) for pid in of_program}
             parent = self.comm(parents.pop()) if len(parents) == 1 else ""
             killed.append(KilledProcesses(program, signal, len(of_program), counts[program], parent))
-        return sorted(killed, key=lambda one: -one.count)
+        return sorted(killed, key=lambda one: -one.number)
 
     @cached_property
     def compiled(self) -> dict[int, str]:

@@ -74,14 +74,14 @@ class LargestProcess(NamedTuple):
 
     Attributes:
         share: of all samples.
-        count: the number of processes of the program.
+        number: the number of processes of the program.
         alone_from: seconds from the first sample until it was the only process with work, 0.0 if that is not certain.
         alone: how long it was, in seconds; 0.0 if that is not certain.
     """
 
     pid: int
     share: float
-    count: int
+    number: int
     alone_from: float = 0.0
     alone: float = 0.0
 
@@ -91,14 +91,14 @@ class KilledProcesses(NamedTuple):
 
     Attributes:
         signal: its name.
-        count: of those that the recorder saw.
+        number: of those that the recorder saw.
         started: the number of processes of the program that were started meanwhile.
         parent: the name of the process that created all of them, "" for several.
     """
 
     program: str
     signal: str
-    count: int
+    number: int
     started: int
     parent: str
 

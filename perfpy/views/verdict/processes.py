@@ -45,12 +45,16 @@ BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins 
 _MOST_PROGRAMS: Final = 3  # that are named
 
 
-def sentences_on_processes(evidence: Evidence) -> tuple[list[Sentence], list[Sentence]]:
-    """Return the sentences on the largest process or the files of a build, and on started processes; without what others tell better."""
+def sentences_on_processes(evidence: Evidence, *, has_function: bool) -> tuple[list[Sentence], list[Sentence]]:
+    """Return the sentences on the largest process or the files of a build, and on started processes; without what others tell better.
+
+    has_function: whether a function is named, with the process.
+    """
     largest, started, files = [*largest_process(evidence)], [*started_processes(evidence)], [*compiled_files(evidence)]
     if largest and started and "largest" in started[0].numbers and "alone" not in largest[0].numbers and not is_build(evidence):
         largest = []  # the other one tells who started it
-    if files or largest or is_build(evidence):
+    is_only_one = has_function and started and "largest" in started[0].numbers and "function" not in started[0].names
+    if files or largest or is_only_one or is_build(evidence):
         started = []
     return largest or files, started
 
@@ -63,14 +67,14 @@ def is_build(evidence: Evidence) -> bool:
 def killed_processes(evidence: Evidence) -> Iterator[Sentence]:
     """Tell which processes a signal killed. The recorder may not have seen the ends of all."""
     for killed in evidence.killed[:1]:
-        is_all = killed.count >= killed.started > 1
-        count = f"all {number_word(killed.count)}" if is_all else number_word(killed.count)
-        number = f"at least {count}" if 1 < killed.count < killed.started else count
-        of_what = f"{plural(killed.count, 'process', 'processes')} of {program_text(killed.program)}"
+        is_all = killed.number >= killed.started > 1
+        count = f"all {number_word(killed.number)}" if is_all else number_word(killed.number)
+        number = f"at least {count}" if 1 < killed.number < killed.started else count
+        of_what = f"{plural(killed.number, 'process', 'processes')} of {program_text(killed.program)}"
         parent = f", which {program_text(killed.parent)} started," if killed.parent not in ("", killed.program) else ""
-        verb = "was" if killed.count == 1 else "were"
+        verb = "was" if killed.number == 1 else "were"
         text = beginning(f"{number} {of_what}{parent} {verb} killed by {visible(killed.signal)}")
-        numbers = {"killed": float(killed.count), "started": float(killed.started)}
+        numbers = {"killed": float(killed.number), "started": float(killed.started)}
         yield Sentence("killed", f"{text}.", numbers, {"program": killed.program, "signal": killed.signal})
 
 
@@ -142,13 +146,13 @@ def largest_process(evidence: Evidence) -> Iterator[Sentence]:
     largest, functions = evidence.largest_process, evidence.functions
     if largest is None or functions is None or not is_named(largest.share, functions, HALF):
         return
-    numbers = {"share": largest.share, "processes": float(largest.count), "pid": float(largest.pid)}
+    numbers = {"share": largest.share, "processes": float(largest.number), "pid": float(largest.pid)}
     program = program_text(evidence.comm(largest.pid))
     named = evidence.process_names.get(largest.pid)
     name = f"{program_text(named.name)} (process {largest.pid})" if named and named.is_worker else f"process {largest.pid}"
     if largest.pid in evidence.compiled:
         name = f"process {largest.pid}, which compiles {visible(evidence.compiled[largest.pid])}"
-    text = f"{start_with(largest.share, functions)} of {measure_of(evidence)} in {name}, one of {number_word(largest.count)} of {program}"
+    text = f"{start_with(largest.share, functions)} of {measure_of(evidence)} in {name}, one of {number_word(largest.number)} of {program}"
     if largest.alone:
         end = largest.alone_from + largest.alone
         until = "on" if end >= (1 - BESIDE) * evidence.elapsed else f"to {seconds(end)}"

@@ -132,7 +132,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     spins = [*goroutines_that_give_way(evidence)]
     hot = [*of_imports, *spins, *(one for one in hot if not (phases or spins) or one.rule not in WITHOUT_CAUSE)]
     cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
-    largest, started = sentences_on_processes(evidence)
+    largest, started = sentences_on_processes(evidence, has_function=bool(hot) and hot[0].rule not in WITHOUT_CAUSE)
     whole = [*largest, *started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if is_build(evidence):
         cpu = []

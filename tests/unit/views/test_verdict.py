@@ -609,6 +609,9 @@ def test_one_of_the_started_processes_with_nearly_all_of_the_time_is_told(tmp_pa
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), waits, started=3, executes="ls")
     assert '97 % of the CPU time is in one of 3 processes of "ls", which "app" started and waits for in run_tool().' in all_texts
     assert any("in one of 3 processes (3 copies" in text for text in texts(tmp_path, *small, large, waits, started=3))
+    unknown = [one._replace(names=["schedule@kernel", "do_wait@kernel"]) for one in (waits,)]
+    all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), *unknown, started=3, executes="ls")
+    assert all_texts[0].startswith("100 % of the CPU time is in main()"), "its function tells more if nothing tells who started it"
 
 
 def workers(names: Sequence[str], *, alone: int) -> list[Stack]:

@@ -20,13 +20,30 @@ from tests.builders import python_waits
 from tests.builders.planted_waits import CAUSES, build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 # `perfpy why` names the planted cause of ten programs first.
 
 
 PERFPY = [sys.executable, "-m", "perfpy"]
+
+
+needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+
+
+def as_root_alone(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that records the whole machine, as root on x86-64."""
+    marks = (
+        pytest.mark.live,
+        pytest.mark.system_wide,
+        pytest.mark.alone,
+        pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root"),
+        pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here"),
+    )
+    for mark in marks:
+        test = mark(test)
+    return test
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +77,8 @@ STARTED_BY = {
 }
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@as_root_alone
+@needs_gcc
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_planted_cause_is_named_first(cause: str, program: Path, tmp_path: Path):
     """Also if shells and Python start the program and only wait for it, or, with a timeout, look for its end again and again."""
@@ -77,12 +90,8 @@ def test_the_planted_cause_is_named_first(cause: str, program: Path, tmp_path: P
     assert text.splitlines()[0].endswith(by), text
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@as_root_alone
+@needs_gcc
 def test_a_running_process_is_explained_and_the_file_read_again(program: Path, tmp_path: Path):
     with subprocess.Popen(["sh", "-c", f"while :; do {program} sleep; done"], cwd=tmp_path) as process:
         try:
@@ -105,12 +114,8 @@ int main(void) { for (int i = 0; i < 5; i++) write_journal(); }
 """
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@as_root_alone
+@needs_gcc
 def test_inlined_functions_are_named_as_in_reports(tmp_path: Path):
     if not Tracefs(mount=mount_as_root).events("sched"):
         pytest.skip("no tracefs")
@@ -122,11 +127,7 @@ def test_inlined_functions_are_named_as_in_reports(tmp_path: Path):
 HANGS = "import socket, threading, time; a, b = socket.socketpair(); threading.Thread(target=time.sleep, args=(99,)).start(); a.recv(1)"
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
+@as_root_alone
 def test_a_process_that_waits_all_the_time_is_explained(tmp_path: Path):
     if not Tracefs(mount=mount_as_root).events("sched"):
         pytest.skip("no tracefs")
@@ -141,12 +142,8 @@ def test_a_process_that_waits_all_the_time_is_explained(tmp_path: Path):
     assert " for a socket in <module>, <string>:1" in found["verdict"][0]  # functions and lines of Python without an option
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@as_root_alone
+@needs_gcc
 def test_waits_of_python_are_named_by_function_and_line(tmp_path: Path):
     if not Tracefs(mount=mount_as_root).events("sched"):
         pytest.skip("no tracefs")
@@ -168,12 +165,8 @@ sys.exit(main())
 SEEN = {"mutex": "for a lock (futex", "pipe": "for a pipe (read)", "sleep": "sleeps", "child": "for a child process (wait4)"}
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
-@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@as_root_alone
+@needs_gcc
 @pytest.mark.parametrize("cause", SEEN)
 def test_without_tracepoints_the_kind_of_the_wait_is_named(cause: str, program: Path, tmp_path: Path):
     line = [sys.executable, "-c", AS_USER, "why", "--", str(program), cause]
@@ -240,11 +233,7 @@ def _run(words: list[str | Path], user: str, folder: Path) -> None:
     subprocess.run(words, user=user, cwd=folder, env=_environment(folder), stdout=subprocess.DEVNULL, check=True, timeout=_DEADLINE)
 
 
-@pytest.mark.live
-@pytest.mark.system_wide
-@pytest.mark.alone
-@pytest.mark.skipif(os.geteuid() != 0, reason="the scheduler's tracepoints need root")
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="stacks of x86-64 are unwound here")
+@as_root_alone
 @pytest.mark.skipif(programs() is None, reason="no PostgreSQL")
 def test_the_row_lock_behind_the_wait_of_pgbench_is_named_first(database: tuple[Path, Path, str], tmp_path: Path):
     folder, bin_folder, user = database

@@ -212,6 +212,7 @@ _SEPARATORS: Final = re.compile(r"[\s;|&()<>\"'`={}$]+")
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _MOST_OF_SCRIPT: Final = 1 << 16  # bytes that are read
 _MOST_SCRIPTS: Final = 16
+_MOST_PATHS: Final = 256  # that scripts name, whose first lines are read
 _SUFFIXES: Final = {".py": "python", ".js": "node", ".mjs": "node", ".jar": "java"}
 
 
@@ -221,12 +222,15 @@ def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ)
     if runtime is not None:
         return [runtime]
     names: set[str] = set()
-    _note_started(command, environ, names, set())
+    _note_started(command, environ, names, {})
     return [runtime for runtime in RUNTIMES if names.intersection(runtime.programs)]
 
 
-def _note_started(words: Sequence[str], environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
-    """Add the programs of the runtimes that a command starts to `names`. `scripts` has the scripts that were read already."""
+def _note_started(words: Sequence[str], environ: Mapping[str, str], names: set[str], scripts: dict[str, bool]) -> None:
+    """Add the programs of the runtimes that a command starts to `names`.
+
+    scripts: the paths that were looked at already, and whether they were read.
+    """
     name = os.path.basename(words[0]) if words else ""
     path = find_program(words[0], environ) if words else ""
     if name in _BUILDERS:
@@ -244,7 +248,7 @@ def _note_started(words: Sequence[str], environ: Mapping[str, str], names: set[s
         _note_script(path, environ, names, scripts)
 
 
-def _note_words(words: Sequence[str], folder: str, environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
+def _note_words(words: Sequence[str], folder: str, environ: Mapping[str, str], names: set[str], scripts: dict[str, bool]) -> None:
     """Add the runtimes that the words of a script name, and those of further scripts."""
     for word in words:
         name = os.path.basename(word)
@@ -256,20 +260,23 @@ def _note_words(words: Sequence[str], folder: str, environ: Mapping[str, str], n
             names.update(*(runtime.programs for runtime in RUNTIMES))
         elif "/" in word or suffix == ".sh":
             path = os.path.join(folder, word)
-            if path not in scripts and (interpreter := _interpreter(path)):
+            if path in scripts or len(scripts) >= _MOST_PATHS:
+                continue
+            scripts[path] = False
+            if interpreter := _interpreter(path):
                 if runtime := _find_runtime(os.path.basename(interpreter[0])):
                     names.update(runtime.programs)
                 elif _SHELL.fullmatch(os.path.basename(interpreter[0])):
                     _note_script(path, environ, names, scripts)
-            elif suffix == ".sh" and path not in scripts:  # a shell may run it by its name
+            elif suffix == ".sh":  # a shell may run it by its name
                 _note_script(path, environ, names, scripts)
 
 
-def _note_script(path: str, environ: Mapping[str, str], names: set[str], scripts: set[str]) -> None:
+def _note_script(path: str, environ: Mapping[str, str], names: set[str], scripts: dict[str, bool]) -> None:
     """Add the runtimes that a shell script starts."""
-    if path in scripts or len(scripts) >= _MOST_SCRIPTS:
+    if scripts.get(path) or sum(scripts.values()) >= _MOST_SCRIPTS:
         return
-    scripts.add(path)
+    scripts[path] = True
     try:
         with open_regular(path) as file:
             text = file.read(_MOST_OF_SCRIPT).decode("utf-8", "replace")

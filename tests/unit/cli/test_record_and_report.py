@@ -302,6 +302,21 @@ def test_a_program_that_starts_others_tells_which(command: list[str], expected: 
     assert record_and_report.stack_options(runtimes_of(command)) == expected
 
 
+def test_scripts_that_name_many_paths_are_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(
+        "perfpy.capture.runtimes.known_runtimes.open_regular", lambda path: opened.append(path) or (tmp_path / path).open("rb")
+    )
+    for number in range(40):
+        (tmp_path / f"s{number}.sh").write_text("#!/bin/sh\n" + "\n".join(f"./bin/{number}/{other}" for other in range(100)))
+    (tmp_path / "all.sh").write_text("#!/bin/sh\n" + "\n".join(f"./s{number}.sh\n./s{number}.sh" for number in range(40)))
+    (tmp_path / "all.sh").chmod(0o755)
+    assert runtimes_of([str(tmp_path / "all.sh")]) == []
+    texts = [path for path in opened if opened.count(path) > 1]
+    assert len(opened) <= 256 + 16 + 1
+    assert len({*texts}) <= 16
+
+
 def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "python3.13").write_bytes(b"\x7fELF")
     (tmp_path / "interpreter").symlink_to(tmp_path / "python3.13")

@@ -97,22 +97,12 @@ class WaitTargets:
         thread, lock = thread_or_lock(arguments, self._tids)
         if not lock:
             return WaitTarget("futex", thread=self._tids.get(thread, 0))
-        return WaitTarget("futex", lock=lock, holder=self._tids.get(owner_of_mutex(self._memory(lock, SIZE_OF_MUTEX)), 0))
+        return WaitTarget("futex", lock=lock, holder=self._tids.get(read_owner(self._pid, lock), 0))
 
     def _polled(self, address: int, count: int) -> list[int]:
         """Return the descriptors in an array of struct pollfd."""
-        data = self._memory(address, _POLL.size * min(count, _MOST_POLLED))
+        data = _memory_of(self._pid, address, _POLL.size * min(count, _MOST_POLLED))
         return [fd for fd, _, _ in _POLL.iter_unpack(data[: len(data) // _POLL.size * _POLL.size]) if fd >= 0]
-
-    def _memory(self, address: int, most: int) -> bytes:
-        try:
-            memory = ProcessMemory(self._pid)
-        except OSError:  # of another user
-            return b""
-        try:
-            return memory.some(address, most)
-        finally:
-            memory.close()
 
     def _watched(self, descriptor: int) -> list[int]:
         """Return the descriptors that an epoll instance watches."""
@@ -270,13 +260,27 @@ def awaited_lock(pid: int, call: str, arguments: Sequence[int]) -> AwaitedLock |
 
 def owner_of_mutex(data: bytes) -> int:
     """Return the thread that holds a mutex of the C library, as the process numbers it; 0 if the memory is no held mutex."""
-    if len(data) < SIZE_OF_MUTEX:
+    if len(data) < _MUTEX.size:
         return 0
-    _, _, owner, users, kind = _MUTEX.unpack(data[:SIZE_OF_MUTEX])
+    _, _, owner, users, kind = _MUTEX.unpack(data[: _MUTEX.size])
     return owner if owner > 0 and users and 0 <= kind & 0xF < _MUTEX_KINDS else 0
 
 
-SIZE_OF_MUTEX: Final = _MUTEX.size  # bytes that are looked at
+def read_owner(pid: int, address: int) -> int:
+    """Return the thread that holds the mutex at an address of a process, as the process numbers it; 0 if that is not known."""
+    return owner_of_mutex(_memory_of(pid, address, _MUTEX.size))
+
+
+def _memory_of(pid: int, address: int, most: int) -> bytes:
+    """Return the bytes at an address of a process, b"" if they are not readable."""
+    try:
+        memory = ProcessMemory(pid)
+    except OSError:  # it has ended, or is of another user
+        return b""
+    try:
+        return memory.some(address, most)
+    finally:
+        memory.close()
 
 
 def holders_of_file_locks(procfs: ProcFs) -> dict[int, int]:

@@ -27,7 +27,7 @@ import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.cgroups import CpuLimit, cpu_limit
-from perfpy.capture.process_memory import InterpreterMemory, ProcessMemory
+from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import loaded_files
 from perfpy.interpreters import bash
 from perfpy.interpreters.objects import UnreadableMemoryError
@@ -594,17 +594,10 @@ class _ObservedWaits(_ObservedProcess):
 
     def _holder_of_mutex(self, address: int, has_limit: bool, tids: Sequence[int]) -> _HeldLock | None:
         """Return the mutex at an address with the thread that holds it; None if it is no mutex, or nobody holds it."""
-        from perfpy.capture.wait_targets import SIZE_OF_MUTEX, owner_of_mutex
+        from perfpy.capture.wait_targets import read_owner
         from perfpy.symbols.dso import innermost_tid
 
-        try:
-            memory = ProcessMemory(self.pid)
-        except OSError:  # it has ended
-            return None
-        try:
-            owner = owner_of_mutex(memory.some(address, SIZE_OF_MUTEX))
-        finally:
-            memory.close()
+        owner = read_owner(self.pid, address)
         if owner and owner not in tids:  # as another pid namespace numbers it, one of another process, or one that has ended
             owner = next((tid for tid in tids if innermost_tid(self.pid, tid) == owner), owner)
         if not owner or (owner not in tids and innermost_tid(self.pid, self.pid) != self.pid):

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
@@ -303,10 +303,13 @@ def test_a_program_that_starts_others_tells_which(command: list[str], expected: 
 
 
 def test_scripts_that_name_many_paths_are_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    monkeypatch.setattr(
-        "perfpy.capture.runtimes.known_runtimes.open_regular", lambda path: opened.append(path) or (tmp_path / path).open("rb")
-    )
+    opened: list[str] = []
+
+    def open_regular(path: str) -> BinaryIO:
+        opened.append(path)
+        return (tmp_path / path).open("rb")
+
+    monkeypatch.setattr("perfpy.capture.runtimes.known_runtimes.open_regular", open_regular)
     for number in range(40):
         (tmp_path / f"s{number}.sh").write_text("#!/bin/sh\n" + "\n".join(f"./bin/{number}/{other}" for other in range(100)))
     (tmp_path / "all.sh").write_text("#!/bin/sh\n" + "\n".join(f"./s{number}.sh\n./s{number}.sh" for number in range(40)))

@@ -87,7 +87,6 @@ _ALLOCATES: Final = re.compile(
     r"|(?:.* )?v8::internal::(?:Heap(?:Allocator)?::(?:Allocate|Collect)|Factory::(?:New|Allocate)|Runtime_Allocate)\w*\b.*"
     r"|Builtins_Allocate\w*"
 )
-_NO_THREAD: Final = re.compile(r"(?!)")
 _CONSTRUCTOR: Final = re.compile(r"\.<init>\(|\.<init>$")
 #: the names of HotSpot's threads that collect garbage
 COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")

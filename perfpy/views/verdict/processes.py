@@ -116,18 +116,18 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
             numbers["kernel"] = in_kernel
             of_what = "is" if starter and is_share_known else f"of {measure_of(evidence)}"
             kernel = f"; {percent(in_kernel * functions.busy)} {of_what} in the kernel"
-    text = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}"
+    text, verb = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}", "started" if started.programs else "forked"
     if largest in pids:
         numbers["largest"] = share = of_largest
         program = started.programs.get(largest, "")
         text = f"{program_text(program)}, one of {text.partition(' (')[0]}" if program != command else f"one of {text}"
     if starter and is_share_known and functions is not None:
         numbers["share"] = share
-        text = f"{start_with(share, functions)} of {measure_of(evidence)} in {text}, which {starter} started{when}{where}{kernel}"
+        text = f"{start_with(share, functions)} of {measure_of(evidence)} in {text}, which {starter} {verb}{when}{where}{kernel}"
     elif starter:
-        text = f"{starter} started {text}{when}{where}{kernel}"
+        text = f"{starter} {verb} {text}{when}{where}{kernel}"
     else:
-        text += f" were started{when}{kernel}"
+        text += f" were {verb}{when}{kernel}"
     if started.life and not are_sampled:
         numbers["life"] = started.life
         text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
@@ -194,7 +194,7 @@ def _programs(started: StartedProcesses) -> str:
     rest = sum(count for count, _ in counts[_MOST_PROGRAMS:])
     copies = len(started.pids) - len(started.programs)
     texts += [f"{rest:,} of others"] if rest else []
-    texts += [f"{copies:,} copies of their parents"] if copies else []
+    texts += [f"{copies:,} {plural(copies, 'copy', 'copies')} of their parents"] if copies and started.programs else []
     return f" ({join_names(texts)})" if texts else ""
 
 

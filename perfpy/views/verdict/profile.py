@@ -121,17 +121,8 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     waiting = [] if is_told else [*longest_wait(evidence)]
     if evidence.functions is None or "lost samples" in unknown:
         return [*lost, *stuck, *waiting]
-    hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
-    is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
-    of_imports = [*imports(evidence)]
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
-    has_pool = bool(loops) and loops[0].rule == "process pool"
-    # modules that import others are none, and workers of a pool are no programs of their own
-    is_none = bool(of_imports) or (has_pool and any(one.is_program for one in evidence.phases))
-    phases = [] if is_none else [*phases_of_program(evidence)]
-    spins = [*goroutines_that_give_way(evidence)]
-    hot = [*of_imports, *spins, *(one for one in hot if not (phases or spins) or one.rule not in WITHOUT_CAUSE)]
-    cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
+    hot, cpu, of_collector = sentences_on_code(evidence, loops)
     largest, started = sentences_on_processes(evidence, has_function=bool(hot) and hot[0].rule not in WITHOUT_CAUSE)
     whole = [*largest, *started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if is_build(evidence):
@@ -140,7 +131,6 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         waiting = []  # for one of the started processes, or its output
         whole[len(largest) + 1 : len(largest) + 1] = waits_for_started(evidence, main_wait) if started else ()
     idle = [*idle_machine(evidence)]
-    of_collector = is_first and of_runtime[0].numbers["share"] >= HALF
     if idle or whole or of_collector:
         cpu = [one for one in cpu if one.rule not in WITHOUT_CAUSE]
     if hot and started and started[0].numbers.get("share of copies", 0.0) >= HALF and started[0].numbers["started"] < STARTED:
@@ -168,6 +158,24 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
     return [*lost, *killed_processes(evidence), *stuck, *sentences][:_MOST]
+
+
+def sentences_on_code(evidence: Evidence, loops: Sequence[Sentence]) -> tuple[list[Sentence], list[Sentence], bool]:
+    """Return the sentences on functions, those on all code that used CPUs, and whether the runtime has most of it.
+
+    loops: the sentences on pools and event loops.
+    """
+    hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
+    is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
+    of_imports = [*imports(evidence)]
+    has_pool = bool(loops) and loops[0].rule == "process pool"
+    # modules that import others are none, and workers of a pool are no programs of their own
+    is_none = bool(of_imports) or (has_pool and any(one.is_program for one in evidence.phases))
+    phases = [] if is_none else [*phases_of_program(evidence)]
+    spins = [*goroutines_that_give_way(evidence)]
+    hot = [*of_imports, *spins, *(one for one in hot if not (phases or spins) or one.rule not in WITHOUT_CAUSE)]
+    cpu = [*(of_runtime if is_first else ()), *hot, *phases, *(() if is_first else of_runtime), *busiest_command(evidence)]
+    return hot, cpu, is_first and of_runtime[0].numbers["share"] >= HALF
 
 
 class FoldedReport:

@@ -562,7 +562,7 @@ def test_the_busy_thread_of_eight(tmp_path: Path) -> None:
 def test_started_processes_come_first(tmp_path: Path) -> None:
     storm = Stack(("copy_process@kernel", "__x64_sys_clone@kernel", "fork@libc.so.6", "spawn"), 900)
     first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300)
-    expected = '"app" started 300 processes (300 copies of their parents) in 1 s, in spawn(); 90 % of the CPU time is in the kernel.'
+    expected = '"app" forked 300 processes in 1 s, in spawn(); 90 % of the CPU time is in the kernel.'
     assert first == expected
     assert "started" not in texts(tmp_path, storm, started=20)[0]
     first, *_ = texts(tmp_path, storm, Stack(("spawn",), 100), started=300, executes="ls")
@@ -608,7 +608,7 @@ def test_one_of_the_started_processes_with_nearly_all_of_the_time_is_told(tmp_pa
     waits = Stack(CHILD, 100, state="S", weight=9)
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), waits, started=3, executes="ls")
     assert '97 % of the CPU time is in one of 3 processes of "ls", which "app" started and waits for in run_tool().' in all_texts
-    assert any("in one of 3 processes (3 copies" in text for text in texts(tmp_path, *small, large, waits, started=3))
+    assert any('in one of 3 processes, which "app" forked' in text for text in texts(tmp_path, *small, large, waits, started=3))
     unknown = [one._replace(names=["schedule@kernel", "do_wait@kernel"]) for one in (waits,)]
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), *unknown, started=3, executes="ls")
     assert all_texts[0].startswith("100 % of the CPU time is in main()"), "its function tells more if nothing tells who started it"
@@ -676,7 +676,7 @@ def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path)
     waits = Stack(CHILD, 100, state="S", weight=9)
     first, second, *_ = texts(tmp_path, *children, Stack(("main",), 130), waits, started=3)
     assert first.startswith("87 % of the CPU time is in score()")
-    assert second.startswith("87 % of the CPU time is in 3 processes (3 copies of their parents)")
+    assert second.startswith('87 % of the CPU time is in 3 processes, which "app" forked')
 
 
 def test_workers_beside_programs_of_a_starting_script_are_told_by_their_function(tmp_path: Path) -> None:

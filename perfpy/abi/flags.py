@@ -227,6 +227,9 @@ def names_of(constants: type) -> dict[int, str]:
     return {number: name for name, number in vars(constants).items() if not name.startswith("_")}
 
 
+#: union perf_mem_data_src of a sample without one: each of its parts is "not available"
+NO_DATA_SOURCE = 0x1E05080021
+
 # perf_event_header.misc
 MISC_CPUMODE_MASK = 0x7
 MISC_KERNEL = 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
-from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, NO_DATA_SOURCE, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.abi.light_types import NamedTuple, dataclass, replace
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.abi.records import Read
@@ -41,6 +41,7 @@ _ABSENT: dict[str, tuple[int, int]] = {
     "tid": (SampleType.TID, _MINUS_ONE),
     "cpu": (SampleType.CPU, _MINUS_ONE),
     "time": (SampleType.TIME, _MINUS_ONE),
+    "data_src": (SampleType.DATA_SRC, NO_DATA_SOURCE),
 }
 
 
@@ -157,7 +158,7 @@ class SampleView:
             return np.full(len(self), absent, np.int64)
         lacking = [not attr.sample_type & bit for attr in self.attrs] if bit else []
         if any(lacking):
-            none = values.dtype.type(absent) if values.dtype.kind == "i" else ~np.uint64(0)
+            none = values.dtype.type(absent) if absent >= 0 or values.dtype.kind == "i" else ~np.uint64(0)
             return np.where(np.array(lacking)[self.event], none, values)
         numbers: NDArray[Any] = values
         return numbers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import CONTEXT_USER, BranchSample, ReadFormat, SampleType
+from perfpy.abi.flags import CONTEXT_USER, NO_DATA_SOURCE, BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_layout import register_name, words_before
 from perfpy.symbols.address_spaces import guest_tasks
 from perfpy.symbols.files.debug_files import GuestFiles, SymbolOptions
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from perfpy.views.script.lines import DumpLines
 
 _NEVER: Final = 0xFFFFFFFFFFFFFFFF
-_NO_DATA_SRC: Final = 0x5080021
 _REGISTER_ABIS: Final = ("none", "32-bit", "64-bit")
 _SPECS: Final = ("", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
@@ -254,7 +253,7 @@ def _numbers(sample: _Sample, bits: int) -> str:
             parts.append(f",0x{sample.number('ins_lat', 0):x},0x{sample.number('retire_lat', 0):x}")
         parts.append("\n")
     if bits & SampleType.DATA_SRC:
-        parts.append(f" . data_src: 0x{sample.number('data_src', _NO_DATA_SRC):x}\n")
+        parts.append(f" . data_src: 0x{sample.number('data_src', NO_DATA_SOURCE):x}\n")
     if bits & SampleType.PHYS_ADDR:
         parts.append(f" .. phys_addr: 0x{sample.number('phys_addr', 0):x}\n")
     for bit, name, label in ((SampleType.DATA_PAGE_SIZE, "data_page_size", "data"), (SampleType.CODE_PAGE_SIZE, "code_page_size", "code")):

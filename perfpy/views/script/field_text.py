@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi import flags
-from perfpy.abi.flags import MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NO_DATA_SOURCE
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_FLAGS
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
@@ -40,7 +40,6 @@ _MISC_LETTERS: Final = (
     (flags.MISC_GUEST_KERNEL, "G"),
     (flags.MISC_GUEST_USER, "g"),
 )
-_NO_DATA_SRC: Final = 0x5080021
 _BRANCH_SPECS: Final = ("-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH")
 
 
@@ -166,7 +165,7 @@ _NEEDED: Final = {
     "pid": flags.SampleType.TID, "tid": flags.SampleType.TID, "cpu": flags.SampleType.CPU, "time": flags.SampleType.TIME,
     "period": flags.SampleType.PERIOD | flags.SampleType.READ, "data_src": flags.SampleType.DATA_SRC,
 }  # fmt: skip
-_ABSENT: Final = {"pid": -1, "tid": -1, "cpu": -1, "time": _NEVER, "data_src": _NO_DATA_SRC}
+_ABSENT: Final = {"pid": -1, "tid": -1, "cpu": -1, "time": _NEVER, "data_src": NO_DATA_SOURCE}
 
 
 def has_column(event: FileEvent, name: str) -> bool:

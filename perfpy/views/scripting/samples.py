@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import NO_DATA_SOURCE, SampleType
 from perfpy.analysis.callchains import ChainTable
 from perfpy.perfdata.records.batches import carries_readings
 from perfpy.symbols.dso import DsoKind
@@ -45,7 +45,7 @@ _NUMBERS: Final = {
 _ABSENT: Final = {
     "id": (SampleType.ID, -1),
     "stream_id": (SampleType.STREAM_ID, -1),
-    "data_src": (SampleType.DATA_SRC, 0x1E05080021),
+    "data_src": (SampleType.DATA_SRC, NO_DATA_SOURCE),
 }
 _NO_READING: Final = (0, 0, 0)
 #: the columns that are read

@@ -15,6 +15,7 @@ from perfpy.tools.mem.cache_lines import cache_lines, line_rows, physical_memory
 from perfpy.tools.mem.command import choose_memory_events, memory_events
 from tests.builders import memory_accesses as built
 from tests.builders.memory_accesses import HIT, L3, SNOOP_HITM, access, access_recording, data_src
+from tests.builders.perfdata import simple_recording
 from tests.builders.sysfs_tree import Tree
 
 # Tests of mem: the arguments for record and report, and the events of machines.
@@ -183,6 +184,13 @@ def test_accesses_are_lines(tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_samples_without_a_source_have_that_of_unknown_ones_as_in_perf(tmp_path, capsys):
+    path = tmp_path / "x"
+    path.write_bytes(simple_recording().file())
+    assert run(["mem", "report", "-D", "-x,", "-i", str(path)]) == 0
+    assert {line.split(",")[5] for line in capsys.readouterr().out.splitlines()[1:]} == {"0x1e05080021"}
+
+
 # Tests that accesses count where perf counts them; tests/versus_perf/test_memory_accesses.py compares thousands.
 
 
@@ -299,7 +307,6 @@ def test_unknown_words_are_refused(words, capsys):
 
 
 def test_a_recording_without_accesses_is_refused(tmp_path, capsys):
-    from tests.builders.perfdata import simple_recording
 
     path = tmp_path / "x"
     path.write_bytes(simple_recording().file())

@@ -421,3 +421,44 @@ class LastPriorities:
         last = len(thread) - 1 - first_of_each(thread[::-1])
         self._by_thread.update(zip(thread[last].tolist(), switches.next_priority[last].tolist(), strict=True))
         return came
+
+
+class Arrivals(NamedTuple):
+    """Threads that come to a CPU, in order: int64[n] each.
+
+    Attributes:
+        thread: ids.
+        order: ascending.
+        priority: with which they come.
+    """
+
+    thread: NDArray[np.int64]
+    order: NDArray[np.int64]
+    priority: NDArray[np.int64]
+
+
+class ArrivalPriorities:
+    """The priorities with which threads came to a CPU last, window by window."""
+
+    def __init__(self) -> None:
+        self._earlier: dict[int, int] = {}  # by thread, after the earlier windows
+
+    def before(self, thread: NDArray[np.int64], order: NDArray[np.int64], arrivals: Arrivals) -> NDArray[np.int64]:
+        """Return the priority with which each thread came last before an order; -1 if it never came. arrivals: of the window."""
+        threads, numbers = grouped(thread)
+        earlier = np.array([self._earlier.get(one, -1) for one in threads.tolist()], np.int64)[numbers]
+        if not len(arrivals.order) or not len(thread):
+            return earlier
+        both = grouped(np.concatenate([arrivals.thread, thread]))[1]
+        top = max(int(arrivals.order[-1]), int(order.max())) + 1
+        keys = both[: len(arrivals.order)] * top + arrivals.order
+        rows = np.argsort(keys)
+        lowest = both[len(arrivals.order) :] * top
+        found = np.searchsorted(keys[rows], lowest + order) - 1
+        row = rows[np.maximum(found, 0)]
+        return np.where((found >= 0) & (keys[row] >= lowest), arrivals.priority[row], earlier)
+
+    def add(self, arrivals: Arrivals) -> None:
+        """Go on after a window."""
+        last = len(arrivals.thread) - 1 - first_of_each(arrivals.thread[::-1])
+        self._earlier.update(zip(arrivals.thread[last].tolist(), arrivals.priority[last].tolist(), strict=True))

@@ -10,7 +10,16 @@ import numpy as np
 from perfpy.abi.columns import Ragged, distinct, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.perfdata.tracepoint_rows import WINDOW
-from perfpy.scheduling.switch_times import Events, LastPriorities, SwitchPriorities, SwitchRuns, SwitchTimes, thread_order
+from perfpy.scheduling.switch_times import (
+    ArrivalPriorities,
+    Arrivals,
+    Events,
+    LastPriorities,
+    SwitchPriorities,
+    SwitchRuns,
+    SwitchTimes,
+    thread_order,
+)
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
 
@@ -88,6 +97,7 @@ class TaskEvents(NamedTuple):
         task: the threads that were woken or migrated.
         cpu, time, order: int64[n].
         from_cpu, to_cpu: of migrations.
+        by_priority, priority: with which the threads that ran and the others came to a CPU last: int64[n], -1 if they never did.
     """
 
     by: TaskColumn
@@ -98,6 +108,8 @@ class TaskEvents(NamedTuple):
     key: NDArray[np.uint64]
     from_cpu: NDArray[np.int64] | None = None
     to_cpu: NDArray[np.int64] | None = None
+    by_priority: NDArray[np.int64] | None = None
+    priority: NDArray[np.int64] | None = None
 
 
 class History(NamedTuple):
@@ -147,6 +159,12 @@ class TaskColumnMaker:
             pid = self._looked_up(threads, order)
         comm = self._timeline.comm_ids(threads, key).astype(np.int64) if are_named else np.broadcast_to(np.int64(0), len(tid))
         return TaskColumn(self._ids.of(threads, key), threads, pid.astype(np.int64), comm)
+
+    def arrivals(self, switches: Switches) -> Arrivals:
+        """Return the threads that come to a CPU."""
+        threads = self._ids.of(switches.next_tid.astype(np.int64), switches.key)
+        is_idle = switches.next_tid == IDLE
+        return Arrivals(np.where(is_idle, _IDLE_BASE + switches.cpu, threads), switches.order, switches.next_priority)
 
     def with_recorded_names(self, tasks: TaskColumn, recorded: NDArray[np.bytes_] | None) -> TaskColumn:
         """Return the tasks; those without a name get the first recorded one of their thread."""
@@ -199,6 +217,7 @@ class HistoryMaker:
         self._names = TaskColumnMaker(source, timeline)
         self._takes_names, self._shows_wakers = takes_names, shows_wakers
         self._priorities = LastPriorities() if has_priorities else None
+        self._arrivals = ArrivalPriorities()
         self._numbers = IdTable()  # of threads
         self._kept: Switches | None = None
         none = np.zeros(0, np.int64)
@@ -214,6 +233,10 @@ class HistoryMaker:
         names.learn(events.switches.tid, events.switches.pid, events.switches.order)
         wakeups, migrations = (self._task_events(rows) for rows in (events.wakeups, events.migrations))
         new = self._new_switches(events.switches)
+        if self._priorities is not None and self._shows_wakers:
+            arrivals = self._names.arrivals(new)
+            wakeups, migrations = (self._with_priorities(one, arrivals) for one in (wakeups, migrations))
+            self._arrivals.add(arrivals)
         kept, shift = 0, 0
         if self._kept is not None:
             # The rows of earlier windows get the lowest orders.
@@ -239,6 +262,12 @@ class HistoryMaker:
         task = names.column(rows.fields["pid"], None, rows.key, rows.order, are_named=shows_wakers)
         cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
         return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
+
+    def _with_priorities(self, events: TaskEvents, arrivals: Arrivals) -> TaskEvents:
+        """Return the events with priorities. arrivals: of the same window."""
+        by = np.where(events.by.tid == IDLE, _IDLE_BASE + events.cpu, events.by.thread)
+        by_priority, priority = (self._arrivals.before(thread, events.order, arrivals) for thread in (by, events.task.thread))
+        return events._replace(by_priority=by_priority, priority=priority)
 
     def _new_switches(self, rows: TracepointRows) -> Switches:
         cpu = rows.cpu.astype(np.int64)
@@ -320,12 +349,6 @@ def _first_pids(number: NDArray[np.int32], pid: NDArray[np.int64]) -> NDArray[np
     return first.take(number)
 
 
-def is_idle(task: TaskColumn) -> NDArray[np.bool_]:
-    """Return a mask of the idle threads."""
-    idle: NDArray[np.bool_] = task.tid == IDLE
-    return idle
-
-
 class TaskFilter(NamedTuple):
     """Conditions on threads; None: all.
 
@@ -384,12 +407,19 @@ class Narrowing(NamedTuple):
 
     def _events(self, events: TaskEvents) -> TaskEvents:
         begin, end = self.span
-        chosen = self.tasks.mask(events.by) | self.tasks.mask(events.task)  # perf applies -C to switches only
+        chosen = self._tasks(events.by, events.by_priority) | self._tasks(events.task, events.priority)  # perf applies -C to switches only
         if begin or end:
             chosen &= (events.time >= begin) & (events.time <= (end or np.iinfo(np.int64).max))
         if self.idle_only:
             chosen[:] = False
         return events if chosen.all() else rows_of_events(events, chosen)
+
+    def _tasks(self, tasks: TaskColumn, priority: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Return which threads of wakeups fulfil the conditions, priority included: if it is unknown, they do."""
+        mask = self.tasks.mask(tasks)
+        if self.tasks.priorities is None or priority is None:
+            return mask
+        return mask & ((priority < 0) | np.isin(priority, list(self.tasks.priorities)))
 
     def _cut(self, switches: Switches) -> tuple[Switches, NDArray[np.bool_]]:
         """Cut run times and waits at the span."""
@@ -439,16 +469,8 @@ def rows_of(switches: Switches, rows: NDArray[np.integer[Any]] | slice) -> Switc
 
 def rows_of_events(events: TaskEvents, chosen: NDArray[np.bool_] | slice) -> TaskEvents:
     """Return some wakeups or migrations."""
-    return TaskEvents(
-        by=events.by.take(chosen),
-        task=events.task.take(chosen),
-        cpu=events.cpu[chosen],
-        time=events.time[chosen],
-        order=events.order[chosen],
-        key=events.key[chosen],
-        from_cpu=None if events.from_cpu is None else events.from_cpu[chosen],
-        to_cpu=None if events.to_cpu is None else events.to_cpu[chosen],
-    )
+    columns = [None if column is None else column[chosen] for column in events[2:]]
+    return TaskEvents._make([events.by.take(chosen), events.task.take(chosen), *columns])
 
 
 _TABLES: Final = 8

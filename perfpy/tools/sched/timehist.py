@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Columns
+from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import SampleType
 from perfpy.abi.perfpy_encodings import STATE_BITS
 from perfpy.cli.line.option_parsing import fail
@@ -63,7 +64,7 @@ class _Timehist:
         recording, options = self._recording, self._options
         options.dump(recording)
         has_chains = options.call_graph and self._has_chains()
-        takes_names = bool(options.pre_migrations or options.comm or options.prio) or written_by_seven(recording)
+        takes_names = bool(options.pre_migrations or options.comm) or written_by_seven(recording)
         shows_chains = has_chains and (options.idle_hist or not options.summary)
         shows_migrations = options.migrations or options.pre_migrations
         # The filters look at the threads that woke others, too.
@@ -115,7 +116,7 @@ class _Timehist:
             span = ranges_of(options.time, recording.times()).bounded_pairs[0]
         comms = self._timeline.comms
         names = frozenset(options.comm.split(",")) if options.comm else None
-        tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _numbers("--prio", options.prio), comms)
+        tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _chosen_priorities(options.prio), comms)
         return Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
 
     def _print_events(self, history: History, shown: NDArray[np.bool_], lines: TimehistLines, *, with_chains: bool) -> None:
@@ -171,6 +172,14 @@ def _numbers(option: str, text: str) -> frozenset[int] | None:
         return frozenset(int(word) for word in text.split(","))
     except ValueError:
         raise PerfError(f"{option} {text}: expected a list of numbers, for example 10,20") from None
+
+
+def _chosen_priorities(text: str) -> frozenset[int] | None:
+    """Return the priorities of a list of numbers and ranges."""
+    try:
+        return frozenset(parse_cpu_list(text)) if text else None
+    except ValueError:
+        raise PerfError(f"--prio {text}: expected a list of numbers or ranges, for example 50,100-120") from None
 
 
 _AT_ONCE: Final = 1 << 15  # lines

@@ -155,6 +155,35 @@ def test_threads_come_with_the_priority_of_the_last_switch_to_them(tmp_path: Pat
     assert "\n".join(map(str.rstrip, text.splitlines())).endswith(_PERFS_PRIORITIES.rstrip())
 
 
+# perf's text for the recording below: of a wakeup, one of both threads fulfils the condition, or has an unknown priority.
+_PERFS_WAKEUPS = """\
+      10.000000 [0000]  <idle>                              0.000      0.000      0.000
+      10.000500 [0000]  aa[10]                                                           awakened: bb[20]
+      10.002500 [0000]  cc[30]                                                           awakened: aa[10]
+      10.003000 [0000]  cc[30]                              0.000      0.000      1.000
+"""
+
+
+@pytest.mark.parametrize("numbers", ["120", "0,116-129"])
+def test_wakeups_are_hidden_if_both_threads_came_with_other_priorities(
+    numbers: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    waking = "sched:sched_waking"
+    built = EventRecording([_SWITCH, waking], comms={10: "aa", 20: "bb", 30: "cc"})
+    begin, step = 10**10, 10**6
+    built.event(_SWITCH, begin, b"swapper/0", 0, 120, 0, b"aa", 10, 110, tid=0)
+    built.event(waking, begin + step // 2, b"bb", 20, 110, 0, tid=10)
+    built.event(_SWITCH, begin + step, b"aa", 10, 110, 0, b"bb", 20, 111, tid=10)
+    built.event(waking, begin + 3 * step // 2, b"aa", 10, 110, 0, tid=20)
+    built.event(_SWITCH, begin + 2 * step, b"bb", 20, 111, 0, b"cc", 30, 120, tid=20)
+    built.event(waking, begin + 5 * step // 2, b"aa", 10, 110, 0, tid=30)
+    built.event(_SWITCH, begin + 3 * step, b"cc", 30, 120, 0, b"aa", 10, 110, tid=30)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", "-w", "--prio", numbers, "-i", str(tmp_path / "perf.data")]) == 0
+    text = capfdbinary.readouterr().out.decode()
+    assert "\n".join(map(str.rstrip, text.splitlines())).endswith(_PERFS_WAKEUPS.rstrip())
+
+
 # Windows: a recording that is read in many parts has the text of one that is read at once.
 
 
@@ -166,6 +195,7 @@ def test_threads_come_with_the_priority_of_the_last_switch_to_them(tmp_path: Pat
         ("timehist", "-S", "--state"),
         ("timehist", "-I", "-s"),
         ("timehist", "-V", "--show-prio"),
+        ("timehist", "-w", "-M", "--prio", "121-123"),
     ],
 )
 def test_timehist_does_not_depend_on_windows(

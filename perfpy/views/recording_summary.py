@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType, names_of
+from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.perfdata.header import Feature
 from perfpy.perfdata.records.batches import carries_readings, split_readings
@@ -123,8 +123,7 @@ MAPPINGS: Final = (RecordType.MMAP, RecordType.MMAP2)
 _READ, _WRITE, _EXEC = 1, 2, 4  # PROT_*
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMapping:
+class TaskMapping(NamedTuple):
     """One mapping of a process. `end` is exclusive; `shared` is perf's: whether it has any flags."""
 
     start: int
@@ -142,7 +141,7 @@ class TaskMapping:
         return letters + ("s" if self.flags else "p")
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class Task:
     """One thread. `parent`: the tid that forked it, NO_PARENT if unknown; `level`: its depth in the tree."""
 
@@ -227,7 +226,7 @@ class _TaskTree:
         """Yield the threads in tree order with their last names. Mappings of one file get one inode, as in perf."""
         for task in self._in_order():
             task.comm = self._comms.living.get(task.tid, name_of_unnamed(task.tid))
-            task.mappings = [replace(one, ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
+            task.mappings = [one._replace(ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
             yield task
 
     def _in_order(self) -> Iterator[Task]:
@@ -273,9 +272,9 @@ def _insert(mappings: list[TaskMapping], new: TaskMapping) -> None:
             remaining.append(old)
             continue
         if old.start < new.start:
-            remaining.append(replace(old, end=new.start))
+            remaining.append(old._replace(end=new.start))
         if old.end > new.end:
-            remaining.append(replace(old, start=new.end, pgoff=old.pgoff + new.end - old.start))
+            remaining.append(old._replace(start=new.end, pgoff=old.pgoff + new.end - old.start))
     remaining.append(new)
     remaining.sort(key=lambda mapping: mapping.start)
     mappings[:] = remaining

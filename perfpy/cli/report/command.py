@@ -12,6 +12,8 @@ from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.errors import PerfError
 
 TYPE_CHECKING = False  # see perfpy.cli
+if TYPE_CHECKING:
+    from perfpy.recording import Recording
 
 
 def run(options: ReportCommandOptions) -> int:
@@ -28,7 +30,7 @@ def run(options: ReportCommandOptions) -> int:
     is_raw = options.dump_raw_trace or options.header_only or options.stats
     decoding = None if is_raw else options.decoding
     verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
-    files = None if decoding is None else options.code_files()
+    files = None if decoding is None or options.tasks or options.mmaps else options.code_files()
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=verbose, itrace=decoding, code=files) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             from perfpy.cli.output.header import print_header
@@ -36,10 +38,22 @@ def run(options: ReportCommandOptions) -> int:
             print_header(recording, full=options.show_info)
             if options.header_only:
                 return 0
-        # everything below needs numpy
+        if (options.tasks or options.mmaps) and not options.dump_raw_trace:
+            return _show_tasks(recording, options)
         from perfpy.cli.report.run import ReportRun
 
         return ReportRun(recording, options).show()
+
+
+def _show_tasks(recording: Recording, options: ReportCommandOptions) -> int:
+    """Print the tree of tasks (--tasks, --mmaps), which needs none of the modules of a report."""
+    from perfpy.cli.output.terminal import print_lines
+    from perfpy.views.recording_summary import task_lines
+
+    if options.with_off_cpu:
+        recording.merge_off_cpu()
+    print_lines(task_lines(recording, mappings=options.mmaps))
+    return 0
 
 
 def _names_several(options: ReportCommandOptions) -> bool:

@@ -99,10 +99,6 @@ class ReportRun:
             from perfpy.views.recording_summary import record_count_lines
 
             return _print_counts(record_count_lines(self._recording, skip_empty=self._request.skips_empty()))
-        if options.tasks or options.mmaps:
-            from perfpy.views.recording_summary import task_lines
-
-            return _print(task_lines(self._recording, mappings=options.mmaps))
         if options.exports:
             write_exports(self._recording, options, self._request.sample_filter(), self._request.symbol_options())
             if options.json is None:

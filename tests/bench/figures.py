@@ -5,18 +5,17 @@ distance between the quartiles, and whether the two agree within a quarter. `siz
 of commands of small recordings, `unwinding` the sizes of recordings, `others` the commands for the figures that take longer, or need other
 programs. --large measures recordings of 3 to 10 million samples, too, which take minutes and gigabytes. Ratios are perfpy's cost divided by
 that of perf 6.12 (7.3 for trace), which ran in turns with it. Run it on a machine without other work: the load is in the first line. It
-takes about eight minutes there. After --minutes, the figures that are left are named as not measured.
+begins with its plan: all fits into --minutes, with fewer rounds of the longest; before each step the rest is planned anew, and what there
+is no time for is named as not measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.metadata
 import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from tests.bench import trace_slowdown
 from tests.bench.cases import BENCHES, Bench, SkippedError
 from tests.bench.inputs import Inputs
 from tests.bench.pairs import Comparison, run_once
+from tests.bench.plan import NotMeasuredError, Step, bounded, plan_lines, planned
 from tests.bench.table import this_machine, this_version
 
 if TYPE_CHECKING:
@@ -99,13 +99,14 @@ OTHERS: Final = {
 
 
 def unmeasured() -> list[str]:
-    """Return the rows of ratios in the documents that no figure measures and `others` does not name; figures without a row.
+    """Return the rows of ratios in the documents that no figure measures and `others` does not name; figures without row or step.
 
     >>> unmeasured()
     []
     """
     begins = (*(figure.row for figure in FIGURES), *(f"| {name}" for name in OTHERS))
-    rows = [figure.row for figure in FIGURES if not stated(figure.row)]
+    steps = {(step.name, step.samples) for step in RATIO_STEPS}
+    rows = [figure.row for figure in FIGURES if not stated(figure.row) or (figure.bench, figure.samples) not in steps]
     for page in PAGES:
         tables = re.split(r"(?m)^\|(?: compared[^|]*)? \| CPU time \| memory \|\n", (CHECKOUT / page).read_text())[1:]
         rows += [line for table in tables for line in table.split("\n\n")[0].splitlines()[1:] if not line.startswith(begins)]
@@ -132,54 +133,15 @@ def judged(rows: list[str], ratio: float, part: int = 0) -> str:
     return "agrees"
 
 
-def bounded(lines: Iterator[str], end: float) -> Iterator[str]:
-    """Yield lines that a process group of its own makes; end the group at a time of the monotonic clock."""
-    if time.monotonic() >= end:
-        yield "    not measured: no time is left"
-        return
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.setpgid(0, 0)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # removes folders on the way
-        os.close(reader)
-        try:
-            with open(writer, "w", buffering=1) as pipe:
-                for line in lines:
-                    print(line, file=pipe)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    with contextlib.suppress(PermissionError):  # the child was faster
-        os.setpgid(child, child)
-    os.close(writer)
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(child, signal.SIGTERM))
-    signal.setitimer(signal.ITIMER_REAL, max(end - time.monotonic(), 0.001))
-    with open(reader) as pipe:
-        yield from (line.rstrip("\n") for line in pipe)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    if os.waitpid(child, 0)[1]:
-        yield "    not measured: it failed, or took too long"
-
-
-def ratios(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the ratios of the tables, one a line, below the rows that state them. Each benchmark runs once."""
-    figures = [figure for figure in FIGURES if figure.samples <= 1_000_000 or options.large]
-    with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
-        inputs = Inputs(Path(folder), "perf")
-        for key in dict.fromkeys((figure.bench, figure.samples) for figure in figures):
-            group = [figure for figure in figures if (figure.bench, figure.samples) == key]
-            yield from bounded(_ratios_of(group, inputs, options.rounds), options.end)
-
-
-def _ratios_of(figures: list[Figure], inputs: Inputs, rounds: int) -> Iterator[str]:
-    """Yield the ratios of figures that one benchmark measures."""
-    perf = "perf7" if figures[0].bench == "system_calls" and shutil.which("perf7") else "perf"  # 6.12 crashes on files of trace
-    bench = Bench(inputs, [perf], figures[0].samples, rounds)
+def _ratios_of(step: Step, inputs: Inputs, rounds: int) -> Iterator[str]:
+    """Yield the ratios of one benchmark, below the rows of the tables that state them."""
+    figures = [figure for figure in FIGURES if (figure.bench, figure.samples) == (step.name, step.samples)]
+    perf = "perf7" if step.name == "system_calls" and shutil.which("perf7") else "perf"  # 6.12 crashes on files of trace
+    bench = Bench(inputs, [perf], step.samples, rounds)
     try:
-        rows = list(BENCHES[figures[0].bench](bench))
+        rows = list(BENCHES[step.name](bench))
     except (SkippedError, RuntimeError) as error:
-        yield f"{figures[0].row}: not measured: {error}"
+        yield f"    not measured: {error}"
         return
     for figure in figures:
         stated_rows = stated(figure.row)
@@ -271,28 +233,68 @@ MEASUREMENTS: Final[dict[str, Callable[[argparse.Namespace], Iterator[str]]]] = 
     "small": small,
     "unwinding": unwinding,
     "slowdowns": slowdowns,
-    "ratios": ratios,
     "others": others,
 }
+_RATIOS: Final = "ratios"
+#: Of MEASUREMENTS, then of the benchmarks of FIGURES, the longest last.
+STEPS: Final = (
+    Step("sizes", 1, 0, 1),
+    Step("others", 0, 0, 1),
+    Step("starts", 1, 0.6, 5),
+    Step("small", 20, 4, 5),
+    Step("unwinding", 10, 0, 1),
+    Step("slowdowns", 10, 20, 5),
+)
+RATIO_STEPS: Final = (
+    Step("stat", 1, 0.4, 5),
+    Step("list", 1, 1.5, 5),
+    Step("record", 2, 3, 5),
+    Step("system", 25, 0, 1),
+    Step("small", 10, 0.6, 5),
+    Step("report", 20, 3, 5),
+    Step("scheduler", 20, 5, 5),
+    Step("system_calls", 20, 6, 5),
+    Step("conversion", 30, 6, 5),
+    Step("recorders", 70, 0, 1),
+    Step("dwarf", 40, 10, 5),
+    Step("script", 130, 12, 5),
+    Step("callgraph", 110, 0, 1),
+    Step("report", 60, 15, 5, samples=10_000_000),
+    Step("callgraph", 400, 0, 1, samples=3_000_000),
+    Step("script", 400, 40, 2, samples=3_000_000),
+    Step("scheduler", 170, 50, 3, samples=10_000_000),
+    Step("system_calls", 150, 50, 3, samples=8_000_000),
+)
 
 
 def main() -> int:
     """Print the figures by name, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MEASUREMENTS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*MEASUREMENTS, _RATIOS]))
     parser.add_argument("--rounds", type=int, default=5, help="how often each command runs")
-    parser.add_argument("--minutes", type=float, default=15, help="the time after which nothing more is measured")
+    parser.add_argument("--minutes", type=float, default=14, help="the time for all figures")
     parser.add_argument("--large", action="store_true", help="recordings of 3 and 10 million samples, too")
     options = parser.parse_args()
     print(f"# perfpy {this_version()}, {this_machine()}; load average {os.getloadavg()[0]:.1f}")
-    began = time.monotonic()
-    options.end = began + 60 * options.minutes
-    for name in options.names or MEASUREMENTS:
-        print(f"\n{name}", flush=True)
-        lines = MEASUREMENTS[name](options)
-        for line in lines if name == "ratios" else bounded(lines, options.end):
-            print(line, flush=True)
-        print(f"# {time.monotonic() - began:.0f} s so far")
+    names = options.names or [*MEASUREMENTS, _RATIOS]
+    alone = [step for step in STEPS if step.name in names]
+    steps = [*alone, *(step for step in RATIO_STEPS if _RATIOS in names and (options.large or step.samples <= 1_000_000))]
+    steps = [step._replace(rounds=min(step.rounds, options.rounds)) for step in steps]
+    began, end = time.monotonic(), time.monotonic() + 60 * options.minutes
+    print("\n".join(plan_lines(steps, 60 * options.minutes)))
+    with tempfile.TemporaryDirectory(prefix="perfpy-figures-", dir="/var/tmp") as folder:
+        inputs = Inputs(Path(folder), "perf")
+        for index, step in enumerate(steps):
+            options.rounds = planned(steps[index:], end - time.monotonic())[0]
+            print(f"\n{step if index < len(alone) else f'{_RATIOS}: {step}'}", flush=True)
+            try:
+                for line in bounded(
+                    MEASUREMENTS[step.name](options) if index < len(alone) else _ratios_of(step, inputs, options.rounds), end
+                ):
+                    print(line, flush=True)
+            except NotMeasuredError as error:
+                print(f"    not measured: {error}")
+            print(f"# {time.monotonic() - began:.0f} s so far, load average {os.getloadavg()[0]:.1f}", flush=True)
     return 0
 
 

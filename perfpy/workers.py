@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-import pickle
 import select
 import signal
 import sys
@@ -148,6 +147,8 @@ def _widen(pipe: int) -> None:
 
 def send(stream: FileIO, result: object) -> None:
     """Write a result: the lengths, its pickle, then its arrays."""
+    import pickle  # small recordings are read without workers
+
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
@@ -166,6 +167,8 @@ def _write_all(stream: FileIO, data: bytes | memoryview) -> None:
 
 def receive_result(stream: BufferedReader) -> tuple[Any] | None:
     """Read a result, in a tuple; None if the process ended before it."""
+    import pickle
+
     try:
         pickled, lengths = (int.from_bytes(_read(stream, _LENGTH_BYTES), "little") for _ in range(2))
         sizes = pickle.loads(_read(stream, lengths))

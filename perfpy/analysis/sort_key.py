@@ -176,16 +176,16 @@ def summed_number(_texts: KeyTexts, values: Int64) -> KeyColumn:
 HOST: Final = "host"
 _SHORT: Final = 12  # digits of an id, as `docker ps` prints it
 _ID: Final = r"(?P<id>[0-9a-f]{64})"
-#: patterns of one folder of a cgroup's path, and the runtime
+#: patterns of one folder of a cgroup's path, compiled by the reports that show containers, and the runtime
 _FOLDERS: Final = (
-    (re.compile(rf"docker-{_ID}\.scope"), "docker"),
-    (re.compile(rf"libpod-(?:conmon-)?{_ID}(?:\.scope)?"), "podman"),
-    (re.compile(rf"crio-(?:conmon-)?{_ID}(?:\.scope)?"), "cri-o"),
-    (re.compile(rf"cri-containerd-{_ID}\.scope"), "containerd"),
-    (re.compile(r"lxc\.payload\.(?P<id>.+)"), "lxc"),
-    (re.compile(r"machine-(?P<id>.+)\.scope"), "machine"),
-    (re.compile(r"systemd-nspawn@(?P<id>.+)\.service"), "nspawn"),
-    (re.compile(_ID), ""),  # of the runtime that the folder above names
+    (rf"docker-{_ID}\.scope", "docker"),
+    (rf"libpod-(?:conmon-)?{_ID}(?:\.scope)?", "podman"),
+    (rf"crio-(?:conmon-)?{_ID}(?:\.scope)?", "cri-o"),
+    (rf"cri-containerd-{_ID}\.scope", "containerd"),
+    (r"lxc\.payload\.(?P<id>.+)", "lxc"),
+    (r"machine-(?P<id>.+)\.scope", "machine"),
+    (r"systemd-nspawn@(?P<id>.+)\.service", "nspawn"),
+    (_ID, ""),  # of the runtime that the folder above names
 )
 _ABOVE: Final = {"docker": "docker", "lxc": "lxc", "default": "containerd", "k8s.io": "containerd", "moby": "docker"}
 
@@ -222,7 +222,7 @@ def innermost_container(path: str) -> Container | None:
         if folders[number - 1] == "lxc" and number:
             return Container("lxc", folders[number])
         for pattern, runtime in _FOLDERS:
-            if match := pattern.fullmatch(folders[number]):
+            if match := re.fullmatch(pattern, folders[number]):
                 full_id = match["id"] if re.fullmatch(_ID, match["id"]) else ""
                 return Container(runtime or _runtime_above(folders[:number]), full_id[:_SHORT] or match["id"], full_id)
     return None

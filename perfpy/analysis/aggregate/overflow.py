@@ -6,7 +6,6 @@ PERFPY_MEMORY is the limit for data that grow with the number of distinct sample
 from __future__ import annotations
 
 import os
-import pickle
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,6 +158,8 @@ class ScratchFile:
 
     def keep(self, value: object) -> tuple[int, int]:
         """Append any object, for `kept` in this process, its parent or a forked child."""
+        import pickle  # of large recordings alone
+
         data = pickle.dumps(value, protocol=5)
         span = self._end, len(data)
         self._write(data)
@@ -166,6 +167,8 @@ class ScratchFile:
 
     def load(self, span: tuple[int, int]) -> Any:
         """Return an object that `keep` wrote: only this program can open the file."""
+        import pickle
+
         return pickle.loads(self._bytes(*span))
 
 

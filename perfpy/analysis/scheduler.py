@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from perfpy.scheduling.switch_times import (
     previous_of,
     thread_order,
 )
-from perfpy.symbols.interning import first_rows, number_values
+from perfpy.symbols.interning import IdTable, first_rows, number_values
+from perfpy.workers import ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -48,6 +50,7 @@ _FIELDS: Final = {
     RUNTIME: ("pid", "runtime"),
     MIGRATE: ("pid", "orig_cpu", "dest_cpu"),
 }
+_SAMPLES_EACH: Final = 500_000  # of two processes, of which one reads what the other one shows
 _NO_SWITCHES: Final = "{path}: no sched:sched_switch tracepoint with its format; record one: perfpy sched record -- COMMAND"
 
 
@@ -114,8 +117,38 @@ def event_windows(
         fields_of[SWITCH] += ("prev_comm", "next_comm")
     fields_of = {name: tuple(field for field in fields if field not in unused) for name, fields in fields_of.items()}
     with_chains = (SWITCH,) if chains else ()
+    threads, reads_ahead = IdTable(), is_settled and jobs_for(0, sum(source.sample_counts.values()), _SAMPLES_EACH) > 1
+    if reads_ahead:  # the caller's threads are unknown to the other process
+
+        def least() -> int:
+            return max(WINDOW, 2 * len(threads))
+
     windows = tracepoint_windows(source, fields_of, with_chains=with_chains, columns=columns, is_settled=is_settled, least=least)
-    return map(_events_of, windows)
+    return map(_events_of, _read_ahead(source, windows, threads) if reads_ahead else windows)
+
+
+def _read_ahead(
+    source: SampleSource, windows: Iterator[dict[str, TracepointRows]], threads: IdTable
+) -> Iterator[dict[str, TracepointRows]]:
+    """Yield windows that a forked process reads meanwhile; it is one window ahead. threads: takes the threads that it has read."""
+    begun = 0
+
+    def window(number: int) -> tuple[dict[str, list[Any]] | None, list[str]]:
+        """Return the number-th window, or None after the last, and the warnings so far; without that process this one reads them."""
+        nonlocal begun
+        rows = None
+        while begun <= number:
+            rows, begun = next(windows, None), begun + 1
+            if rows is not None:
+                threads.ids(rows[SWITCH].with_numbers(["next_pid"]).fields["next_pid"].astype(np.int64).view(np.uint64))
+        return None if rows is None else {name: table.packed() for name, table in rows.items()}, source.warnings
+
+    with ForkedWorkers(range(sys.maxsize), window, 1) as reader:
+        for tables, warnings in reader.results():
+            source.warnings.extend([warning for warning in warnings if warning not in source.warnings])
+            if tables is None:
+                return
+            yield {name: TracepointRows.unpacked(columns) for name, columns in tables.items()}
 
 
 def _fields_of(source: SampleSource, *, runtimes: bool, wakeups: bool, migrations: bool) -> dict[str, tuple[str, ...]]:

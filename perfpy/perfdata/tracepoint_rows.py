@@ -70,6 +70,20 @@ class TracepointRows(NamedTuple):
         columns = [column[chosen] for column in self[:6]]
         return TracepointRows._make([*columns, fields, chains])
 
+    def packed(self) -> list[Any]:
+        """Return the columns for another process, None for those that follow from others."""
+        time = None if np.may_share_memory(self.time, self.key) else self.time
+        columns = [None if column.strides == (0,) else column for column in (self.pid, self.tid, self.cpu)]
+        return [self.order, self.key, time, *columns, self.fields, self.chains]
+
+    @classmethod
+    def unpacked(cls, columns: list[Any]) -> TracepointRows:
+        """Return the rows whose packed() columns these are."""
+        order, key, time, *of_task, fields, chains = columns
+        none = _zeros(len(order))
+        of_task = [none if column is None else column for column in of_task]
+        return cls._make([order, key, key.view(np.int64) if time is None else time, *of_task, fields, chains])
+
     def with_numbers(self, names: Iterable[str]) -> TracepointRows:
         """Return the rows with an integer column for each name: zeros where the recorded format has no number of that name."""
         fields = dict(self.fields)

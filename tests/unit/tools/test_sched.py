@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_sc
 from perfpy.tools.sched.switches import History, HistoryMaker
 from perfpy.tools.sched.timehist import duration_piece, milliseconds
 from perfpy.views.script.pieces import Coded, Joiner, Piece, text_of
+from perfpy.workers import ForkedWorkers, send
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.schedstats import DOMAIN_COUNTS, schedstat_text
 from tests.builders.terminals import on_terminal
@@ -27,6 +29,7 @@ from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import FileIO
     from pathlib import Path
 
     from perfpy.analysis.scheduler import SchedEvents
@@ -243,6 +246,43 @@ def test_the_map_does_not_depend_on_windows(
     monkeypatch.setattr(MapMaker, "add", add_and_note)
     assert run(["sched", "map", *args, "-i", str(path)]) == 0
     assert len(windows) > 5
+    assert capfdbinary.readouterr().out == whole
+
+
+@pytest.mark.parametrize("args", [("timehist", "-w", "-n", "-V", "--show-prio"), ("timehist", "-s"), ("map", "--compact")])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_process_that_reads_ahead_changes_no_text(
+    args: tuple[str, ...], fails: bool, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its windows are those of this process, which reads them itself if the other one ends early."""
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2, priorities=5))
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
+    monkeypatch.setattr("perfpy.analysis.scheduler.WINDOW", 1)
+    monkeypatch.setattr("perfpy.analysis.scheduler.jobs_for", lambda *_: 1)
+    assert run(["sched", *args, "-i", str(path)]) == 0
+    whole = capfdbinary.readouterr().out
+    forks: list[int] = []
+    start = ForkedWorkers._start
+
+    def start_and_note(workers: ForkedWorkers[Any, Any], number: int) -> None:
+        forks.append(number)
+        start(workers, number)
+
+    sent: list[int] = []
+
+    def send_some(stream: FileIO, result: object) -> None:
+        sent.append(1)
+        if len(sent) > 3:
+            os._exit(1)
+        send(stream, result)
+
+    monkeypatch.setattr("perfpy.analysis.scheduler.jobs_for", lambda *_: 2)
+    monkeypatch.setattr(ForkedWorkers, "_start", start_and_note)
+    if fails:
+        monkeypatch.setattr("perfpy.workers.send", send_some)
+    assert run(["sched", *args, "-i", str(path)]) == 0
+    assert forks == [0]
     assert capfdbinary.readouterr().out == whole
 
 

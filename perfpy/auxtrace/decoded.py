@@ -36,7 +36,7 @@ from perfpy.auxtrace.arm_spe import (
     decode_records,
     sources_of_core,
 )
-from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
+from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPiece, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
 from perfpy.auxtrace.pt_code import CodeOfDumps
 from perfpy.auxtrace.pt_samples import PtSamples
@@ -107,7 +107,14 @@ _KERNEL_START: Final = np.uint64(1 << 63)
 #: what a trace may become: a record of the hardware has an address and an end, 18 bytes, and at most 10 samples of 104 bytes
 _SHORTEST, _MOST_EMPTY = 8, 1 << 20
 _EXPANSION, _LEAST_ALLOWED = 32, 64 << 20
-_AT_ONCE: Final = 1 << 16  # records encoded at once
+_AT_ONCE: Final = 1 << 13  # records encoded at once
+_FEW_RECORDS: Final = 1 << 15  # of a queue, below which more are decoded
+_NO_HORIZON: Final = 1 << 64  # later than all ticks
+#: the fields of samples, in order
+_FIELD_ORDER: Final = (
+    *(SampleType.IDENTIFIER, SampleType.IP, SampleType.TID, SampleType.TIME, SampleType.ADDR, SampleType.ID, SampleType.STREAM_ID),
+    *(SampleType.CPU, SampleType.PERIOD, SampleType.WEIGHT, SampleType.DATA_SRC, SampleType.PHYS_ADDR),
+)
 _STRIPPED: Final = frozenset((RecordType.SWITCH, RecordType.SWITCH_CPU_WIDE, RecordType.ITRACE_START))
 _MASK_64: Final = (1 << 64) - 1
 _MAGIC: Final = 0x1010101010101010  # of a CPU in AUXTRACE_INFO
@@ -236,7 +243,7 @@ class _SpeRecording:
 
     def __init__(self, data: PerfData, aux: AuxPieces, itrace: Itrace) -> None:
         self._data = data
-        self._aux = aux
+        self._aux, self._total, self._size = aux, 0, sum(piece.size for piece in aux.pieces)
         words = next(info.priv for info in aux.infos if info.type == ARM_SPE)
         self._midrs = dict(_midrs(words))
         kind = words[2] if self._midrs else words[0] if words else None
@@ -251,13 +258,37 @@ class _SpeRecording:
             letters = letters - {"i"}
         self._period = itrace.period or DEFAULT_PERIOD
         self._kinds = [kind for kind in _KINDS if kind.letter in letters] if self._tracers else []
+        self._queues = self._make_queues()
+        self._threads = _Threads(data, self._clock)
+
+    def _make_queues(self) -> list[_Queue]:
+        pieces: dict[int, list[AuxPiece]] = {}
+        for piece in self._aux.pieces:
+            pieces.setdefault(piece.record.idx, []).append(piece)
+        shapes: list[RecordShape] = []
+        mine = [pieces[number] for number in sorted(pieces)]
+        return [_Queue(_signed(one[0].record.cpu), _signed(one[0].record.tid), self._decode(one, shapes)) for one in mine]
+
+    def _decode(self, pieces: list[AuxPiece], shapes: list[RecordShape]) -> Iterator[tuple[SpeRecords, int]]:
+        """Yield the records of one trace, some at a time, and the number of damaged bytes. Raises PerfError if there are too many."""
+        for piece in pieces:
+            for records, damaged in decode_records(self._aux.read, piece.offset, piece.size, shapes):
+                self._total += len(records.ip)
+                if self._total > _MOST_EMPTY + self._size // _SHORTEST:
+                    raise PerfError(
+                        f"{self._data.path}: the Arm SPE trace is damaged: {self._size:,} bytes have more than {self._total:,} records"
+                    )
+                yield records, damaged
 
     def write(self) -> BinaryIO:
         """Write the recording; return it as an open file without a name."""
         new, attr = self._new_events()
         names = [kind.name for kind in self._kinds]
         samples = self._samples(attr, [event.ids[0] for event in new])
-        return _write_decoded(self._data, new, names, lambda writer: _interleave(self._other_records(), *samples, writer))
+        file = _write_decoded(self._data, new, names, lambda writer: _interleave(self._other_records(), samples, writer))
+        if damaged := sum(queue.damaged for queue in self._queues):
+            self._data.warnings.append(f"Arm SPE trace: {damaged} damaged {plural(damaged, 'byte')}; the records with them are left out")
+        return file
 
     def _new_events(self) -> tuple[list[WrittenEvent], EventAttr]:
         """Return the events of the samples, and the attr that they share but for the event."""
@@ -280,145 +311,230 @@ class _SpeRecording:
             latest = max(latest, self._clock.ticks(time) if time else 0)
             yield latest, record
 
-    def _samples(self, attr: EventAttr, ids: Sequence[int]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.uint64]], NDArray[np.int64]]:
-        """Return the samples of the trace in order: the ticks of each record, blocks of words (a row a sample), and samples before each
-        record and after the last.
-        """
-        queues = self._queues()
-        ticks = np.concatenate([np.zeros(0, np.uint64), *(np.maximum.accumulate(queue.records.timestamp) for queue in queues)])
-        queue_of = np.repeat(np.arange(len(queues)), [len(queue.cpu) for queue in queues])
-        order = _delivery_order(ticks, queue_of) if self._has_times else np.arange(len(ticks))
-        records = SpeRecords.concat([queue.records for queue in queues])
-        cpu, pid, tid = (np.concatenate([np.zeros(0, np.int32), *(getattr(q, name) for q in queues)]) for name in ("cpu", "pid", "tid"))
-        sources = np.concatenate([np.zeros(0, np.uint64), *(queue.sources for queue in queues)])
-        chosen = self._chosen(records.events[order], sources[order], queue_of[order])
-        counts = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64) if len(order) else np.zeros(1, np.int64)
-        needed = int(counts[-1]) * 8 * (2 + attr.sample_type.bit_count())
-        if needed > _LEAST_ALLOWED + _EXPANSION * sum(piece.size for piece in self._aux.pieces):
-            raise PerfError(f"{self._data.path}: the samples of the trace would need {needed:,} bytes; choose fewer kinds with --itrace")
-        words = self._words(attr, ids, records, chosen, {"cpu": cpu, "pid": pid, "tid": tid, "data_src": sources, "order": order})
-        return ticks[order], words, counts
+    def _samples(self, attr: EventAttr, ids: Sequence[int]) -> Iterator[_TraceSamples]:
+        """Yield the samples of the trace in order. Raises PerfError if there are too many of them."""
+        left = most = _LEAST_ALLOWED + _EXPANSION * self._size
+        for records, ticks, tasks, queue_of in self._records():
+            chosen = self._chosen(records, tasks, queue_of)
+            counts = np.append(np.int64(0), np.cumsum(chosen.sum(axis=1), dtype=np.int64))
+            left -= int(counts[-1]) * 8 * (2 + attr.sample_type.bit_count())
+            if left < 0:
+                raise PerfError(
+                    f"{self._data.path}: the samples of the trace would need more than {most:,} bytes; choose fewer kinds with --itrace"
+                )
+            yield _TraceSamples(ticks, self._words(attr, ids, records, tasks, chosen), counts)
 
-    def _chosen(self, events: NDArray[np.uint32], sources: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return bool[records, kinds]: the samples to make of records in order of delivery."""
-        chosen = np.zeros((len(sources), len(self._kinds)), bool)
+    def _records(self) -> Iterator[tuple[SpeRecords, NDArray[np.uint64], _Tasks, NDArray[np.intp]]]:
+        """Yield the records of all queues, some at a time, in order of delivery: by time, or queue after queue without times.
+
+        Each comes with its time in ticks, which never goes back, with what ran, and with the position of its queue.
+        """
+        last = _NO_ID
+        groups = [list(enumerate(self._queues))] if self._has_times else [[one] for one in enumerate(self._queues)]
+        for queues in groups:
+            while True:
+                for _, queue in queues:
+                    queue.fill()
+                horizon = min((queue.latest for _, queue in queues if not queue.ended), default=_NO_HORIZON)
+                taken = [(number, queue, *queue.take(horizon)) for number, queue in queues]
+                counts = [len(ticks) for *_, ticks in taken]
+                if not any(counts):
+                    if horizon == _NO_HORIZON:
+                        break
+                    for _, queue in queues:
+                        queue.fill(beyond=horizon)
+                    continue
+                ticks = np.concatenate([ticks for *_, ticks in taken])
+                queue_of = np.repeat([number for number, *_ in taken], counts)
+                records = SpeRecords.concat([records for _, _, records, _ in taken])
+                if sum(map(bool, counts)) > 1:
+                    order = _delivery_order(ticks, queue_of, last)
+                    records, ticks, queue_of = records.take(order), ticks[order], queue_of[order]
+                last = int(queue_of[-1])
+                yield records, ticks, self._tasks(records, ticks, queue_of), queue_of
+
+    def _tasks(self, records: SpeRecords, ticks: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> _Tasks:
+        """Return where and in which threads records were taken, and where their accesses went."""
+        self._threads.see(records, ticks)
+        cpu, tid, sources = np.empty(len(ticks), np.int32), np.empty(len(ticks), np.int32), np.empty(len(ticks), np.uint64)
+        for number in distinct(queue_of).tolist():
+            queue = self._queues[number]
+            rows: Any = np.flatnonzero(queue_of == number) if len(self._queues) > 1 else slice(None)
+            mine = records if len(self._queues) == 1 else records.take(rows)
+            midr = self._midrs.get(queue.cpu, self._midrs.get(min(self._midrs), 0)) if self._midrs else _midr_of(self._data)
+            cpu[rows], tid[rows] = queue.cpu, self._threads.of(queue, mine.context, ticks[rows])
+            sources[rows] = data_sources(mine, sources_of_core(midr))
+        return _Tasks(cpu, self._threads.processes(tid), tid, sources)
+
+    def _chosen(self, records: SpeRecords, tasks: _Tasks, queue_of: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return bool[records, kinds]: the samples to make of records."""
+        chosen = np.zeros((len(queue_of), len(self._kinds)), bool)
         for column, kind in enumerate(self._kinds):
             if kind.bits:
-                chosen[:, column] = (events & kind.bits) != 0
+                chosen[:, column] = (records.events & kind.bits) != 0
             elif kind.letter == "M":
-                chosen[:, column] = sources != 0
+                chosen[:, column] = tasks.sources != 0
             else:
-                for queue in distinct(queue_of).tolist():
-                    rows = np.flatnonzero(queue_of == queue)
-                    chosen[rows[self._period - 1 :: max(self._period, 1)], column] = True
+                for number in distinct(queue_of).tolist():
+                    rows, queue = np.flatnonzero(queue_of == number), self._queues[number]
+                    first = max(self._period, 1) - 1 - queue.since_sample
+                    chosen[rows[first :: max(self._period, 1)], column] = True
+                    queue.since_sample = (queue.since_sample + len(rows)) % max(self._period, 1)
         return chosen
 
     def _words(
-        self, attr: EventAttr, ids: Sequence[int], records: SpeRecords, chosen: NDArray[np.bool_], more: dict[str, NDArray[Any]]
+        self, attr: EventAttr, ids: Sequence[int], records: SpeRecords, tasks: _Tasks, chosen: NDArray[np.bool_]
     ) -> Iterator[NDArray[np.uint64]]:
-        """Yield blocks of samples as words, a row each. more: columns of the records, and their order of delivery."""
+        """Yield blocks of samples as words, a row each. The samples of a record differ by their events only, but for those of branches."""
         periods = np.array([self._period if kind.letter == "i" else 1 for kind in self._kinds], np.uint64)
         identifiers = np.array(ids, np.uint64)
         is_branch = np.array([kind.letter == "b" for kind in self._kinds])
+        fields = [field for field in _FIELD_ORDER if attr.sample_type & field]
+        columns = {field: number for number, field in enumerate(fields, 1)}
         for first in range(0, len(chosen), _AT_ONCE):
-            rows, kinds = np.nonzero(chosen[first : first + _AT_ONCE])
-            rows = more["order"][rows + first]
-            ip, branch = records.ip[rows], is_branch[kinds]
-            identifier = identifiers[kinds]
-            fields = {
-                SampleType.IDENTIFIER: identifier,
+            part = slice(first, first + _AT_ONCE)
+            ip = records.ip[part]
+            values: dict[int, Any] = {
                 SampleType.IP: ip,
-                SampleType.TID: _pair(more["pid"][rows], more["tid"][rows]),
-                SampleType.TIME: self._clock.nanoseconds(records.timestamp[rows]),
-                SampleType.ADDR: np.where(branch, records.target[rows], records.address[rows]),
-                SampleType.ID: identifier,
-                SampleType.STREAM_ID: identifier,
-                SampleType.CPU: _pair(more["cpu"][rows], np.zeros(len(rows), np.int32)),
-                SampleType.PERIOD: periods[kinds],
-                SampleType.WEIGHT: records.latency[rows],
-                SampleType.DATA_SRC: np.where(branch, np.uint64(0), more["data_src"][rows]),
-                SampleType.PHYS_ADDR: np.where(branch, np.uint64(0), records.physical[rows]),
+                SampleType.TID: _pair(tasks.pid[part], tasks.tid[part]),
+                SampleType.TIME: self._clock.nanoseconds(records.timestamp[part]),
+                SampleType.ADDR: records.address[part],
+                SampleType.CPU: _pair(tasks.cpu[part], np.zeros(len(ip), np.int32)),
+                SampleType.WEIGHT: records.latency[part],
+                SampleType.DATA_SRC: tasks.sources[part],
+                SampleType.PHYS_ADDR: records.physical[part],
             }
-            columns = [column for field, column in fields.items() if attr.sample_type & field]
-            words = np.empty((len(rows), 1 + len(columns)), np.uint64)
+            of_records = np.zeros((len(ip), 1 + len(fields)), np.uint64)
             mode = np.where(ip >= _KERNEL_START, np.uint64(MISC_KERNEL), np.uint64(MISC_USER))
-            words[:, 0] = np.uint64(RecordType.SAMPLE | 8 * words.shape[1] << 48) | mode << np.uint64(32)
-            for number, column in enumerate(columns, 1):
-                words[:, number] = column
+            of_records[:, 0] = np.uint64(RecordType.SAMPLE | 8 * of_records.shape[1] << 48) | mode << np.uint64(32)
+            for field, column in values.items():
+                if field in columns:
+                    of_records[:, columns[field]] = column
+            rows, kinds = np.nonzero(chosen[part])
+            words = of_records.take(rows, axis=0)
+            for field in (SampleType.IDENTIFIER, SampleType.ID, SampleType.STREAM_ID):
+                if field in columns:
+                    words[:, columns[field]] = identifiers[kinds]
+            if SampleType.PERIOD in columns:
+                words[:, columns[SampleType.PERIOD]] = periods[kinds]
+            if len(branches := np.flatnonzero(is_branch[kinds])):
+                for field, column in (
+                    (SampleType.ADDR, records.target[part][rows[branches]]),
+                    (SampleType.DATA_SRC, 0),
+                    (SampleType.PHYS_ADDR, 0),
+                ):
+                    if field in columns:
+                        words[branches, columns[field]] = column
             yield words
 
-    def _queues(self) -> list[_Queue]:
-        """Return the records of each queue, with their CPU and thread, and report what is damaged."""
-        pieces: dict[int, list[Any]] = {}
-        for piece in self._aux.pieces:
-            pieces.setdefault(piece.record.idx, []).append(piece)
-        parts, damaged, total = [], 0, 0
-        shapes: list[RecordShape] = []
-        size = sum(piece.size for piece in self._aux.pieces)
-        for number in sorted(pieces):
-            mine: list[SpeRecords] = []
-            for piece in pieces[number]:
-                for records, bad in decode_records(self._aux.read, piece.offset, piece.size, shapes):
-                    mine.append(records)
-                    damaged += bad
-                    total += len(records.ip)
-                    if total > _MOST_EMPTY + size // _SHORTEST:
-                        raise PerfError(f"{self._data.path}: the Arm SPE trace is damaged: {size:,} bytes have more than {total:,} records")
-            record = pieces[number][0].record
-            parts.append((_signed(record.cpu), _signed(record.tid), SpeRecords.concat(mine)))
-        if damaged:
-            self._data.warnings.append(f"Arm SPE trace: {damaged} damaged {plural(damaged, 'byte')}; the records with them are left out")
-        has_context = any(bool((records.context >= 0).any()) for _, _, records in parts)
-        tids = _ThreadsOf(self._data, self._clock, by_context=has_context)
-        return [self._queue(tids, cpu, tid, records) for cpu, tid, records in parts]
 
-    def _queue(self, tids: _ThreadsOf, cpu: int, tid: int, records: SpeRecords) -> _Queue:
-        thread = tids.of(records, cpu, tid)
-        midr = self._midrs.get(cpu, self._midrs.get(min(self._midrs), 0)) if self._midrs else _midr_of(self._data)
-        sources = data_sources(records, sources_of_core(midr))
-        return _Queue(records, np.full(len(thread), cpu, np.int32), tids.processes(thread), thread, sources)
+class _TraceSamples(NamedTuple):
+    """Samples of some records of the trace.
+
+    Attributes:
+        ticks: of each record.
+        words: blocks of samples, a row of words each.
+        before: the number of samples before each record, and of all.
+    """
+
+    ticks: NDArray[np.uint64]
+    words: Iterator[NDArray[np.uint64]]
+    before: NDArray[np.int64]
 
 
-class _Queue(NamedTuple):
-    """The records of one trace, with the CPU, process, thread and data source of each."""
+class _Tasks(NamedTuple):
+    """The CPU, process, thread and data source of records."""
 
-    records: SpeRecords
     cpu: NDArray[np.int32]
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     sources: NDArray[np.uint64]
 
 
-class _ThreadsOf:
-    """The threads of records: by the context packets of the trace, or else by the recording's context switches."""
+class _Queue:
+    """The records of one trace, which are decoded as they are needed.
 
-    def __init__(self, data: PerfData, clock: TraceClock, *, by_context: bool) -> None:
-        self._by_context = by_context
-        self._switches: dict[int, list[tuple[int, int]]] = {}  # cpu -> ticks, tid
+    Attributes:
+        cpu, tid: of the trace.
+        latest: the highest ticks so far.
+        ended: whether all records are decoded.
+        damaged: bytes that are no packets.
+        context: the thread that the last context packet has told, -1 before the first one.
+        since_sample: records since the last sample of instructions.
+    """
+
+    def __init__(self, cpu: int, tid: int, records: Iterator[tuple[SpeRecords, int]]) -> None:
+        self.cpu, self.tid = cpu, tid
+        self.latest = self.damaged = self.since_sample = 0
+        self.context, self.ended = _NO_ID, False
+        self._decoded = records
+        self._records, self._ticks = SpeRecords.concat([]), np.zeros(0, np.uint64)
+
+    def fill(self, beyond: int = _NO_ID) -> None:
+        """Decode more records if few are left, or if none has later ticks than `beyond`."""
+        if self.ended or (len(self._ticks) >= _FEW_RECORDS and self.latest > beyond):
+            return
+        parts, count, before = [self._records], len(self._ticks), self.latest
+        while count < _FEW_RECORDS or self.latest <= beyond:
+            records, damaged = next(self._decoded, (None, 0))
+            self.damaged += damaged
+            if records is None:
+                self.ended = True
+                break
+            parts.append(records)
+            count += len(records.timestamp)
+            self.latest = max(self.latest, int(records.timestamp.max(initial=0)))
+        records = SpeRecords.concat(parts)
+        ticks = np.maximum(np.maximum.accumulate(records.timestamp[len(self._ticks) :]), np.uint64(before))
+        self._records, self._ticks = records, np.concatenate([self._ticks, ticks])
+
+    def take(self, horizon: int) -> tuple[SpeRecords, NDArray[np.uint64]]:
+        """Return the records before some ticks, and their ticks, which never go back; forget them."""
+        count = len(self._ticks) if horizon == _NO_HORIZON else int(np.searchsorted(self._ticks, np.uint64(horizon), "left"))
+        records, ticks = self._records, self._ticks
+        self._records, self._ticks = SpeRecords._make([column[count:] for column in records]), ticks[count:]
+        return SpeRecords._make([column[:count] for column in records]), ticks[:count]
+
+
+class _Threads:
+    """The threads of records: by the recording's context switches up to the first context packet, as in perf, and then by these packets."""
+
+    def __init__(self, data: PerfData, clock: TraceClock) -> None:
+        self._first_context = _NO_HORIZON  # ticks of the first context packet
+        switches: dict[int, list[tuple[int, int]]] = {}
         numbers = data.side_band().task_numbers()
         self._pid_of = dict(zip(numbers.tid.tolist(), numbers.pid.tolist(), strict=True))
-        if by_context:
-            return
         latest = 0
         for side in data.side_band([RecordType.SWITCH_CPU_WIDE]):
             record = side.record
             stamp = record.sample_id
             if isinstance(record, SwitchCpuWide) and record.misc & MISC_SWITCH_OUT and stamp is not None and stamp.cpu is not None:
                 latest = max(latest, clock.ticks(stamp.time or 0))
-                self._switches.setdefault(stamp.cpu, []).append((latest, _signed(record.next_prev_tid)))
+                switches.setdefault(stamp.cpu, []).append((latest, _signed(record.next_prev_tid)))
                 self._pid_of.setdefault(_signed(record.next_prev_tid), _signed(record.next_prev_pid))
+        #: cpu -> ticks and threads
+        self._switches = {
+            cpu: (np.array([ticks for ticks, _ in mine], np.uint64), [tid for _, tid in mine]) for cpu, mine in switches.items()
+        }
 
-    def of(self, records: SpeRecords, cpu: int, tid: int) -> NDArray[np.int32]:
-        """Return the thread of each record of a CPU's or a thread's trace."""
-        count = len(records.context)
-        if self._by_context:
-            last = np.maximum.accumulate(np.where(records.context >= 0, np.arange(count), _NO_ID))
-            return np.where(last >= 0, records.context[last], tid).astype(np.int32)
-        switches = self._switches.get(cpu, [])
-        ticks = np.array([0, *(one for one, _ in switches)], np.uint64)
-        tids = np.array([tid, *(one for _, one in switches)], np.int32)
-        ranks = np.searchsorted(ticks, np.maximum.accumulate(records.timestamp), "right") - 1
-        return tids[np.maximum(ranks, 0)]
+    def see(self, records: SpeRecords, ticks: NDArray[np.uint64]) -> None:
+        """Note the first context packet among records in order of delivery."""
+        if self._first_context == _NO_HORIZON and len(rows := np.flatnonzero(records.context >= 0)):
+            self._first_context = int(ticks[rows[0]])
+
+    def of(self, queue: _Queue, context: NDArray[np.int64], ticks: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the thread of each of the next records of a queue."""
+        last = np.maximum.accumulate(np.where(context >= 0, np.arange(len(context)), _NO_ID))
+        before = self._by_switches(queue, ticks) if queue.context < 0 else np.int32(queue.context)
+        tids: NDArray[np.int32] = np.where(last >= 0, context[last], before).astype(np.int32)
+        queue.context = int(context[last[-1]]) if len(last) and last[-1] >= 0 else queue.context
+        return tids
+
+    def _by_switches(self, queue: _Queue, ticks: NDArray[np.uint64]) -> NDArray[np.int32]:
+        times, tids = self._switches.get(queue.cpu, (np.zeros(0, np.uint64), []))
+        if self._first_context != _NO_HORIZON:
+            ticks = np.minimum(ticks, np.uint64(self._first_context))
+        return np.array([queue.tid, *tids], np.int32)[np.searchsorted(times, ticks, "right")]
 
     def processes(self, tids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the process of each thread, -1 if unknown."""
@@ -427,8 +543,11 @@ class _ThreadsOf:
         return pids[position] if len(pids) else tids
 
 
-def _delivery_order(ticks: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the order of the records of all queues: by time, and at the same time first those of the queue that was read last."""
+def _delivery_order(ticks: NDArray[np.uint64], queue_of: NDArray[np.intp], last: int) -> NDArray[np.intp]:
+    """Return the order of records of all queues: by time, and at the same time first those of the queue that was read last.
+
+    last: the queue of the record before them.
+    """
     order = np.argsort(ticks, kind="stable")
     times, queues = ticks[order], queue_of[order]
     is_tied = np.flatnonzero((times[1:] == times[:-1]) & (queues[1:] != queues[:-1]))
@@ -437,45 +556,58 @@ def _delivery_order(ticks: NDArray[np.uint64], queue_of: NDArray[np.intp]) -> ND
         if tied < end:
             continue
         begin, end = (int(np.searchsorted(times, times[tied], side)) for side in ("left", "right"))
-        if begin:
-            is_other = queues[begin:end] != queues[begin - 1]
+        if begin or last >= 0:
+            is_other = queues[begin:end] != (queues[begin - 1] if begin else last)
             resorted = np.argsort(is_other, kind="stable") + begin
             order[begin:end], queues[begin:end] = order[resorted], queues[resorted]
     return order
 
 
-def _interleave(
-    others: Iterator[tuple[int, bytes]],
-    ticks: NDArray[np.uint64],
-    samples: Iterator[NDArray[np.uint64]],
-    before: NDArray[np.int64],
-    writer: FileWriter,
-) -> None:
+def _interleave(others: Iterator[tuple[int, bytes]], samples: Iterator[_TraceSamples], writer: FileWriter) -> None:
     """Write records and samples: the samples of trace records before the first other record with later ticks.
 
-    Args:
-        others: ticks and bytes.
-        ticks: of each record of the trace, ascending.
-        samples: blocks of samples as words, a row each.
-        before: the number of samples before each record of the trace, and of all.
+    others: ticks and bytes.
     """
-    written, block, start = 0, np.zeros((0, 0), np.uint64), 0
-
-    def write_samples(end: int) -> None:
-        nonlocal written, block, start
-        while written < end:
-            if written >= start + len(block):
-                start += len(block)
-                block = next(samples)
-                continue
-            rows = block[written - start : end - start]
-            writer.write(rows.data.cast("B"))
-            written += len(rows)
-
+    rows = _SampleRows(samples)
     for moment, record in others:
-        write_samples(int(before[int(np.searchsorted(ticks, np.uint64(moment), "left"))]))
+        rows.write(moment, writer)
         writer.write(record)
-    write_samples(int(before[-1]))
+    rows.write(_NO_HORIZON, writer)
+
+
+class _SampleRows:
+    """The samples of a trace, which are written as far as they are due."""
+
+    def __init__(self, samples: Iterator[_TraceSamples]) -> None:
+        self._samples = samples
+        self._ticks = np.zeros(0, np.uint64)
+        self._before = np.zeros(1, np.int64)
+        self._words: Iterator[NDArray[np.uint64]] = iter(())
+        self._block, self._start, self._written = np.zeros((0, 0), np.uint64), 0, 0
+
+    def write(self, moment: int, writer: FileWriter) -> None:
+        """Write the samples of records with fewer ticks."""
+        while True:
+            ticks = self._ticks
+            end = len(ticks) if moment == _NO_HORIZON else int(np.searchsorted(ticks, np.uint64(moment), "left"))
+            self._write_to(int(self._before[end]), writer)
+            if end < len(ticks):
+                return
+            following = next(self._samples, None)
+            if following is None:
+                return
+            self._ticks, self._words, self._before = following
+            self._block, self._start, self._written = np.zeros((0, 0), np.uint64), 0, 0
+
+    def _write_to(self, end: int, writer: FileWriter) -> None:
+        while self._written < end:
+            if self._written >= self._start + len(self._block):
+                self._start += len(self._block)
+                self._block = next(self._words)
+                continue
+            rows = self._block[self._written - self._start : end - self._start]
+            writer.write(rows.data.cast("B"))
+            self._written += len(rows)
 
 
 def _pair(first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.uint64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 from collections import Counter
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from perfpy.abi.flags import MISC_SWITCH_OUT
+from perfpy.abi.records import SampleId, SwitchCpuWide
 from perfpy.perfdata.header import Feature, MemNode, MemTopology, NumaNode
 from tests.builders import intel_pt, traces
-from tests.builders.arm_spe import random_packets, random_trace, spe_recording
+from tests.builders.arm_spe import PC, address, context, random_packets, random_trace, spe_recording, timestamp
 from tests.builders.own_corpus import RANDOM
 from tests.builders.perfdata import traced
 from tests.builders.prepared_start import PERFPY, run
@@ -80,6 +83,28 @@ def test_letters_of_itrace_are_perfs(letters: str, perf: str, tmp_path: Path) ->
     path = tmp_path / "perf.data"
     path.write_bytes(spe_recording((random_trace(3, 300), random_trace(4, 300)), cpuid=MIDRS[0], conversion=(4, 37, 1000)).file())
     same(path, perf, "script", f"--itrace={letters}", "-F", FIELDS, "--ns")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_context_switches_name_threads_up_to_the_first_context_packet_as_in_perf(seed: int, perf: str, tmp_path: Path) -> None:
+    draw, packets = random.Random(seed), []
+    for cpu in range(2):
+        parts, time = [], 1000 + cpu
+        for number in range(60):
+            time += 2 * draw.randrange(1, 30)
+            has_context = number > draw.randrange(10, 60) and (cpu == 0 or seed % 2)
+            parts.append(address(PC, 0x400000 + 8 * number) + (context(draw.choice((10, 20))) if has_context else b"") + timestamp(time))
+        packets.append(b"".join(parts))
+    built, time = spe_recording(tuple(packets)), 1000
+    for _ in range(60):
+        time, cpu, tid = time + draw.randrange(5, 120), draw.randrange(2), draw.choice((10, 20))
+        stamp = SampleId(pid=1, tid=1, time=time, cpu=cpu, identifier=202, id=202)
+        built.record(SwitchCpuWide(MISC_SWITCH_OUT, tid, tid, stamp), event=1)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    printed = same(path, perf, "script", "--itrace=i1i", "-F", "comm,pid,tid,cpu,time,ip")
+    assert b"alpha" in printed
+    assert b":-1" in printed
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -244,6 +244,21 @@ def test_without_context_packets_the_context_switches_name_the_threads() -> None
     assert list(named(samples_of(built.file(), "i1i"), "time", "tid", "pid")) == [(10, -1, -1), (20, 10, 10), (30, 20, 20), (40, 20, 20)]
 
 
+@pytest.mark.parametrize("letters", ["", "i3iM"])
+@pytest.mark.parametrize("few", [1, 40])
+def test_records_are_delivered_alike_however_many_are_decoded_at_once(letters: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three CPUs with many equal times, and one whose trace has no times until its end."""
+    traces = tuple(spe.random_trace(seed, 150, step=2) for seed in (1, 2, 3))
+    timeless = (spe.operation(spe.LOAD_STORE, 0) + spe.events(0xFFFF) + spe.END) * 90 + spe.timestamp(1100)
+    data = spe.spe_recording((*traces, timeless), cut=640).file()
+    whole = samples_of(data, letters)
+    monkeypatch.setattr(decoded_recordings, "_FEW_RECORDS", few)
+    monkeypatch.setattr(decoded_recordings, "_AT_ONCE", 7)
+    monkeypatch.setattr(arm_spe, "_ALIGNED_WINDOW", 256)
+    assert len(whole) > 100
+    assert samples_of(data, letters) == whole
+
+
 def test_each_cpus_model_decides_its_data_sources() -> None:
     """The newer AUXTRACE_INFO: version, size, PMU, CPUs, then for each CPU a magic number, its number, parameters, MIDR ..."""
     trace = spe.address(spe.PC, 1) + spe.operation(spe.LOAD_STORE, 0) + spe.data_source(8) + spe.timestamp(5)

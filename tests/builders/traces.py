@@ -53,3 +53,61 @@ def _pt(random: Random) -> bytes:
 
 def _spe(random: Random) -> bytes:
     return bytes([random.choice(_SPE_HEADS)]) if random.random() < 0.5 else random.randbytes(1)
+
+
+# CoreSight (Arm IHI 0029, "Formatter", and IHI 0064).
+
+ETMV4, ETE = 0x4040404040404040, 0x5050505050505050
+#: A-sync and Trace Info
+CORESIGHT_BEGIN = bytes(11) + b"\x80\x01\x01\x00"
+_ETM_HEADS = (1, 2, 3, 6, 0x0C, 0x0E, 0x10, 0x2D, 0x80, 0x81, 0x82, 0x85, 0x90, 0x91, 0x92, 0x95, 0x96, 0x9A, 0x9D, 0x9E, 0xF7)
+_CONTEXT = b"\x81\x10"
+#: TRCIDR0, TRCIDR1 and TRCIDR2 of different trace units
+_UNITS = ((0x28000EA1, 0x4100F402, 0x488), (0x08000EA1, 0x4100F434, 0x1088), (0x28018EA1, 0x4100F464, 0x888))
+
+
+def coresight_words(kind: int, cpus: int, seed: int = 0) -> tuple[int, ...]:
+    """The words of AUXTRACE_INFO: the trace id of a CPU's unit is 0x10 and its number."""
+    words = [1, 9 << 32 | cpus, 0]
+    for cpu in range(cpus):
+        parameters = [1, 0x10 + cpu, *_UNITS[(seed + cpu) % len(_UNITS)], 0, 0xCC, *([0x47705A13] if kind == ETE else []), 0]
+        words += [kind, cpu, len(parameters), *parameters]
+    return tuple(words)
+
+
+def coresight_packets(seed: int, count: int) -> bytes:
+    """Packets of all kinds, and bytes that begin none."""
+    random = Random(seed)
+    begin = random.choice((b"", b"\x01\x04", b"\0\0\x05", bytes(random.randrange(9)))) + CORESIGHT_BEGIN + _CONTEXT
+    heads = [random.choice(_ETM_HEADS) if random.random() < 0.7 else random.randrange(256) for _ in range(count)]
+    return begin + b"".join(bytes([head]) + random.randbytes(random.randrange(10)) for head in heads)
+
+
+def frames(runs: list[tuple[int, bytes]]) -> bytes:
+    """Frames of 16 bytes: the bytes of sources."""
+    items = [(source, byte) for source, data in runs for byte in data]
+    result, position, current = bytearray(), 0, 0
+    while position < len(items):
+        frame, flags = bytearray(), 0
+        for place in range(0, 16, 2):
+            source, byte = items[position] if position < len(items) else (0, 0)
+            after = items[position + 1][0] if position + 1 < len(items) else 0
+            is_last = place == 14
+            if source == current and (after == current or is_last):
+                frame.append(byte & 0xFE)
+                flags |= (byte & 1) << place // 2
+                position += 1
+            elif source == current:  # another source's number, and a byte of this one
+                frame += bytes([after << 1 | 1, byte])
+                flags |= 1 << place // 2
+                position, current = position + 1, after
+                continue
+            else:
+                frame.append(source << 1 | 1)
+                current = source
+            if not is_last:
+                frame.append(items[position][1] if position < len(items) else 0)
+                position += 1
+        frame.append(flags)
+        result += frame
+    return bytes(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording
 from perfpy.views.dump.aux_data import ARM_SPE, HISI_PTT, INTEL_BTS, INTEL_PT, aux_texts, info_text, piece_texts
-from perfpy.views.dump.recording import coresight_text, is_read_to_the_end, write_dump
+from perfpy.views.dump.coresight import frame_parts, trace_lines, trace_units, unit_lines
+from perfpy.views.dump.recording import is_read_to_the_end, write_dump
 from tests.builders import pmcu, traces
 from tests.builders.perfdata import header_of, simple_recording, usual_attr
 
@@ -276,8 +278,51 @@ def test_a_thread_keeps_its_name_after_its_end(tmp_path: Path) -> None:
 ETMV4, ETE = 0x4040404040404040, 0x5050505050505050
 
 
+UNITS = trace_units(traces.coresight_words(traces.ETMV4, 1))
+
+
+def test_packets_of_coresight_traces_are_lines_with_their_index() -> None:
+    """An A-sync packet after two other bytes, then one unit's packets in frames with those of a unit that is not known."""
+    packets = b"\x04\x05" + traces.CORESIGHT_BEGIN + b"\x9d\x0d\x12" + bytes.fromhex("0800108000ff") + b"\xf7\x05\x95\x02\x02\x81\x01"
+    data = traces.frames([(0x10, packets[:20]), (0x11, b"\x04" * 5), (0x10, packets[20:])])
+    assert [line.split("\t", 1)[1] for line in "".join(trace_lines(data, 0x100, UNITS)).splitlines() if "Idx:" in line] == [
+        "Idx:256; ID:10;\tI_NOT_SYNC : I Stream not synchronised",
+        "Idx:258; ID:10;\tI_ASYNC : Alignment Synchronisation.",
+        "Idx:272; ID:10;\tI_TRACE_INFO : Trace Info.; INFO=0x0 { CC.0 }",
+        "Idx:275; ID:10;\tI_ADDR_L_64IS0 : Address, Long, 64 bit, IS0.; Addr=0xFF00801000082434; ",
+        "Idx:292; ID:10;\tI_ATOM_F1 : Atom format 1.; E",
+        "Idx:293; ID:10;\tI_RESERVED : Reserved Packet Header",
+        "Idx:294; ID:10;\tI_ADDR_S_IS0 : Address, Short, IS0.; Addr=0xFF00801000082408 ~[0x8]",
+        "Idx:296; ID:10;\tI_TIMESTAMP : Timestamp.; Updated val = 0x81",
+    ]
+
+
+def test_frames_give_back_the_bytes_of_their_sources() -> None:
+    draw = random.Random(1)
+    for _ in range(50):
+        runs = [(draw.randrange(1, 0x70), draw.randbytes(draw.randrange(1, 30))) for _ in range(10)]
+        data, found, last = traces.frames(runs), list[tuple[int, bytes]](), 0
+        for begin in range(0, len(data), 16):
+            parts = frame_parts(data[begin : begin + 16], last)
+            last = parts[-1][0]
+            found += [(ident, part) for ident, _, part in parts if ident and part]
+        for ident in {ident for ident, _ in runs}:
+            assert b"".join(part for one, part in found if one == ident) == b"".join(part for one, part in runs if one == ident)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_of_a_coresight_trace_are_lines(seed: int) -> None:
+    draw = random.Random(seed)
+    data = traces.CORESIGHT_BEGIN + b"".join(draw.choice((b"\x80", b"\x01\xff", b"\x00", draw.randbytes(9))) for _ in range(300))
+    for cpu in (-1, 0, 5):
+        text = "".join(trace_lines(data, 0, UNITS, cpu=cpu))
+        assert all(line.isprintable() for line in text.replace("\t", "").splitlines())
+    assert not list(trace_lines(data, 0, trace_units([1, 1, 0, 0x3030303030303030, 0, 4, *range(4)])))
+    assert "".join(trace_lines(b"\x81" * 5000, 0, UNITS, cpu=0)).count("\n") == 3
+
+
 def test_each_word_has_its_name() -> None:
-    assert coresight_text([1, 0x800000001, 0, ETE, 12, 10, 0x40, 0x10, 1, 2, 3, 0, 0xCC, 0x47724A13, 11, 12]).splitlines() == [
+    assert unit_lines([1, 0x800000001, 0, ETE, 12, 10, 0x40, 0x10, 1, 2, 3, 0, 0xCC, 0x47724A13, 11, 12]).splitlines() == [
         "\tHeader version\t\t       1",
         "\tPMU type/num cpus\t       800000001",
         "\tSnapshot\t\t       0",
@@ -298,7 +343,7 @@ def test_each_word_has_its_name() -> None:
 
 
 def test_the_number_of_parameters_in_version_0_depends_on_the_unit() -> None:
-    lines = coresight_text([0, 2, 0, ETMV4, 0, *range(7), 0x3030303030303030, 1, *range(4)]).splitlines()
+    lines = unit_lines([0, 2, 0, ETMV4, 0, *range(7), 0x3030303030303030, 1, *range(4)]).splitlines()
     names = "TRCCONFIGR TRCTRACEIDR TRCIDR0 TRCIDR1 TRCIDR2 TRCIDR8 TRCAUTHSTATUS"
     assert [line.split()[0] for line in lines[5:12]] == names.split()
     assert [line.split() for line in lines[13:15]] == [["CPU", "1"], ["ETMCR", "0"]]
@@ -306,9 +351,9 @@ def test_the_number_of_parameters_in_version_0_depends_on_the_unit() -> None:
 
 
 def test_truncated_or_unknown_data_end_the_text() -> None:
-    assert coresight_text([]) == ""
-    assert coresight_text([1, 2]).count("\n") == 2
-    assert coresight_text([1, 1, 0, 0x77, 1, 1, 5]).count("\n") == 3
-    assert coresight_text([1, 1, 0, ETMV4, 1, 1 << 63, 5]).count("\n") == 7
-    assert coresight_text([1, 2, 0, *([ETMV4, 0, 10, *range(10)] * 2)]).count("\n") == 3 + 2 * 13
-    assert coresight_text([1, 1, 0, ETMV4, 1, 8, *range(8)]).endswith("\tTS_SOURCE\t\t       7\n")
+    assert unit_lines([]) == ""
+    assert unit_lines([1, 2]).count("\n") == 2
+    assert unit_lines([1, 1, 0, 0x77, 1, 1, 5]).count("\n") == 3
+    assert unit_lines([1, 1, 0, ETMV4, 1, 1 << 63, 5]).count("\n") == 7
+    assert unit_lines([1, 2, 0, *([ETMV4, 0, 10, *range(10)] * 2)]).count("\n") == 3 + 2 * 13
+    assert unit_lines([1, 1, 0, ETMV4, 1, 8, *range(8)]).endswith("\tTS_SOURCE\t\t       7\n")

@@ -104,7 +104,7 @@ def task_page(source: SampleSource, cpus: int, title: str, is_chosen: Callable[[
 
     def tell(_calls: LaneCalls, _merged: MergedCalls) -> LaneStory:
         busy = int((of_cpus.end - of_cpus.begin).sum()) / cpu_time
-        headline: list[str | int] = [f"{len(present):,} {plural(len(present), 'CPU')}, {busy:.0%} busy for ", last - first]
+        headline: list[str | int] = [f"{len(present):,} {plural(len(present), 'CPU')}, {100 * busy:.0f} % busy for ", last - first]
         if order:
             headline += [f"; most time in {names[order[0]]}, ", int(table.rows[0][0])]
         bars = [*((names[one], _RUNS) for one in order), *zip(_STATES, (_WAITS, _BLOCKS), strict=True)]

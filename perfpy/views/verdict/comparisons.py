@@ -93,7 +93,7 @@ def _own_function(difference: Difference, charged: Sequence[Mapping[str, tuple[i
         return
     sides = [percent(amount.period / before.period) for amount in amounts[first]]
     where = f"{function_text(first)} and the code it calls"
-    text = f"Most of what costs {'more' if changes[first] > 0 else 'less'} is in {where}: {sides[0]} of the total before, {sides[1]} after"
+    text = f"Most of what costs {'more' if changes[first] > 0 else 'less'} is in {where}: from {sides[0]} to {sides[1]} of the total before"
     numbers = {"change": changes[first] / before.period, "of the changes": share}
     yield Sentence("own function", f"{text}.", numbers, {"function": first})
 

@@ -202,7 +202,7 @@ def test_a_renamed_program_is_matched_on_a_terminal(
 @pytest.mark.parametrize(
     ("compared", "expected"),
     [
-        (200, "Most of what costs more is in validate() and the code it calls: 33 % of the total before, 133 % after."),
+        (200, "Most of what costs more is in validate() and the code it calls: from 33 % to 133 % of the total before."),
         (60, "No function changed beyond sampling noise."),
     ],
 )

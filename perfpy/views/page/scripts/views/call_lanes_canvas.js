@@ -4,7 +4,7 @@ import { callText, rowAt, rowsIn, zoomed } from "../model/call_lanes.js";
 import { INK, token } from "../model/categories.js";
 import { atRuler, duration, stepOf, whole } from "../model/words.js";
 import { ordered } from "./brush.js";
-import { fitted, inks, prepared } from "./elements.js";
+import { fitted, inks, prepared, ruled } from "./elements.js";
 
 const LANE = 24, RULER = 20, NAMES = 190;
 
@@ -174,7 +174,7 @@ export class CallLanesCanvas {
       pen.fillStyle = ink("--line");
       pen.fillRect(x, 0, 1, height);
       pen.fillStyle = ink("--dim");
-      pen.fillText(atRuler(t, step), x + 4, 3);
+      ruled(pen, atRuler(t, step), x + 4, left + width);
     }
   }
 }

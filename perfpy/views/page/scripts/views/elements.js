@@ -73,6 +73,9 @@ export function speak(canvas, caption, titles, rows) {
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+/* The text of a ruler at a place, if it ends before the picture does. */
+export function ruled(pen, text, x, width) { if (x + pen.measureText(text).width <= width) pen.fillText(text, x, 3); }
+
 /* A text that fits into a width, or "" where there is no room for one. */
 export function fitted(pen, text, width, letter) {
   const room = Math.floor(width / letter);

@@ -4,7 +4,7 @@ import { INK, colour } from "../model/categories.js";
 import { columnsOf, runsOf } from "../model/stack_order.js";
 import { atRuler, duration, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
-import { fitted, inks, speak, windowed } from "./elements.js";
+import { fitted, inks, ruled, speak, windowed } from "./elements.js";
 
 const ROW = 18, RULER = 18;
 
@@ -85,7 +85,7 @@ export class StackChart {
       pen.fillStyle = ink("--line");
       pen.fillRect(x, 0, 1, height);
       pen.fillStyle = ink("--dim");
-      pen.fillText(atRuler(t, step), x + 4, 3);
+      ruled(pen, atRuler(t, step), x + 4, width);
     }
   }
 

@@ -8,7 +8,7 @@ import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, marked, prepared, speak, textScale } from "./elements.js";
+import { button, el, inks, marked, prepared, ruled, speak, textScale } from "./elements.js";
 
 const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 60;
 /* bins narrower than SMOOTH pixels show with their neighbours */
@@ -328,7 +328,7 @@ export class Tracks {
       pen.fillStyle = ink("--line");
       pen.fillRect(x, 0, 1, height);
       pen.fillStyle = ink("--dim");
-      if (x + pen.measureText(text).width + 4 < width) pen.fillText(text, x + 4, 3);
+      ruled(pen, text, x + 4, width);
     }
   }
 

@@ -4,7 +4,7 @@ import { BLOCKED, READY, RUNS, chainAt, criticalPath, pathSums, turnAt, wakeups 
 import { OWN, UNKNOWN } from "../model/categories.js";
 import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, speak, windowed } from "./elements.js";
+import { button, el, inks, ruled, speak, windowed } from "./elements.js";
 
 const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 60, STEPS = 12;
 
@@ -158,7 +158,7 @@ export class WaitView {
     pen.fillRect(0, 0, width, RULER);
     pen.font = "11px system-ui, sans-serif";
     pen.fillStyle = ink("--dim");
-    for (let t = Math.ceil(from / step) * step; t <= to; t += step) pen.fillText(atRuler(t, step), x(t / tick) + 2, 3);
+    for (let t = Math.ceil(from / step) * step; t <= to; t += step) ruled(pen, atRuler(t, step), x(t / tick) + 2, width);
   }
 
   showPath([from, to]) {

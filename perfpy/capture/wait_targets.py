@@ -6,7 +6,6 @@ GNU C library, struct __pthread_mutex_s: { int lock; unsigned count; int owner; 
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import struct
@@ -317,6 +316,8 @@ def sockets_of(pid: int, procfs: ProcFs | None = None) -> dict[str, str]:
 
 def _address(text: str) -> str:
     """Return ADDRESS:PORT of a table's hexadecimal numbers, of which each word of the address is in the machine's byte order."""
+    import ipaddress  # only for connections
+
     digits, _, port = text.partition(":")
     try:
         words = [int(digits[begin : begin + 8], 16).to_bytes(4, sys.byteorder) for begin in range(0, len(digits), 8)]

@@ -29,7 +29,7 @@ _FUNCTIONS = {
     "numpy.lib._stride_tricks_impl": (),
 }
 _FIRST_VERSION, _END_VERSION = (2, 4), (2, 6)  # the __init__ of earlier ones also sets up types and limits
-_UNUSED = ("inspect", "numpy.linalg", "pickle")
+_UNUSED = ("ast", "inspect", "numpy.linalg", "pickle")
 _CORE, _LIB = "numpy._core", "numpy.lib"
 
 
@@ -174,7 +174,9 @@ def _spec_of_imported(module: ModuleType) -> ModuleSpec:
 
 
 class _UnusedModule(ModuleType):
-    """A module that numpy's start imports without need: for docstrings, pickles and powers of matrices. Its first use imports it."""
+    """A module that numpy's start imports without need: for docstrings, pickles, texts of types and powers of matrices. Its first use
+    imports it.
+    """
 
     def leave(self) -> None:
         """Let later imports import the module itself."""

@@ -296,6 +296,9 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
     from perfpy.capture.measurement import choose_events, default_events, may_have_default_metrics
 
     texts, filters = events_with_filters(options)
+    if options.detailed and (options.transaction or options.smi_cost):  # as in perf
+        _print_warnings(options, [f"warning: -d has no effect beside --{'transaction' if options.transaction else 'smi-cost'}"])
+        options = options.replace(detailed=0)
     if not texts and not options.detailed and (chosen := _chosen_metrics(options, is_system_wide)):
         _print_warnings(options, chosen.warnings)
         return chosen.events, chosen.metrics, []

@@ -224,6 +224,7 @@ READERS = {
     "capture/runtimes/cpython_attach.py": "in a new folder of ours, by its descriptor",
     "capture/synthesis.py": "/proc, /sys and tracefs",
     "capture/measurement.py": "/sys",
+    "capture/unwinding/observed_states.py": "/dev/kmsg",
     "live/priority.py": "/proc/loadavg",
     "capture/targets.py": "/sys",
     "capture/sample_counters.py": "/sys",

@@ -187,7 +187,7 @@ class ObservedState(NamedTuple):
         reason: what it waited for, in the runtime's words; of "call", the call and its descriptor; of "killed", the name of the signal; of
             "peer" and "connecting", the address; of "limit", the number of CPUs; of locks, the variable or the file, "" without a name; of
             "collections", young or full.
-        frames: innermost first.
+        frames: innermost first; of "killed", the address of the instruction in place of a line, if it is known.
         began: for goroutines, the function that it began with, and that with the go statement; for locks, the name and, in place of a line,
             the number of the thread that holds it: "" if it has ended; for connections, the same of the process at the other end; for
             collections, the option that limits the memory, and that limit in MB.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_COMM_EXEC, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, LIKE_OTHERS, OFF_CPU_EVENT, WOKEN_BY_THREAD
-from perfpy.abi.records import Comm, Fork, LostSamples, Mmap, Mmap2, SampleId
+from perfpy.abi.records import Comm, Exit, Fork, LostSamples, Mmap, Mmap2, SampleId
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from perfpy.perfdata.kept_files import KEPT_FILES, PROCESSES, STATES, encode, encode_commands, encode_states
 from tests.builders.elf import Elf
@@ -66,6 +66,7 @@ def sampled_program(
     states: Sequence[ObservedState] = (),
     commands: Sequence[ObservedCommand] = (),
     cpus: int = 0,
+    ends: bool = False,
 ) -> Path:
     """Write the recording and its files.
 
@@ -85,6 +86,7 @@ def sampled_program(
         states: of shells and Go programs, which the recorder saw.
         commands: the command lines of processes, which the recorder saw.
         cpus: the number of online CPUs; 0 if the recording does not tell.
+        ends: whether the program ends.
     """
     functions = _functions_of(stacks)
     _write_files(folder, functions)
@@ -127,6 +129,8 @@ def sampled_program(
         built.record(LostSamples(0, lost, SampleId(pid=PID, tid=PID, time=time, id=1)))
     if lost_switches:
         built.record(LostSamples(0, lost_switches, SampleId(pid=PID, tid=PID, time=time, id=2)))
+    if ends:
+        built.record(Exit(0, PID, PID, PID, PID, time, SampleId(pid=PID, tid=PID, time=time)))
     _add_features(built, attrs, cpus, states, commands)
     path = folder / "perf.data"
     path.write_bytes(built.file())

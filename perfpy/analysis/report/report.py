@@ -11,7 +11,7 @@ import numpy as np
 
 from perfpy.abi.attr import is_sampled_each_time, option_for_fewer
 from perfpy.abi.columns import ConvertibleTable
-from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType
+from perfpy.abi.flags import MISC_USER, BranchSample, PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple, dataclass
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
@@ -130,6 +130,7 @@ class Report(ConvertibleTable):
         find_lines: returns the path and the line of frames, None if unknown; second argument: which frames are callers, whose
             addresses are those after the call.
         find_begins: returns the path and the line where functions (symbols) begin, if known.
+        find_code: returns the function ("" if unknown), and the path and the line of addresses in processes at delivery keys.
         fold_times: folds samples again, with their times at a resolution in ns; returns None if that takes long.
         fold_addresses: folds samples again, with the addresses of each callchain; None for reports that are made from other reports.
         display: formats the report in Python's prompt and notebooks.
@@ -152,6 +153,7 @@ class Report(ConvertibleTable):
     chains: DrawnChains | None = None
     find_lines: Callable[[NDArray[np.int64], NDArray[np.bool_]], list[tuple[str, int] | None]] | None = None
     find_begins: Callable[[Sequence[int]], dict[int, tuple[str, int]]] | None = None
+    find_code: Callable[[Sequence[int], Sequence[int], Sequence[int]], list[tuple[str, tuple[str, int] | None]]] | None = None
     fold_addresses: Callable[[], ReportSamples] | None = None
     fold_times: Callable[[int], ReportSamples | None] | None = None
     losses: Losses = NO_LOSSES
@@ -342,9 +344,24 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     def begins(functions: Sequence[int]) -> dict[int, tuple[str, int]]:
         return _source_texts(symbolizer, options).begins(functions)
 
+    def code(pids: Sequence[int], addresses: Sequence[int], keys: Sequence[int]) -> list[tuple[str, tuple[str, int] | None]]:
+        return _code_at(symbolizer.companion(), options, pids, addresses, keys)
+
     report = Report(histograms, options, plan.layout, [], folded, missing, str)
+    report.find_code = code
     report.chains, report.find_lines, report.find_begins = whole, lines, begins
     return report
+
+
+def _code_at(
+    symbolizer: Symbolizer, options: ReportOptions, pids: Sequence[int], addresses: Sequence[int], keys: Sequence[int]
+) -> list[tuple[str, tuple[str, int] | None]]:
+    """Return the function and the line of addresses that no sample has."""
+    modes = np.full(len(pids), MISC_USER, np.uint8)
+    frames = symbolizer.frame_ids(np.array(pids, np.int32), np.array(addresses, np.uint64), np.array(keys, np.uint64), modes)
+    symbols = symbolizer.resolve().symbol[frames].tolist()
+    names = [symbolizer.symbols.name(symbol) if symbol >= 0 else "" for symbol in symbols]
+    return [*zip(names, _source_texts(symbolizer, options).code(frames.astype(np.int64)), strict=True)]
 
 
 def _source_texts(symbolizer: Symbolizer, options: ReportOptions) -> SourceTexts:

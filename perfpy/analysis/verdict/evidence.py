@@ -67,7 +67,7 @@ from perfpy.perfdata.kept_files import PROCESSES, STATES, ObservedFrame, decode_
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.report import Report
@@ -355,18 +355,31 @@ class Evidence:
     @cached_property
     def killed(self) -> list[KilledProcesses]:
         """The processes that signals killed, by program and signal, most first."""
-        pids: dict[tuple[str, str], list[int]] = {}
+        states: dict[tuple[str, str], list[ObservedState]] = {}
         for state in self._observed:
             if state.kind == "killed":
-                pids.setdefault((self.comm(state.pid), state.reason), []).append(state.pid)
+                states.setdefault((self.comm(state.pid), state.reason), []).append(state)
         started = self._processes.find_started()
         counts = Counter(self.comm(pid) for pid in started.pids) if started is not None else Counter[str]()
         killed = []
-        for (program, signal), of_program in pids.items():
-            parents = {self._processes.parent_of(pid) for pid in of_program}
-            parent = self.comm(parents.pop()) if len(parents) == 1 else ""
-            killed.append(KilledProcesses(program, signal, len(of_program), counts[program], parent))
+        for (program, signal), of_program in states.items():
+            parents = {self._processes.parent_of(state.pid) for state in of_program}
+            parent = self.comm(parents.pop()) if len(parents) == 1 and 0 not in parents else ""
+            killed.append(KilledProcesses(program, signal, len(of_program), counts[program], parent, *self._place_of_faults(of_program)))
         return sorted(killed, key=lambda one: -one.number)
+
+    def _place_of_faults(self, states: Sequence[ObservedState]) -> tuple[str, SourceLine | None, int]:
+        """Return the function and the line in which most processes got the signal that killed them, and their number; "" without one."""
+        find = self.report.find_code
+        ends = [(one.pid, one.frames[0].line, self._processes.end_of(one.pid)) for one in states if one.frames]
+        known = [(pid, address, end - 1) for pid, address, end in ends if end > 0 and 0 < address < 1 << 63]
+        if find is None or not known:
+            return "", None, 0
+        code = find(*zip(*known, strict=True))
+        function, count = Counter(name for name, _ in code).most_common(1)[0]
+        # nobody looks into the C library's assembler
+        lines = Counter(line for name, line in code if name == function and line is not None and not line[0].endswith(".S"))
+        return function, next(iter(dict(lines.most_common(1))), None), count if function else 0
 
     @cached_property
     def compiled(self) -> dict[int, str]:

@@ -94,6 +94,8 @@ class KilledProcesses(NamedTuple):
         number: of those that the recorder saw.
         started: the number of processes of the program that were started meanwhile.
         parent: the name of the process that created all of them, "" for several.
+        function, line: where most of those got the signal for which that is known; "" and None for none.
+        in_function: their number.
     """
 
     program: str
@@ -101,6 +103,9 @@ class KilledProcesses(NamedTuple):
     number: int
     started: int
     parent: str
+    function: str = ""
+    line: SourceLine | None = None
+    in_function: int = 0
 
 
 _BUILD_TOOL: Final = re.compile(BUILD_TOOL)
@@ -269,6 +274,10 @@ class Processes:
     def children_of(self, pid: int) -> list[int]:
         """Return the processes that a process created."""
         return [child for child, parent in self._parents.items() if parent == pid]
+
+    def end_of(self, pid: int) -> int:
+        """Return the delivery key of the end of a process, 0 if it is unknown."""
+        return self._ends.get(pid, 0)
 
     def created_by(self, pid: int) -> list[int]:
         """Return the processes that a process created during the recording."""

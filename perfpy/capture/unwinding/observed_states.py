@@ -193,19 +193,36 @@ _PIDFD_INFO: Final = struct.Struct("<Q52xi")  # mask, exit_code: a status as tha
 _TOLD_SIGNALS: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGSYS", "SIGTRAP", "SIGKILL", "SIGXCPU"})
 
 
+_KERNEL_LOG: Final = "/dev/kmsg"
+_LONGEST_LINE: Final = 8192  # bytes of a record of the kernel's log
+_MOST_LINES: Final = 1 << 16
+#: a record of a fault, with the thread and the address of the instruction, as "6,123,456,-;app[12]: segfault at 0 ip 00005581 sp ..."
+_FAULT: Final = re.compile(
+    rb"[^;]*;(?:traps: )?.{0,15}\[(\d{1,10})\](?:: segfault at [0-9a-f]+ ip | trap [a-z0-9 ]+ ip:)([0-9a-f]{1,16})\b", re.DOTALL
+)
+
+
 class ObservedEnds:
     """The signals that killed processes, by descriptors of these (Linux 6.15): only their parents get the status otherwise.
 
-    Processes that end before the recorder has read of them are not seen.
+    The kernel's log, if the user may read it, has the instruction of a fault. Processes that end before the recorder has read of them are
+    not seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: str = _KERNEL_LOG) -> None:
+        self._log = log
+        self._log_fd = -1
         self._open: dict[int, int] = {}  # pid -> descriptor
         self._signals: dict[int, str] = {}
         self._due = 0.0
 
     def note(self, pids: Iterable[int]) -> None:
         """Hold these processes, which were just created."""
+        if not self._open and self._log:
+            with contextlib.suppress(OSError):  # of another user
+                self._log_fd = os.open(self._log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                os.lseek(self._log_fd, 0, os.SEEK_END)
+            self._log = ""
         for pid in pids:
             if len(self._open) >= _MOST_PIDFDS or len(self._signals) >= _MOST_STATES:
                 return
@@ -226,10 +243,31 @@ class ObservedEnds:
         """Return the signals that killed processes."""
         for pid in [*self._open]:
             self._ask(pid)
-        return [ObservedState(pid, "killed", 1, 1, name, [], []) for pid, name in self._signals.items()]
+        faults = self._faults() if self._signals else {}
+        frames = {pid: [ObservedFrame("", "", faults[pid])] for pid in faults}
+        return [ObservedState(pid, "killed", 1, 1, name, frames.get(pid, []), []) for pid, name in self._signals.items()]
+
+    def _faults(self) -> dict[int, int]:
+        """Return the address of the instruction at which a process got a signal, from the kernel's log since the first process."""
+        faults = {}
+        for _ in range(_MOST_LINES if self._log_fd >= 0 else 0):
+            try:
+                line = os.read(self._log_fd, _LONGEST_LINE)
+            except BrokenPipeError:  # records that were overwritten
+                continue
+            except OSError:  # the end
+                break
+            if not line:
+                break
+            if fault := _FAULT.match(line):
+                faults[int(fault[1])] = int(fault[2], 16)
+        return faults
 
     def close(self) -> None:
-        """Release all processes."""
+        """Release all processes, and the log."""
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd = -1
         for fd in self._open.values():
             os.close(fd)
         self._open.clear()

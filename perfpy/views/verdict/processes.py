@@ -25,6 +25,7 @@ from perfpy.views.verdict.sentence import (
     percent,
     program_text,
     seconds,
+    source,
     start_with,
     starting_code,
 )
@@ -74,6 +75,11 @@ def killed_processes(evidence: Evidence) -> Iterator[Sentence]:
         parent = f", which {program_text(killed.parent)} started," if killed.parent not in ("", killed.program) else ""
         verb = "was" if killed.number == 1 else "were"
         text = beginning(f"{number} {of_what}{parent} {verb} killed by {visible(killed.signal)}")
+        if killed.function:
+            each = (
+                ("", "each ")[killed.number > 1] if killed.in_function == killed.number else f"{number_word(killed.in_function)} of them "
+            )
+            text += f", {each}in {function_text(killed.function)}{source(killed.function, killed.line)}"
         numbers = {"killed": float(killed.number), "started": float(killed.started)}
         yield Sentence("killed", f"{text}.", numbers, {"program": killed.program, "signal": killed.signal})
 

@@ -671,6 +671,17 @@ def test_processes_that_a_signal_killed_come_first(tmp_path: Path) -> None:
     assert "killed" not in first(14, 0)
 
 
+def test_the_function_of_faults_is_told(tmp_path: Path) -> None:
+    def first(*addresses: int) -> str:
+        states = [ObservedState(100, "killed", 1, 1, "SIGSEGV", [ObservedFrame("", "", address)], []) for address in addresses]
+        return texts(tmp_path, Stack(("main",), 900), Stack(("label", "main"), 10), states=states, ends=True)[0]
+
+    label, outside = 0x400000 + 0x100 + 8, 0x123
+    assert first(label) == 'One process of "app" was killed by SIGSEGV, in label().'
+    assert first(outside) == 'One process of "app" was killed by SIGSEGV.'
+    assert first(-1) == first(0) == first(1 << 63) == first(outside)
+
+
 def test_the_function_of_forked_workers_comes_before_the_workers(tmp_path: Path) -> None:
     children = [Stack(("score", "main"), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
     waits = Stack(CHILD, 100, state="S", weight=9)

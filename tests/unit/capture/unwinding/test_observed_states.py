@@ -242,3 +242,29 @@ def test_processes_that_are_gone_have_no_end() -> None:
     ends.note([1 << 30, -1])
     assert ends.look() is None
     assert ends.states() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            b"4,12,34,-;atlas[44]: segfault at 0 ip 0000561060cc0040 sp 00007ffc error 4 in atlas[f,561060cbf000+2000]\n",
+            {44: 0x561060CC0040},
+        ),
+        (b"4,12,34,-;a b[7]: segfault at ffffffffff600000 ip ffffffffff600000 sp 0 error 15\n", {7: 0xFFFFFFFFFF600000}),
+        (b"4,12,34,-;traps: x[8] trap divide error ip:55aa sp:7ffc error:0 in x[55,1000+2000]\n", {8: 0x55AA}),
+        (b"4,12,34,-;x[8] trap invalid opcode ip:55aa sp:7ffc error:0\n", {8: 0x55AA}),
+        (b"4,12,34,-;atlas[44]: segfault at 0 ip", {}),
+        (b"4,12,34,-;the user wrote atlas[44]: segfault at 0 ip 41\n", {}),
+        (b"", {}),
+    ],
+)
+def test_the_kernels_log_tells_the_instruction_of_a_fault(line: bytes, expected: dict[int, int], tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_bytes(b"")
+    ends = ObservedEnds(str(log))
+    ends.note([])
+    log.write_bytes(line)
+    assert ends._faults() == expected
+    ends.close()
+    assert ends._faults() == {}

@@ -146,6 +146,24 @@ class ChargedFunction(NamedTuple):
     entries_of_caller: tuple[Share, ...] = ()
 
 
+class LibraryFunction(NamedTuple):
+    """A function of a library that own code calls.
+
+    Attributes:
+        number: of the function.
+        name: as recorded.
+        own: share of its own samples.
+        callers: own functions with these samples, by share.
+        recursive: share of its own samples that are of a call within a call.
+    """
+
+    number: int
+    name: str
+    own: float
+    callers: tuple[Share, ...]
+    recursive: float
+
+
 class FunctionFrames(NamedTuple):
     """The frames of a function.
 
@@ -557,6 +575,32 @@ class SampledFunctions:
         own = np.where(self.are_own_and_named, in_charged, own)
         shown = np.where(self.are_own_and_named, periods, own)  # those of others that own code calls count for other code, too
         return [self._hot(number, accounted, int(shown[number]), int(own[number])) for number in order.tolist() if periods[number]]
+
+    def hottest_library(self) -> LibraryFunction | None:
+        """Return the function of a library with most samples of its own, if own code calls it; None without one."""
+        periods = np.where(self.category_of == LIBRARY, self._periods(self.leaf), 0)
+        number = int(np.argmax(periods)) if len(periods) else 0
+        if not len(periods) or not periods[number] or not self.name(number):
+            return None
+        rows = np.flatnonzero((self.leaf == number) & (self.charged_functions >= 0))
+        callers = self._largest_shares(self.charged_functions[rows], self.rows.period[rows])
+        recursive = int(self.rows.period[self._rows_beneath(rows, number)].sum())
+        return LibraryFunction(number, self.name(number), self.share(int(periods[number])), tuple(callers), self.share(recursive))
+
+    def share_beneath(self, callee: int, caller: int) -> float:
+        """Return the share of the samples that are charged to a function, and whose callchains have another function further outwards."""
+        rows = self._rows_beneath(np.flatnonzero(self.charged_functions == callee), caller)
+        return self.share(int(self.rows.period[rows].sum()))
+
+    def _rows_beneath(self, rows: Int64, caller: int) -> Int64:
+        """Return those of some rows whose callchains have a function, further outwards than the frame of the sample itself."""
+        is_beneath = np.zeros(len(self.leaf), np.bool_)
+        is_first = np.ones(len(self.leaf), np.bool_)  # callchains begin with the sampled frame
+        for reached, functions in self.outwards(rows):
+            is_beneath[reached[(functions == caller) & ~is_first[reached]]] = True
+            is_first[reached] = False
+        found: Int64 = np.flatnonzero(is_beneath)
+        return found
 
     def charged_by(self, groups: Int64) -> dict[tuple[int, int], int]:
         """Return the period that is charged to each function of own code, by function and group; groups: of each row."""

@@ -22,7 +22,7 @@ from perfpy.analysis.sample_view import is_off_cpu
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.functions import PAGE_FAULTS, interval, sampled_functions
+from perfpy.analysis.verdict.functions import PAGE_FAULTS, Share, interval, sampled_functions
 from perfpy.analysis.verdict.waits import parts_of_call, time_in_imports
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
@@ -58,6 +58,7 @@ from perfpy.views.verdict.sentence import (
     is_part,
     join_names,
     library_function,
+    library_text,
     measure_of,
     module_of_code,
     name_in_sentence,
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions, Share
+    from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
 
@@ -352,7 +353,9 @@ def hot_functions(evidence: Evidence) -> Iterator[Sentence]:
         return
     first, tree = hottest[0], functions.hottest_tree(IN_TREE, MOSTLY)
     is_larger = tree is not None and tree[0] == first.number and first.own < MOSTLY * first.charged < MOSTLY * IN_PART * tree[1]
-    if is_named(first.charged, functions, STANDS_OUT) and not is_larger:
+    if library := _hot_library(evidence, functions, hottest):
+        yield library
+    elif is_named(first.charged, functions, STANDS_OUT) and not is_larger:
         yield from _named_function(evidence, functions, hottest)
     elif tree:
         yield _named_tree(evidence, functions, *tree)
@@ -388,6 +391,20 @@ def goroutines_that_give_way(evidence: Evidence) -> Iterator[Sentence]:
     where = f" from {function_text(caller.function)}{source('', (caller.file, caller.line))}" if caller is not None else ""
     text = f"{start_with(share, functions)} of {measure_of(evidence)} in runtime.Gosched(), called over and over{where}"
     yield Sentence("spin", f"{text}.", {"share": share}, names)
+
+
+def _hot_library(evidence: Evidence, functions: SampledFunctions, hottest: list[ChargedFunction]) -> Sentence | None:
+    """Name a library's function that has more samples of its own than any own function is charged with: several call it."""
+    library = functions.hottest_library() if hottest[0].category == OWN and not _is_python(hottest[0]) else None
+    if library is None or not library.callers or not is_named(library.own, functions, STANDS_OUT) or library.own < hottest[0].charged:
+        return None
+    parts = [Share(one.name, functions.share_beneath(one.number, library.number)) for one in hottest if one.category == OWN]
+    inside = max(parts, key=lambda one: one.share)
+    if library.callers[0].share >= MOSTLY * library.own and inside.share < IS_SECOND:
+        return None  # the sentence about the only caller tells the same
+    text = f"{start_with(library.own, functions)} of {measure_of(evidence)} in {library_text(library, inside, functions.busy)}"
+    numbers = {"own": library.own, "inside": inside.share, "recursive": library.recursive}
+    return Sentence("library function", f"{text}{_of_process(evidence)}.", numbers, {"library": library.name, "function": inside.name})
 
 
 def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, share: float) -> Sentence:
@@ -647,10 +664,7 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def _collections(evidence: Evidence, numbers: dict[str, float]) -> str:
-    """Return how often a JVM collected garbage, and the option that limits what it collected most; "" for other programs.
-
-    The last collections of a program that ended may not be seen.
-    """
+    """Return how often a JVM collected garbage, at least, and the option that limits what it collected most; "" for other programs."""
     kinds = sorted(evidence.collections.values(), key=lambda one: -one.looks)
     if not kinds:
         return ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from perfpy.analysis.verdict.evidence import Evidence
-    from perfpy.analysis.verdict.functions import SampledFunctions, Share
+    from perfpy.analysis.verdict.functions import LibraryFunction, SampledFunctions, Share
     from perfpy.analysis.verdict.processes import ProcessStart
 
 
@@ -27,6 +27,7 @@ LOST: Final = 0.1  # the least share of lost samples that is told
 MOST_LOST: Final = 0.5  # with more, nothing is told of the others
 _NUMBERS: Final = "no one two three four five six seven eight nine ten eleven twelve".split()
 _LONGEST_IN_MS: Final = 0.0995  # seconds; longer ones would be rounded to 1e+02 ms
+_MOST_RECURSIVE: Final = 0.5  # of the samples of a library's function
 _SURELY: Final = 0.995  # larger shares would be rounded to 100 %
 
 
@@ -109,6 +110,37 @@ def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
         return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"
     return f" ({visible(file)})" if file else ""
+
+
+#: HotSpot's searches in a bin of a hash map that has become a tree
+_TREE_OF_KEYS: Final = re.compile(r".*\bjava\.util\.(?:concurrent\.Concurrent)?HashMap\$Tree(?:Node|Bin)\.find\w*\(.*")
+_EQUALS: Final = re.compile(r"boolean ([\w$.]+)\.equals\(java\.lang\.Object\)")
+_OF_CALLER: Final = 0.05  # of the samples of a library's function: callers that are named
+
+
+def library_text(library: LibraryFunction, inside: Share, busy: float) -> str:
+    """Return a library's function with its callers, the own function that it calls in turn, and why it is slow, if it is known.
+
+    HashMap calls its search of a tree again, for a half of the tree, only where keys have the same hash code, and no order.
+
+    >>> from perfpy.analysis.verdict.functions import LibraryFunction, Share
+    >>> find, callers = "V java.util.HashMap$TreeNode.find(int)", (Share("int A.get(int)", 0.3), Share("void A.put(int)", 0.2))
+    >>> equals = Share("boolean A$Key.equals(java.lang.Object)", 0.25)
+    >>> library_text(LibraryFunction(1, find, 0.5, callers, 0.4), equals, 1.0)  # doctest: +ELLIPSIS
+    'java.util.HashMap$TreeNode.find(), called from ... in A$Key.equals(), which it calls: many keys have the same A$Key.hashCode()'
+    """
+    named = [one for one in library.callers if one.share >= _OF_CALLER * library.own][:2]
+    callers = [f"{function_text(one.name)} ({percent(one.share * busy)})" for one in named]
+    if len(named) == 1 and named[0].share >= _SURELY * library.own:
+        callers = [function_text(named[0].name)]
+    text = f"{function_text(library.name)}{f', called from {join_names(callers)}' if callers else ''}"
+    is_callee = inside.share >= _OF_CALLER
+    if is_callee:
+        text += f", and {percent(inside.share * busy)} in {function_text(inside.name)}, which it calls"
+    if _TREE_OF_KEYS.fullmatch(library.name) and library.recursive >= _MOST_RECURSIVE * library.own:
+        found = _EQUALS.fullmatch(inside.name) if is_callee else None
+        text += f": many keys have the same {visible(found[1])}.hashCode()" if found else ": many keys have the same hash code"
+    return text
 
 
 def starting_code(start: ProcessStart) -> str:

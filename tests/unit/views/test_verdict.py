@@ -64,6 +64,23 @@ def test_a_hot_function_is_named_with_its_caller(tmp_path: Path) -> None:
     assert not rest
 
 
+def test_a_function_of_a_library_that_several_functions_call_is_named_with_them(tmp_path: Path) -> None:
+    """No own function is charged with as much."""
+    stacks = [
+        Stack(("std::find(int*)", "fetch", "main"), 300),
+        Stack(("std::find(int*)", "hang", "main"), 250),
+        Stack(("fetch", "main"), 150),
+    ]
+    inner = Stack(("equal", "std::find(int*)", "fetch", "main"), 300)
+    assert texts(tmp_path, *stacks, inner)[0] == (
+        "55 % of the CPU time is in std::find(), called from fetch() (30 %) and hang() (25 %), and 30 % in equal(), which it calls."
+    )
+    alone = texts(tmp_path, *stacks[:1], Stack(("equal", "main"), 280), Stack(("other", "main"), 100), Stack(("main",), 320))[0]
+    assert alone.startswith("30 % of the CPU time is in std::find(), called from fetch()")
+    assert "which it calls" not in alone
+    assert "std::find" not in texts(tmp_path, stacks[2]._replace(samples=900), stacks[0], inner)[0].partition(", called")[0]
+
+
 def test_a_comprehension_is_not_called_from_the_function_that_it_stands_in(tmp_path: Path) -> None:
     stack = ("py::parse.<locals>.<listcomp>:/srv/a.py", "py::parse:/srv/a.py", "py::main:/srv/a.py")
     first, *_ = texts(tmp_path, Stack(tuple(f"{name}@jitted-0-1.so" for name in stack), 1000))

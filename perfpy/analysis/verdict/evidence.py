@@ -62,6 +62,7 @@ from perfpy.analysis.verdict.waits import (
     seen_locks,
     stuck_threads,
     waiting_goroutines,
+    waiting_workers,
 )
 from perfpy.perfdata.kept_files import PROCESSES, STATES, ObservedFrame, decode_commands, decode_states
 from perfpy.symbols.interning import sum_by
@@ -599,6 +600,11 @@ class Evidence:
         if statements is None or statements.waits is None:
             return None
         return find_holders(wait, statements.waits, self.functions if self.seconds is not None else None)
+
+    @cached_property
+    def waiting_workers(self) -> int:
+        """The number of threads that run tasks of pools, if all of them wait for results of tasks all the time; 0 otherwise."""
+        return waiting_workers(self.waits) if self.waits is not None else 0
 
     @cached_property
     def stuck_threads(self) -> dict[int, SeenLock]:

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     FUTEX,
     OBJECT_LOCK,
     WORLD_STOP,
+    NOTIFICATION,
     OTHER,
-) = range(29)
+) = range(30)
 
 # when a rule holds
 ALWAYS: Final = 0
@@ -105,11 +106,12 @@ _RULES: Final = (
         ALWAYS,
         r"node::(?:PlatformWorkerThread|.*TaskQueue.*BlockingPop|inspector::).*",
     ),
-    (CHILD, ALWAYS, r"node::SyncProcessRunner::.*"),
     (QUEUE, ALWAYS, r"<?tokio::.*::park(?:_internal|_condvar|_driver|_timeout)?|<?rayon_core::.*(?:Sleep::sleep|wait_until_cold).*"),
     (QUEUE, ALWAYS, r"<?(?:crossbeam_channel|std::sync::mpm?sc|flume)::.*recv.*"),
+    (NOTIFICATION, ALWAYS, r"(?:.* )?v8::internal::(?:FutexEmulation::Wait|Builtin_AtomicsWait).*"),
     (SLEEP, ALWAYS, r"JVM_Sleep|JavaThread::sleep.*|.*java\.lang\.Thread\.sleep0?\(.*"),
     # What Python's standard library makes of locks. Classes are in the names since Python 3.11.
+    (CHILD, ALWAYS, r"node::SyncProcessRunner::.*"),
     (CHILD, ALWAYS, rf"{_PY}(?:get|wait|join|next):.*/multiprocessing/pool\.py"),
     (CHILD, ALWAYS, rf"{_PY}(?:join|wait|poll):.*/multiprocessing/(?:process|popen_\w+)\.py|{_PY}_?(?:communicate|wait):.*/subprocess\.py"),
     (JOIN, IN_FUTEX, rf"{_PY}(?:join|_wait_for_tstate_lock|_shutdown):.*/threading\.py|ThreadHandle_join"),

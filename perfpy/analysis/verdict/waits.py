@@ -17,7 +17,18 @@ from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, LIKE_OTHERS, PYTHON_MARK, 
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, OWN, is_own_name
 from perfpy.analysis.verdict.functions import Share, blocks_of
-from perfpy.analysis.verdict.wait_reasons import CHILD, CPU, FILE_LOCK, KERNEL_BIT, LOCK, OTHER, RuleBits, bits_of_python_call, reasons_of
+from perfpy.analysis.verdict.wait_reasons import (
+    CHILD,
+    CPU,
+    FILE_LOCK,
+    KERNEL_BIT,
+    LOCK,
+    OTHER,
+    RESULT,
+    RuleBits,
+    bits_of_python_call,
+    reasons_of,
+)
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
@@ -319,6 +330,28 @@ def is_endless(wait: Wait, waits: Waits) -> bool:
     is_once = int(waits.rows.count[rows].sum()) == int(is_whole.sum())
     is_woken = "waker" in dimensions and bool(dimensions["waker"][rows].any())
     return not is_woken and (is_once or looks_again) and int(is_whole.sum()) == wait.threads
+
+
+#: functions in which the threads of a pool run their tasks: of Java, and of Python
+_RUNS_TASKS: Final = re.compile(rf".*ThreadPoolExecutor\.runWorker\(.*|{PYTHON_MARK}_worker:.*/concurrent/futures/thread\.py", re.DOTALL)
+
+
+def waiting_workers(waits: Waits) -> int:
+    """Return the number of threads that run tasks of pools, if all of them wait for results of tasks all the time; 0 otherwise."""
+    functions, rows = waits.functions, waits.rows
+    runs = np.zeros(len(functions.category_of), np.bool_)
+    for number in functions.present.tolist():
+        runs[number] = _RUNS_TASKS.fullmatch(functions.name(number)) is not None
+    is_task = np.zeros(len(functions.leaf), np.bool_)
+    for reached, callers in functions.outwards(np.arange(len(is_task)) if runs.any() else np.zeros(0, np.int64)):
+        is_task[reached[runs[callers]]] = True
+    tids = np.unique(rows.dimensions["tid"][is_task])
+    of_workers = np.isin(rows.dimensions["tid"], tids)
+    is_for_result = of_workers & (waits.reason == RESULT)
+    totals = [
+        [int(rows.period[mask & (rows.dimensions["tid"] == tid)].sum()) for mask in (is_for_result, of_workers)] for tid in tids.tolist()
+    ]
+    return len(totals) if all(part >= WHOLE * total for part, total in totals) else 0
 
 
 class SeenLock(NamedTuple):

@@ -63,7 +63,8 @@ _NO_COMMAND: Final = "{path}: the recording has no switch of {name} ({pid}), {lo
 #: what idle threads wait for; the first ones tell most about a program
 _IDLE: Final = (
     *(reasons.CLIENT, reasons.NETWORK, reasons.EVENTS, reasons.PIPE, reasons.TERMINAL, reasons.MESSAGE, reasons.INPUT, reasons.SIGNAL),
-    *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.OTHER),
+    *(reasons.SLEEP, reasons.BARRIER, reasons.CONDITION, reasons.SEMAPHORE, reasons.QUEUE, reasons.JOIN, reasons.NOTIFICATION),
+    reasons.OTHER,
 )
 _RAN: Final = 0.5  # of a wait for a CPU: a thread that used it for so long is named
 _MATTERS: Final = 0.2  # of the time: threads of runtimes that tick wait for a CPU now and then

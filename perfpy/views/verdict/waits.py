@@ -74,6 +74,7 @@ OF_THREADS: Final = (reasons.LOCK, reasons.OBJECT_LOCK, reasons.ROW_LOCK, reason
 FOR_WORK: Final = (
     *(reasons.JOIN, reasons.BARRIER, reasons.QUEUE, reasons.CONDITION, reasons.SEMAPHORE, reasons.EVENTS, reasons.SIGNAL),
     *(reasons.CLIENT, reasons.MESSAGE, reasons.FUTEX, reasons.OTHER, reasons.FULL_QUEUE, reasons.RESULT),
+    reasons.NOTIFICATION,
 )
 #: waits that are no cause if the program's other processes use CPUs meanwhile
 FOR_OTHERS: Final = (reasons.CHILD, reasons.PIPE, reasons.NETWORK, reasons.NAME, reasons.INPUT)
@@ -116,6 +117,7 @@ WAIT_WORDS: Final = {
     reasons.FUTEX: "for another thread",
     reasons.OBJECT_LOCK: "for a Python object that another thread used",
     reasons.WORLD_STOP: "for the end of a stop of all threads, as for garbage collection",
+    reasons.NOTIFICATION: "for Atomics.notify()",
     reasons.OTHER: "for unknown reasons",
 }
 
@@ -241,6 +243,10 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
         missed = deadlock or ("; none of them got it" if wait.threads > 1 else "; nobody released it")
         text += "; it did not come" if wait.reason == reasons.RESULT else missed
+        if wait.reason == reasons.RESULT and (workers := evidence.waiting_workers):
+            numbers["workers"] = float(workers)
+            which = f"{'both' if workers == 2 else f'all {number_word(workers)}'} threads that run tasks of pools wait"
+            text += f": {'the only thread that runs tasks of a pool waits' if workers == 1 else which} for one, too"
     if with_cause:
         goroutines = _goroutines(evidence, wait, numbers, names)
         if goroutines and wait.reason in FOR_WORK and "function" not in names:  # it is a thread of Go's runtime that waits, not the program

@@ -81,6 +81,10 @@ def reason(*names: str) -> int:
         (["k:do_epoll_wait", "runtime.epollwait", "runtime.netpoll", "runtime.findRunnable", "runtime.schedule"], reasons.EVENTS),
         ([*FUTEX, "<std::sys::sync::mutex::futex::Mutex>::lock_contended", "bank::transfer"], reasons.LOCK),
         ([*FUTEX, "<std::sys::sync::thread_parking::futex::Parker>::park", "<std::thread::thread::Thread>::park"], reasons.CONDITION),
+        (
+            [*FUTEX, *CONDITION, "v8::internal::FutexEmulation::WaitJs32(int)", "v8::internal::Builtin_AtomicsWait(int)", "settle"],
+            reasons.NOTIFICATION,
+        ),
         (["k:do_epoll_wait", "uv__io_poll", "node::SyncProcessRunner::TryInitializeAndRunLoop()"], reasons.CHILD),
         ([*FUTEX, "runtime.futex.abi0", "runtime.notesleep", "runtime.mPark", "runtime.stopm"], reasons.QUEUE),
         ([*FUTEX, "std::sys::sync::mutex::futex::Mutex::lock_contended", "bank::transfer"], reasons.LOCK),

@@ -991,6 +991,21 @@ def test_the_hottest_lines_are_beside_a_function(page: Browser, width: int) -> N
     page.size(1200, 900)
 
 
+def test_the_hottest_lines_of_all_time_are_those_of_the_headline(browser: Browser, tmp_path: Path) -> None:
+    code = {**CODE, "charged": [[0, 2, 0.2], [0, 3, 0.8]]}
+    file = tmp_path / "charged.html"
+    page = render([with_sites(timed_stacks(RAN))], PageText("t"), code=[code], sites=cast("PageSites", NumberedSites()))
+    file.write_text(page, encoding="utf-8")
+    browser.open(file)
+    functions(browser)
+    browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'hot').click()")
+    assert "Hottest lines, as shares of its samples with libraries" in browser.texts("#details h3")
+    assert browser.texts(".snippet tr")[1:] == ["20.00%\t2\t  x++;", "80.00%\t3\t}"]
+    browser.run("location.hash += '&range=2.995-4.995'")
+    browser.until("document.querySelector('#details h3').textContent.includes('own samples')")
+    assert not browser.errors
+
+
 def test_the_hottest_lines_follow_the_range(page: Browser) -> None:
     functions(page)
     page.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'hot').click()")

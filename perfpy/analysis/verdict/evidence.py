@@ -559,6 +559,10 @@ class Evidence:
         """Return the path and the line at which a function has most of its samples: see Statements.line()."""
         return None if self._statements is None else self._statements.line(function, callee=callee, in_kernel=in_kernel)
 
+    def charged_lines(self, function: int) -> dict[SourceLine, float]:
+        """Return the lines of the samples that are charged to a function, with their shares: see Statements.charged_lines()."""
+        return {} if self._statements is None else self._statements.charged_lines(function)
+
     def line_with_callees(self, function: int, *, waits: bool) -> tuple[str, int] | None:
         """Return the path and the line at which a function runs or waits longest, with all functions that it calls."""
         statements = self.wait_statements if waits else self._statements
@@ -859,17 +863,30 @@ class Statements:
             return None
         return find([function]).get(function)
 
-    def _heaviest(self, function: int, frames: FunctionFrames) -> SourceLine | None:
-        """Return the line with most of some samples, if possible one within the function."""
+    def charged_lines(self, function: int) -> dict[SourceLine, float]:
+        """Return the lines at which a function has the samples that are charged to it, and their shares of all of these."""
+        if self.functions is None:
+            return {}
+        frames = self.functions.innermost_frames(function, np.flatnonzero(self.functions.charged_functions == function))
+        whole = float(frames.period.sum())
+        return {line: period / whole for line, period in self._periods_of_lines(frames).items() if period}
+
+    def _periods_of_lines(self, frames: FunctionFrames) -> dict[SourceLine, float]:
+        """Return the periods of some samples by line; samples without a line have none."""
         find_lines = self._report.find_lines
         if find_lines is None or not len(frames.frames):
-            return None
+            return {}
         states, number = np.unique(frames.frames << 1 | frames.are_callers, return_inverse=True)
         periods = np.bincount(number.ravel(), frames.period, len(states))
         totals: dict[SourceLine, float] = {}
         for line, period in zip(find_lines(states >> 1, (states & 1).astype(np.bool_)), periods.tolist(), strict=True):
             if line is not None and line[1]:
                 totals[line] = totals.get(line, 0.0) + period
+        return totals
+
+    def _heaviest(self, function: int, frames: FunctionFrames) -> SourceLine | None:
+        """Return the line with most of some samples, if possible one within the function."""
+        totals = self._periods_of_lines(frames)
         inside = {line: period for line, period in totals.items() if not self.is_inlined(function, line)} or totals
         return max(inside, key=lambda line: (inside[line], -line[1])) if inside else None
 

@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from perfpy.abi.attr import is_sampled_each_time
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.aggregate.shared_pass import Fold, fold_together
@@ -384,7 +386,7 @@ def page_of(
     phases = [PagePhase.of(phase, recording.data.sample_times[0]) for phase in evidence.phases]
     sentences = [*map(HeadlineSentence, cause), *sentences]
     text = PageText(recording.title, recording.environment, accuracy, sentences, evidence.process_rows)
-    functions = code_data(annotation, sites) if code else []
+    functions = with_charged_lines(code_data(annotation, sites), evidence) if code else []
     has_all = all(one is None or one.includes_host for one in (sample_filter, recording.sample_filter))
     lanes = make_wait_lanes(recording.data) if has_all else []
     sources = file_data(files, sites)
@@ -425,6 +427,7 @@ def changes_page(
 #     sources    {path, share, lines: [number, share, text, kinds of its words] ...} ...
 #     calls  [[name, "file:line" of the call], outermost first] ...: functions that are inlined there
 #     spots  [instruction, index into sources or -1, line, site] ...
+#     charged  [index into sources, line, share of the samples that are charged to the function] ..., may be missing
 #
 # and for each of the hottest source files:
 #
@@ -467,6 +470,24 @@ def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[di
             functions = annotation.functions(table, _CODE_ONLY, percent_limit=_MATTERS)
             values += [_function(one, table.leader.event.name, texts, sites) for one in islice(functions, _MOST_FUNCTIONS)]
     return values
+
+
+def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> list[dict[str, Any]]:
+    """Return the functions, those with sources with the lines of the samples that are charged to them, as in the headline."""
+    sampled = evidence.functions
+    if sampled is None:
+        return functions
+    numbers: dict[str, list[int]] = {}
+    for number in np.unique(sampled.charged_functions).tolist():
+        if number >= 0:
+            numbers.setdefault(without_tier(sampled.name(number)), []).append(number)
+    for value in functions:
+        same = numbers.get(value["name"], [])
+        if value["event"] == evidence.event.name and value["sources"] and len(same) == 1:
+            shares = evidence.charged_lines(same[0])
+            places = ((i, source["path"], line[0]) for i, source in enumerate(value["sources"]) for line in source["lines"])
+            value["charged"] = [[i, line, shares[path, line]] for i, path, line in places if (path, line) in shares]
+    return functions
 
 
 def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) -> list[dict[str, Any]]:

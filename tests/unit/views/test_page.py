@@ -29,6 +29,7 @@ from perfpy.analysis.filters import EventSwitch, SampleFilter
 from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.source_files import SourceFile, SourceLine, SourceShares
 from perfpy.analysis.stacks import Function
+from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records import stream
 from perfpy.perfdata.records.delivery import SideRecord
@@ -38,7 +39,7 @@ from perfpy.views.page import lanes, marks
 from perfpy.views.page import marks as marks_module
 from perfpy.views.page import page as module
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, task_of, wait_lane_data
-from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict
+from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict, with_charged_lines
 from perfpy.views.page.profile_data import page_options, profile_data
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
 from tests.builders.kernel_events import recording_of_locks
@@ -338,6 +339,22 @@ def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.Monke
     with unpacked("chains-dwarf", tmp_path) as recording:
         recording.page(symbols=SYMBOLS)
     assert passes == ["batches"]
+
+
+def test_lines_of_functions_are_those_of_the_headline(tmp_path: Path) -> None:
+    with unpacked("chains-dwarf", tmp_path) as recording:
+        parts = page_parts(recording, symbols=SYMBOLS)
+        evidence = Evidence(parts.reports.report, recording.data, parts.reports.waits)
+        assert evidence.functions is not None
+        for hot in evidence.functions.hottest():
+            shares = evidence.charged_lines(hot.number)
+            assert 0 <= sum(shares.values()) <= 1 + 1e-9
+            if (line := evidence.line(hot.number)) is not None:
+                assert shares[line] > 0
+        for one in code_data(parts.annotation, parts.sites):
+            places = {(source["path"], line[0]) for source in one["sources"] for line in source["lines"]}
+            value = with_charged_lines([one], evidence)[0]
+            assert all((value["sources"][i]["path"], line) in places and 0 < share <= 1 for i, line, share in value.get("charged", []))
 
 
 # Marks of a page: moments of threads, from records and samples.

@@ -117,18 +117,22 @@ export class CodeView {
     return one.name !== inlined && places.length ? new Set(places.map(([, , , , , source, line]) => `${source} ${line}`)) : null;
   }
 
-  /* The hottest lines of a function, or its lines in one that it is inlined into, with those around them: {of: name of the latter,
-     lines: [line, share, text, kinds], or null for a gap}; null if its code is not here. */
+  /* The hottest lines of a function, or its lines in one that it is inlined into, with those around them: {of: name of the latter, isCharged:
+     whether shares are of the samples that are charged to the function, lines: [line, share, text, kinds], or null for a gap}; null if its
+     code is not here. */
   snippet(name, module) {
     const one = this.code[this.numberOf(name, module)];
     if (!one || !one.sources.length) return null;
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null, inside = this.linesOf(one, name);
-    const share = (source, [line, whole]) => inside && !inside.has(`${source} ${line}`) ? 0 : shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
+    const isCharged = !this.weights && one.name === name && one.event === this.event && (one.charged || []).length > 0;
+    const charged = isCharged ? new Map(one.charged.map(([source, line, part]) => [`${source} ${line}`, part])) : null;
+    const share = (source, [line, whole]) => charged ? charged.get(`${source} ${line}`) || 0
+      : inside && !inside.has(`${source} ${line}`) ? 0 : shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
     const most = one.sources.map((source, i) => Math.max(0, ...source.lines.map(line => share(i, line)))), place = most.indexOf(Math.max(...most));
     const lines = one.sources[place].lines.map(line => [line[0], share(place, line), line[2], line[3]]);
     const hot = lines.map(([, part], i) => [part, i]).filter(([part]) => part).sort((a, b) => b[0] - a[0]).slice(0, LINES).map(([, i]) => i);
     const near = lines.flatMap((line, i) => hot.some(at => at === i || at === hot[0] && Math.abs(at - i) <= AROUND) ? [line] : []);
-    return { of: one.name === name ? "" : one.name, lines: near.flatMap((line, i) => i && line[0] > near[i - 1][0] + 1 ? [null, line] : [line]) };
+    return { of: one.name === name ? "" : one.name, isCharged, lines: near.flatMap((line, i) => i && line[0] > near[i - 1][0] + 1 ? [null, line] : [line]) };
   }
 
   /* Show the code of a function, if it is here. */

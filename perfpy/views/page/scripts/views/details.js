@@ -121,7 +121,7 @@ export class Details {
   source(f) {
     const found = this.told.code(f);
     if (!found) return [];
-    const { of, lines } = found, texts = lines.filter(line => line && line[2].trim());
+    const { of, isCharged, lines } = found, texts = lines.filter(line => line && line[2].trim());
     const indent = Math.min(...texts.map(([, , text]) => text.length - text.trimStart().length));
     const rows = lines.map(line => {
       if (!line) return el("tr.gap", {}, el("td.share"), el("td.line", { textContent: "\u22ee" }), el("td.text"));
@@ -131,7 +131,7 @@ export class Details {
       return row;
     });
     const box = el("div.snippet-box", { tabIndex: 0, role: "region", "aria-label": "Hottest lines" }, el("table.snippet", {}, el("tbody", {}, ...rows)));
-    const title = `Hottest lines, as shares of ${of ? `${of}, which it is inlined into` : "its own samples"}`;
+    const whole = of ? `${of}, which it is inlined into` : isCharged ? "its samples with libraries" : "its own samples", title = `Hottest lines, as shares of ${whole}`;
     return [el("h3", { textContent: title }), box, button("Show code", () => this.told.showCode(f))];
   }
 }

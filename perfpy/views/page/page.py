@@ -485,8 +485,8 @@ def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> l
         same = numbers.get(value["name"], [])
         if value["event"] == evidence.event.name and value["sources"] and len(same) == 1:
             shares = evidence.charged_lines(same[0])
-            places = ((i, source["path"], line[0]) for i, source in enumerate(value["sources"]) for line in source["lines"])
-            value["charged"] = [[i, line, shares[path, line]] for i, path, line in places if (path, line) in shares]
+            lines = ((i, source["path"], line[0]) for i, source in enumerate(value["sources"]) for line in source["lines"])
+            value["charged"] = [[i, line, shares[path, line]] for i, path, line in lines if (path, line) in shares]
     return functions
 
 

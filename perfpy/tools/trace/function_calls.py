@@ -7,8 +7,10 @@ slows the program down; single-stepping tells all calls of a program that runs m
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import json
+import mmap
 import os
 import re
 import shlex
@@ -76,6 +78,13 @@ _KILLED: Final = 128
 _PROBES, _TRACE = "uprobes at entries and returns, which cost each call some microseconds", "Intel PT"
 
 
+_EXCEPTIONS: Final = (
+    "a C++ exception or Rust panic that leaves a traced function ends the program: probes at returns hide its caller; "
+    "choose functions that none leaves"
+)
+_THROWING: Final = (b"__cxa_throw\0", b"_Unwind_RaiseException\0")
+
+
 def parse_time(option: str, text: str) -> int:
     """Return nanoseconds.
 
@@ -107,6 +116,11 @@ def parse_condition(text: str) -> CallCondition | None:
     if found is None:
         fail(f"--when {text!r}: expected FUNCTION > TIME, such as 'handle > 10ms'")
     return CallCondition(found["function"], parse_time("--when", found["time"]))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return what a pattern of function names matches: those of C++ also without their parameters."""
+    return re.compile(fnmatch.translate(text) + "|" + fnmatch.translate(text + "(*"))
 
 
 class FunctionCall(NamedTuple):
@@ -154,8 +168,10 @@ class CallLog:
         self.cause: FunctionCall | None = None
         self.dropped = self.last = 0
         self._slow = slow
+        self._is_slow = None if slow is None else _pattern(slow.function).match
         self._numbers: dict[str, int] = {}
         self._is_watched: list[bool] = []
+        self._longest = -1  # of the calls that may end the trace, nanoseconds
         self._begun = 0
         self._open: dict[int, list[_OpenCall]] = {}
         self._calls: deque[FunctionCall] = deque()
@@ -166,7 +182,7 @@ class CallLog:
         if number is None:
             number = self._numbers[name] = len(self.names)
             self.names.append(name)
-            self._is_watched.append(self._slow is not None and fnmatch.fnmatchcase(name, self._slow.function))
+            self._is_watched.append(self._is_slow is not None and self._is_slow(name) is not None)
         return number
 
     def enter(self, tid: int, now: int, function: int, word: int) -> None:
@@ -220,8 +236,28 @@ class CallLog:
         if len(self._calls) > _MOST_CALLS:
             self._calls.popleft()
             self.dropped += 1
-        if self._is_watched[function] and self.cause is None and self._slow is not None and now - begin > self._slow.longer_than:
-            self.cause = call
+        if self._is_watched[function]:
+            self._longest = max(self._longest, now - begin)
+            if self.cause is None and self._slow is not None and now - begin > self._slow.longer_than:
+                self.cause = call
+
+    def check_condition(self) -> None:
+        """Fail if no function so far is one that --when names."""
+        if self._slow is None or any(self._is_watched):
+            return
+        near = difflib.get_close_matches(self._slow.function, self.names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; they are {', '.join(self.names[:3])}{' ...' if len(self.names) > 3 else ''}"
+        fail(f"--when {self._slow.function!r}: none of the functions of --calls{hint}")
+
+    @property
+    def unmet(self) -> str:
+        """Why --when did not end the trace; "" if it did, or is not given."""
+        if self._slow is None or self.cause is not None:
+            return ""
+        name, most = visible(self._slow.function), duration_text(self._slow.longer_than)
+        if self._longest < 0:
+            return f"--when did not end the trace: no call of {name}"
+        return f"--when did not end the trace: no call of {name} took more than {most} (the longest {duration_text(self._longest)})"
 
     def finish(self, length: int = 0) -> list[FunctionCall]:
         """End what is open, and return the calls by thread and begin.
@@ -311,6 +347,11 @@ class _ProbedCalls:
     def __init__(self, options: TraceCommandOptions, log: CallLog, patterns: Sequence[str]) -> None:
         self._options, self._log = options, log
         self._functions = list(_functions(_program_path(options), patterns))
+        for _, name in self._functions:
+            log.number(demangle(name.encode("utf-8", "surrogateescape")))
+        log.check_condition()
+        if any(throws_exceptions(path) for path in dict.fromkeys(path for path, _ in self._functions)):
+            tell(f"note: {_EXCEPTIONS}")
         self._procfs = ProcFs()
         self._lost = 0
 
@@ -406,6 +447,15 @@ def _probes_of(events: Sequence[FileEvent], tracing: Tracing, names: Sequence[Se
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
+def throws_exceptions(path: str) -> bool:
+    """Whether a file has code that throws or catches exceptions of C++, or unwinds as Rust does: it names the unwinder's function."""
+    try:
+        with os.fdopen(pin(path).duplicate(), "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            return any(data.find(name) >= 0 for name in _THROWING)
+    except (OSError, ValueError):
+        return False
+
+
 def _program_path(options: TraceCommandOptions) -> str:
     """Return the path of the program of the command, or of the first process."""
     if options.workload:
@@ -444,7 +494,7 @@ def _functions(program: str, patterns: Sequence[str]) -> Iterator[tuple[str, str
         except OSError as error:
             fail(f"--calls {pattern}: {path}: {error.strerror}")
         opened = open_program(file, SymbolOptions(buildid_dir=load_config().build_id_folder))
-        test = re.compile(fnmatch.translate(name) + "|" + fnmatch.translate(name + "(*")).match
+        test = _pattern(name).match
         symbols = opened.symbols_named(lambda one, test=test: bool(test(one)))  # type: ignore[misc]
         names = list(dict.fromkeys(symbol.name for symbol in symbols if opened.has_code(symbol.address)))
         if not names:
@@ -481,7 +531,7 @@ class _TracedCalls:
     def __init__(self, recording: Recording, log: CallLog, patterns: Sequence[str]) -> None:
         self._log, self._timeline = log, recording.make_timeline(keep_exited=True)
         self._symbolizer = recording.new_symbolizer(self._timeline, None)
-        self._test = re.compile("|".join(map(fnmatch.translate, patterns))).match if patterns else None
+        self._test = re.compile("|".join(_pattern(one).pattern for one in patterns)).match if patterns else None
         self._numbers: dict[int, int] = {}  # frame -> function; -1: the patterns leave it out
 
     def add(self, pid: int, tid: int, times: NDArray[np.uint64], branches: NDArray[np.uint64]) -> bool:
@@ -532,6 +582,8 @@ def show_calls(options: TraceCommandOptions, log: CallLog, calls: Sequence[Funct
     notes = list(notes)
     if log.cause is not None:
         notes.insert(1, f"ended by {log.names[log.cause.function]}, which took {duration_text(log.cause.end - log.cause.begin)}")
+    elif log.unmet:
+        notes.insert(1, log.unmet)
     if log.dropped:
         notes.append(f"{log.dropped:,} earlier {plural(log.dropped, 'call')} dropped")
     if options.html:

@@ -9,7 +9,16 @@ import pytest
 
 from perfpy.cli import run
 from perfpy.errors import UsageError
-from perfpy.tools.trace.function_calls import CallLog, FunctionCall, calls_page, chrome_trace, parse_condition, parse_time, tree_lines
+from perfpy.tools.trace.function_calls import (
+    CallLog,
+    FunctionCall,
+    calls_page,
+    chrome_trace,
+    parse_condition,
+    parse_time,
+    throws_exceptions,
+    tree_lines,
+)
 from tests.builders.intel_pt import BASE, Options, pt_recording, steps_of
 
 if TYPE_CHECKING:
@@ -62,6 +71,40 @@ def test_a_slow_call_ends_the_trace() -> None:
     assert log.cause == FunctionCall(7, 4 * MS, 20 * MS, 0, 0, True, 1)
     assert rows(log) == [("a", 4, 20, 0, True)]
     assert rows(log, 18 * MS) == [("a", 1, 3, 0, True), ("a", 4, 20, 0, True)]
+
+
+def test_a_trace_that_no_slow_call_ended_says_so() -> None:
+    hits = ("a", 1, 800), ("b", 2, 700), ("b!", 5, 708), ("a!", 9, 808)
+    assert log_of(*hits, when="a > 7ms").unmet == ""
+    assert log_of(*hits).unmet == ""
+    assert (
+        log_of(*hits, when="b > 7ms").unmet == "--when did not end the trace: no call of b took more than 7.000 ms (the longest 3.000 ms)"
+    )
+    assert log_of(*hits, when="c > 7ms").unmet == "--when did not end the trace: no call of c"
+
+
+def test_slow_calls_of_cpp_are_named_without_their_parameters() -> None:
+    log = log_of(("Job::run(int)", 1, 800), ("Job::run(int)!", 9, 808), when="Job::run > 7ms")
+    assert log.cause is not None
+    assert log_of(("Job::runs(int)", 1, 800), ("Job::runs(int)!", 9, 808), when="Job::run > 7ms").cause is None
+
+
+def test_a_slow_call_of_a_function_that_is_not_traced_is_an_error() -> None:
+    log = CallLog(parse_condition("handel > 1ms"))
+    log.number("handle")
+    with pytest.raises(UsageError, match="--when 'handel': none of the functions of --calls; did you mean 'handle'"):
+        log.check_condition()
+    log.number("handel")
+    log.check_condition()
+
+
+@pytest.mark.parametrize(("content", "throws"), [(b"", False), (b"\0__cxa_throw\0", True), (b"\0__cxa_throw_not\0", False)])
+def test_programs_that_throw_exceptions_are_known(content: bytes, throws: bool, tmp_path: Path) -> None:
+    """Probes at returns replace return addresses, and no exception gets past these."""
+    path = tmp_path / "program"
+    path.write_bytes(content)
+    assert throws_exceptions(str(path)) == throws
+    assert not throws_exceptions(str(tmp_path / "missing"))
 
 
 def test_the_last_milliseconds_are_chosen() -> None:

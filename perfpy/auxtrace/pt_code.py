@@ -508,26 +508,20 @@ class TracedCalls:
     def __init__(self, frames: int) -> None:
         self._frames = frames
         self._stacks: dict[int, _CallStack] = {}  # by thread
+        self._kinds, self._values = np.zeros(0, np.uint8), np.zeros(0, np.uint64)  # of branches: see _kinds_of
 
     def follow(self, tid: int, trace: int, numbers: NDArray[np.int32], edges: NDArray[np.uint64]) -> None:
         """Apply the branches of a thread in one trace; edges: the columns of all branches."""
-        flags = edges[2][numbers]
-        rows = numbers[(flags & np.uint64(CALL | RETURN | TRACE_BEGIN)) != 0]
+        if edges.shape[1] != len(self._kinds):
+            self._kinds, self._values = _kinds_of(edges)
+        kinds = self._kinds[numbers]
+        rows = np.flatnonzero(kinds)
         if not len(rows):
             return
         stack = self._stacks.get(tid)
         if stack is None or stack.trace != trace:
             stack = self._stacks[tid] = _CallStack(trace)
-        for source, target, flag, length in edges[:, rows].T.tolist():
-            if flag & CALL:
-                after = source + length
-                if target and after != target:
-                    stack.push(after, has_ended=bool(flag & TRACE_END))
-            elif flag & TRACE_BEGIN:
-                stack.unwind(target)
-                stack.drop_ended()
-            elif source:
-                stack.unwind(target)
+        stack.follow(kinds[rows].tolist(), self._values[numbers[rows]].tolist())
 
     def depths(self, tid: int, trace: int, numbers: NDArray[np.int32], edges: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Apply branches, too; return the number of open calls after each one."""
@@ -635,32 +629,48 @@ class _CallStack:
         self._ended: list[bool] = []
         self._counts: dict[int, int] = {}
 
-    def push(self, address: int, *, has_ended: bool) -> None:
-        """Add a call; has_ended: whether tracing ended with it."""
-        if len(self.returns) >= _DEEPEST_CALLS:
-            kept = self.returns[_DEEPEST_CALLS // 2 :]
-            self._ended = self._ended[_DEEPEST_CALLS // 2 :]
-            self.returns, self._counts = kept, dict(Counter(kept))
-        self.returns.append(address)
-        self._ended.append(has_ended)
-        self._counts[address] = self._counts.get(address, 0) + 1
+    def follow(self, kinds: list[int], values: list[int]) -> None:
+        """Apply branches. A return removes the calls up to the innermost one that returns there: functions may be left by longjmp()."""
+        returns, ended, counts = self.returns, self._ended, self._counts
+        for kind, value in zip(kinds, values, strict=True):
+            if kind <= _ENDED_CALL:
+                if len(returns) >= _DEEPEST_CALLS:
+                    self._drop_outermost()
+                    counts = self._counts
+                returns.append(value)
+                ended.append(kind == _ENDED_CALL)
+                counts[value] = counts.get(value, 0) + 1
+                continue
+            if counts.get(value):
+                while True:
+                    address = returns.pop()
+                    ended.pop()
+                    counts[address] -= 1
+                    if address == value:
+                        break
+            if kind == _BEGIN:
+                while ended and ended[-1]:
+                    counts[returns.pop()] -= 1
+                    ended.pop()
 
-    def unwind(self, target: int) -> None:
-        """Remove the calls up to the innermost one that returns to an address, if there is one: functions may be left by longjmp()."""
-        if self._counts.get(target):
-            while self._pop() != target:
-                pass
+    def _drop_outermost(self) -> None:
+        del self.returns[: _DEEPEST_CALLS // 2], self._ended[: _DEEPEST_CALLS // 2]
+        self._counts = dict(Counter(self.returns))
 
-    def drop_ended(self) -> None:
-        """Remove the innermost calls with which tracing ended."""
-        while self._ended and self._ended[-1]:
-            self._pop()
 
-    def _pop(self) -> int:
-        address = self.returns.pop()
-        self._ended.pop()
-        self._counts[address] -= 1
-        return address
+#: what branches do to calls: nothing, call, call with which tracing ends, return, begin of tracing
+_NOTHING, _CALL, _ENDED_CALL, _RETURN, _BEGIN = range(5)
+
+
+def _kinds_of(edges: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Return what each branch does to calls, and the return address of a call or the target of another branch."""
+    source, target, flags, length = edges
+    after = source + length
+    is_call, begins = (flags & np.uint64(CALL)) != 0, (flags & np.uint64(TRACE_BEGIN)) != 0
+    returns = ((flags & np.uint64(RETURN)) != 0) & (source != 0)
+    calls = np.where((target == 0) | (after == target), _NOTHING, np.where(flags & np.uint64(TRACE_END), _ENDED_CALL, _CALL))
+    kinds = np.where(is_call, calls, np.where(begins, _BEGIN, np.where(returns, _RETURN, _NOTHING))).astype(np.uint8)
+    return kinds, np.where(is_call, after, target)
 
 
 def _context(address: int) -> int:

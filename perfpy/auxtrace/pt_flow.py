@@ -866,6 +866,17 @@ class PtFlow(CodeWalk):
 def _parts_of(bits: int) -> list[int]:
     """Return the parts of a TNT packet as short TNT packets. bits: those of the packet below a one."""
     count, parts = bits.bit_length() - 1, []
+    if count == _LONG_BITS:
+        return [
+            bits >> 40 & 0x7E | 0x80,
+            bits >> 34 & 0x7E | 0x80,
+            bits >> 28 & 0x7E | 0x80,
+            bits >> 22 & 0x7E | 0x80,
+            bits >> 16 & 0x7E | 0x80,
+            bits >> 10 & 0x7E | 0x80,
+            bits >> 4 & 0x7E | 0x80,
+            bits << 1 & 0x3E | 0x40,
+        ]
     while count > 0:
         size = min(count, MOST_BITS)
         count -= size
@@ -873,6 +884,7 @@ def _parts_of(bits: int) -> list[int]:
     return parts
 
 
+_LONG_BITS: Final = 47  # of a full long TNT packet
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address
 _BEFORE_TARGET: Final = frozenset(("PIP", "MODE.Exec", "VMCS", "MNT"))
 _NOT_IN_STATUS: Final = frozenset("TIP.PGD TIP.PGE TIP TNT TraceSTOP PSB PTWRITE EXSTOP MWAIT PWRE PWRX BBP BIP BEP CFE EVD".split())

@@ -23,7 +23,17 @@ from perfpy.capture.counter import Counter
 from perfpy.capture.record_options import STANDARD_OUTPUT
 from perfpy.capture.session.output import DataFile, RecordOutput
 from perfpy.capture.unwinding import process
-from perfpy.capture.unwinding.process import READER_COMM, Extent, Spool, UnwindingProcess, has_stacks, nameless_file, plain_attr, run_child
+from perfpy.capture.unwinding.process import (
+    READER_COMM,
+    Extent,
+    SharedProcesses,
+    Spool,
+    UnwindingProcess,
+    has_stacks,
+    nameless_file,
+    plain_attr,
+    run_child,
+)
 from perfpy.errors import KernelRefusedError, OutputFailedError, UsageError
 from perfpy.perfdata.writer import FileWriter
 
@@ -440,8 +450,10 @@ def open_output(
     only = None if options.sampling.unwind or plan is None else (plan.switches,)
     if options.python:
         _load_shared_modules()
-    new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None) if options.python else None
-    serve = partial(_serve, plan, only, options)
+    around = options.sampling.unwind_around
+    concerned = SharedProcesses(around) if options.python and around is not None else None
+    new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None, concerned) if options.python else None
+    serve = partial(_serve, plan, only, options, concerned)
     output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
     output.unwinds_late = options.sampling.unwind_late
     output.frame_copier = copier
@@ -471,9 +483,9 @@ def _load_shared_modules() -> None:
     gc.freeze()  # collections would copy the pages that the processes share
 
 
-def _new_reader(attr: EventAttr, maps: FrameMaps | None, spool: Spool) -> ReaderProcess:
+def _new_reader(attr: EventAttr, maps: FrameMaps | None, concerned: SharedProcesses | None, spool: Spool) -> ReaderProcess:
 
-    return ReaderProcess(spool, attr, maps)
+    return ReaderProcess(spool, attr, maps, concerned=concerned)
 
 
 def _attach(output: UnwoundOutput, counters: SampleCounters) -> None:
@@ -489,6 +501,7 @@ def _serve(
     plan: WaitPlan | None,
     only: Collection[int] | None,
     options: RecordOptions,
+    concerned: SharedProcesses | None,
     requests: int,
     answers: int,
     stores: tuple[int, int, int],
@@ -508,7 +521,10 @@ def _serve(
     joins = rescue is not None and options.output.switch_output is None and not options.output.max_size
     frames = (python, cache) if python >= 0 else None
     around = options.sampling.unwind_around
-    serve(requests, answers, stores, plan=plan, only=only, jit=options.jit, python=frames, joins=joins, around=around, rescue=rescue)
+    serve(
+        requests, answers, stores, plan=plan, only=only, jit=options.jit, python=frames, joins=joins, around=around, concerned=concerned,
+        rescue=rescue,
+    )  # fmt: skip
 
 
 def open_file(
@@ -573,16 +589,24 @@ class ReaderProcess:
         attr: of the samples.
         maps: of frames that the kernel copies; None without permission.
         change: how much lower its nice value becomes, if the user may have it.
+        concerned: the processes whose frames are read; None for all.
     """
 
-    def __init__(self, spool: Spool, attr: EventAttr, maps: FrameMaps | None = None, change: int = _HIGHER) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        attr: EventAttr,
+        maps: FrameMaps | None = None,
+        change: int = _HIGHER,
+        concerned: SharedProcesses | None = None,
+    ) -> None:
         request_end, self._requests = os.pipe2(os.O_CLOEXEC)
         self.answers, answer_end = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
             stores = (spool.memory, spool.disk, spool.open_piece)
             fds = {request_end, answer_end, *stores, *(maps.descriptors if maps else ())}
-            run_child(fds, READER_COMM, lambda: _serve_reader(request_end, answer_end, stores, attr, maps, change))
+            run_child(fds, READER_COMM, lambda: _serve_reader(request_end, answer_end, stores, attr, maps, change, concerned))
         os.close(request_end)
         os.close(answer_end)
         os.set_blocking(self._requests, False)
@@ -612,10 +636,18 @@ class ReaderProcess:
                 os.waitpid(self.pid, 0)
 
 
-def _serve_reader(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None, change: int) -> None:
+def _serve_reader(
+    requests: int,
+    answers: int,
+    stores: tuple[int, int, int],
+    attr: EventAttr,
+    maps: FrameMaps | None,
+    change: int,
+    concerned: SharedProcesses | None,
+) -> None:
     """Run the other process, which needs numpy."""
     from perfpy.capture.unwinding.python_reader import serve
 
     with contextlib.suppress(OSError):  # the sooner frames are read, the more often they match their samples
         os.nice(-change)
-    serve(requests, answers, stores, attr, maps)
+    serve(requests, answers, stores, attr, maps, concerned)

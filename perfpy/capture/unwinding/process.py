@@ -259,6 +259,7 @@ _LEAST: Final = 64 << 20  # bytes of memory
 _MOST: Final = 512 << 20  # ten seconds of stacks of two CPUs at 2 kHz
 _SHARE: Final = 32  # one part in 32 of the machine's memory
 _PUBLISHED_MOST: Final = 256  # extents
+_MOST_SHARED: Final = 1 << 16  # processes
 _SLOT: Final = 8 * (1 + 3 * _PUBLISHED_MOST)
 _PUBLISHED: Final = 8 + 2 * _SLOT
 
@@ -298,6 +299,34 @@ class PublishedExtents:
         (count,) = struct.unpack_from("=Q", self._memory, _slot(turn))
         numbers = struct.unpack_from(f"={3 * count}Q", self._memory, _slot(turn) + 8)
         return [Extent(*numbers[index : index + 3]) for index in range(0, len(numbers), 3)]
+
+
+class SharedProcesses:
+    """Numbers of processes in memory that the processes forked from this one share: u64 count; u32 pid[].
+
+    One process adds them. Their readers see a number before the count that includes it.
+    """
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._memory = mmap.mmap(-1, 8 + 4 * _MOST_SHARED)
+        self._known: set[int] = set()
+        for pid in pids:
+            self.add(pid)
+
+    def add(self, pid: int) -> None:
+        """Add a process, as long as there is room."""
+        (count,) = struct.unpack_from("=Q", self._memory)
+        if count < _MOST_SHARED:
+            struct.pack_into("=I", self._memory, 8 + 4 * count, pid)
+            struct.pack_into("=Q", self._memory, 0, count + 1)
+
+    def __contains__(self, pid: int) -> bool:
+        if pid in self._known:
+            return True
+        (count,) = struct.unpack_from("=Q", self._memory)
+        if count > len(self._known):
+            self._known.update(struct.unpack_from(f"={count}I", self._memory, 8))
+        return pid in self._known or count >= _MOST_SHARED
 
 
 def _slot(turn: int) -> int:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.answers import Answer
     from perfpy.capture.python_frames.kernel_frames import CopiedFrames, FrameMaps
     from perfpy.capture.python_frames.locating import LocatedRuntime
+    from perfpy.capture.unwinding.process import SharedProcesses
     from perfpy.interpreters.frames import CodeObject, PythonFrame, ThreadFrames
 
 
@@ -61,6 +62,7 @@ _FIRST_PAUSE: Final = 0.05  # seconds until a process without CPython is checked
 _STARTING_PAUSE: Final = 0.004  # of a process whose interpreter is about to start
 _LONGEST_PAUSE: Final = 60.0
 _FOREVER: Final = 1e6
+_UNCONCERNED: Final = 0.2  # seconds until a process that does not matter is looked at again: it may have woken one that does
 _NEW: Final = 1.0  # seconds for which a process often runs code that this process has not read, at most
 _SETTLED: Final = 0.15  # seconds without such code after which it does so no longer
 _BETWEEN_WAKEUPS: Final = 50_000_000  # ns, of threads of other processes
@@ -151,9 +153,18 @@ class FrameReader:
         procfs: of the machine.
         sampled: the frames that the kernel copies.
         recorder: the process whose frames, and those of its helpers, are not read; 0: none.
+        concerned: the processes whose frames are read; None for all.
     """
 
-    def __init__(self, heads: SampleHeads, procfs: ProcFs | None = None, sampled: SampledFrames | None = None, recorder: int = 0) -> None:
+    def __init__(
+        self,
+        heads: SampleHeads,
+        procfs: ProcFs | None = None,
+        sampled: SampledFrames | None = None,
+        recorder: int = 0,
+        concerned: SharedProcesses | None = None,
+    ) -> None:
+        self._concerned = concerned
         self._heads = heads
         self._recorder = recorder
         self._sampled = sampled
@@ -413,6 +424,9 @@ class FrameReader:
         waiting = self._retries.get(pid)
         if not pid or (waiting and now < waiting.until):
             return None
+        if self._concerned is not None and pid not in self._concerned:
+            self._retries[pid] = _Retry(now + _UNCONCERNED, _UNCONCERNED)
+            return None
         if self._is_own(pid):
             self._retries[pid] = _Retry(now + _FOREVER, _FOREVER)
             return None
@@ -476,12 +490,19 @@ def _loop_of(process: _KnownProcess, tid: int, frames: ThreadFrames, moment: int
     return began, awaiting if began else []
 
 
-def serve(requests: int, answers: int, stores: tuple[int, int, int], attr: EventAttr, maps: FrameMaps | None = None) -> None:
-    """Read until the recorder closes its pipe. A slow receiver of the answers does not delay the reading."""
+def serve(
+    requests: int,
+    answers: int,
+    stores: tuple[int, int, int],
+    attr: EventAttr,
+    maps: FrameMaps | None = None,
+    concerned: SharedProcesses | None = None,
+) -> None:
+    """Read until the recorder closes its pipe. A slow receiver of the answers does not delay the reading. concerned: as in FrameReader."""
     os.set_blocking(answers, False)
     sampled = SampledFrames(maps) if maps else None
     spool, incoming = SpoolReader(stores), messages.Incoming()
-    reader = FrameReader(SampleHeads(attr), sampled=sampled, recorder=os.getppid())
+    reader = FrameReader(SampleHeads(attr), sampled=sampled, recorder=os.getppid(), concerned=concerned)
     sender = _Sender(answers)
     inputs = [requests, *([sampled.descriptor] if sampled else [])]
     while True:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.capture.off_cpu_events import WaitPlan
-    from perfpy.capture.unwinding.process import Extent
+    from perfpy.capture.unwinding.process import Extent, SharedProcesses
 
     Parts = Sequence[bytes]
 
@@ -52,13 +52,15 @@ def serve(
     python: tuple[int, str | None] | None = None,
     joins: bool = False,
     around: Collection[int] | None = None,
+    concerned: SharedProcesses | None = None,
     rescue: Rescue | None = None,
 ) -> None:
-    """Serve until the end of requests, or until the recorder has ended. plan, only, jit, python, joins and around are as in PieceUnwinder.
+    """Serve until the end of requests, or until the recorder has ended.
 
+    plan, only, jit, python, joins, around and concerned are as in PieceUnwinder.
     rescue completes the file if the recorder ends early; None without a file.
     """
-    new_unwinder = partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins, around=around)
+    new_unwinder = partial(PieceUnwinder, plan=plan, only=only, jit=jit, python=python, joins=joins, around=around, concerned=concerned)
     service = _Service(SpoolReader(stores), new_unwinder, rescue)
     try:
         for answer in service.answers(_requests(requests, service.look, service.note)):

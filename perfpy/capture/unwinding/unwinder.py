@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
     from perfpy.capture.runtimes.hotspot import JavaFrames
     from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates
+    from perfpy.capture.unwinding.process import SharedProcesses
     from perfpy.capture.unwinding.switches_to_waits import PieceWaits
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
@@ -105,6 +106,7 @@ class PieceUnwinder:
         joins: unwind several small pieces at once: a step costs nearly the same for one stack as for hundreds.
         only_python: unwind the stacks of Python processes only; those of others cost far more than they tell.
         around: unwind the stacks only of these processes, of new ones that they or the recorder start, and of those that wake them.
+        concerned: tells the reader of Python frames which processes these are.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class PieceUnwinder:
         joins: bool = False,
         only_python: bool = False,
         around: Collection[int] | None = None,
+        concerned: SharedProcesses | None = None,
     ) -> None:
         self._table = EventTable(events, NATIVE_ENDIAN)
         self._attrs = [event.attr for event in events]
@@ -154,7 +157,7 @@ class PieceUnwinder:
         self._concerned: ConcernedProcesses | None = None
         self._wakings: dict[int, RawField] = {}  # the thread that is woken, by event
         if around is not None:
-            self._concerned = ConcernedProcesses(around, os.getppid())
+            self._concerned = ConcernedProcesses(around, os.getppid(), concerned)
             self._wakings = wakings_of(self._attrs)
         self._held: list[_Held] = []  # pieces that wait for the next one, which are unwound together
         self._held_since = 0.0
@@ -445,13 +448,15 @@ class ConcernedProcesses:
     Args:
         pids: of the processes.
         recorder: the process whose new children belong to them, too.
+        shared: where another process reads which ones these are; None for none.
 
     Attributes:
         pids: int64[n], of all so far.
     """
 
-    def __init__(self, pids: Iterable[int], recorder: int) -> None:
+    def __init__(self, pids: Iterable[int], recorder: int, shared: SharedProcesses | None = None) -> None:
         self._recorder = recorder
+        self._shared = shared
         self._levels = dict.fromkeys(pids, _FAMILY)
         self._process_of: dict[int, int] = {}  # of each thread
         self.pids = np.array([*self._levels], np.int64)
@@ -491,6 +496,8 @@ class ConcernedProcesses:
     def _add(self, pid: int, level: int) -> None:
         if pid not in self._levels:
             self.pids = np.append(self.pids, pid)
+            if self._shared is not None:
+                self._shared.add(pid)
         self._levels[pid] = level
 
 

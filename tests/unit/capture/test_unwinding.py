@@ -6,6 +6,7 @@ import itertools
 import os
 import resource
 import struct
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from perfpy.capture.off_cpu_events import TIME_ATTR, RawField
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.python_frames.kernel_frames import CopiedFrames, SampleInTime
 from perfpy.capture.unwinding import process, python_reader
-from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExtents, Spool
+from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExtents, SharedProcesses, Spool
 from perfpy.capture.unwinding.python_reader import FrameReader, SampleHeads, _KnownProcess
 from perfpy.capture.unwinding.serving import Rescue, chunk_of
 from perfpy.capture.unwinding.switches_to_waits import records, sum_short_waits
@@ -309,6 +310,36 @@ def test_the_recorders_own_processes_are_never_opened(monkeypatch: pytest.Monkey
     for pid in (os.getpid(), 70, 71, 72, 73):
         assert reader._find_process(pid) is None
     assert looked_at == [72, 73], "the workload is a child, too, and others may have the helpers' names"
+
+
+def test_only_processes_that_matter_are_opened(monkeypatch: pytest.MonkeyPatch):
+    concerned = SharedProcesses([71])
+    looked_at: list[int] = []
+    reader = FrameReader(SampleHeads(reader_attr()), concerned=concerned)
+    monkeypatch.setattr(reader._locator, "find", looked_at.append)
+    for pid in (71, 72, 73):
+        assert reader._find_process(pid) is None
+    assert looked_at == [71]
+    chosen = ConcernedProcesses([71], recorder=50, shared=concerned)
+    chosen.note_forks([(72, 71, 72)])  # of a process that matters
+    later = time.monotonic() + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert reader._find_process(72) is reader._find_process(73) is None
+    assert looked_at == [71, 72]
+
+
+def test_processes_are_shared_with_forked_ones_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(process, "_MOST_SHARED", 3)
+    shared = SharedProcesses([7])
+    child = os.fork()
+    if not child:
+        shared.add(8)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert [pid in shared for pid in (7, 8, 9)] == [True, True, False]
+    for pid in (9, 10):
+        shared.add(pid)
+    assert [pid in shared for pid in (9, 10, 11)] == [True, True, True], "without room for more, all may matter"
 
 
 @pytest.mark.parametrize(("is_shared", "number"), [(True, PID), (False, 3)])

@@ -1319,6 +1319,17 @@ def test_the_browser_refuses_foreign_resources(page: Browser) -> None:
     page.errors.clear()  # which says so
 
 
+def test_the_chosen_tab_is_in_view_on_a_phone(browser: Browser, one: Path) -> None:
+    browser.open(one, width=390, height=844)
+    for tab in ("heat", "flame", "marks"):
+        browser.click(f"#tab-{tab}")
+        edges = browser.run(
+            f"[...['tabs', 'tab-{tab}']].map(id => (r => [r.left, r.right])(document.getElementById(id).getBoundingClientRect()))"
+        )
+        (left, right), (first, last) = edges
+        assert left - 1 <= first < last <= right + 1, tab
+
+
 def test_text_and_rows_are_larger_on_a_large_screen(browser: Browser, one: Path) -> None:
     heights = "['.track-names', '.track canvas'].map(name => document.querySelector(name).getBoundingClientRect().height)"
     found = []

@@ -19,7 +19,7 @@ import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
 import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/controls.js";
-import { chunkOf, pause } from "./views/elements.js";
+import { chunkOf, inView, pause } from "./views/elements.js";
 import { showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
 import { sayChanges, sayFocused, saySelected, sayVerdict } from "./views/said.js";
@@ -120,7 +120,6 @@ class Page {
   }
   isDark() { return document.documentElement.dataset.theme === "dark"; }
   isPicked(row) { return Object.entries(tasksOf(row)).every(([key, value]) => this.state[key] === value); }
-
   /* ---- what follows what ---- */
 
   choice(range = this.state.range) {
@@ -205,6 +204,7 @@ class Page {
       one.setAttribute("aria-selected", String(isOn));
       one.tabIndex = isOn ? 0 : -1;
       $(one.getAttribute("aria-controls")).hidden = !isOn;
+      if (isOn) inView($("tabs"), one);
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
       functions: () => this.table.load(...this.functions(), this.state.sort, moving),

@@ -73,6 +73,14 @@ export function speak(canvas, caption, titles, rows) {
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+/* Scroll a row of buttons sideways so that one of them is in view. */
+export function inView(row, one) {
+  if (row.dataset.shown === one.id) return;
+  row.dataset.shown = one.id;
+  const [outer, inner] = [row, one].map(each => each.getBoundingClientRect());
+  row.scrollLeft += Math.min(0, inner.left - outer.left) + Math.max(0, inner.right - outer.right);
+}
+
 /* The text of a ruler at a place, if it ends before the picture does. */
 export function ruled(pen, text, x, width) { if (x + pen.measureText(text).width <= width) pen.fillText(text, x, 3); }
 

@@ -10,7 +10,7 @@ import { atRuler, counted, duration, percent, stepOf, whole } from "../model/wor
 import { brush } from "./brush.js";
 import { button, el, inks, marked, prepared, ruled, speak, textScale } from "./elements.js";
 
-const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 60;
+const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 68;
 /* bins narrower than SMOOTH pixels show with their neighbours */
 const SMOOTH = 4;
 /* how high waits are where the axis counts CPUs: a sign, no number */

@@ -615,7 +615,11 @@ class SampledFunctions:
         Callers are own code: for functions of libraries and of the kernel the one that their samples are charged to, because they call
         each other in ways that nobody can change. Recordings without any own code have the direct callers.
         """
-        size = len(self.category_of)
+        return {leaf: share for (leaf, _), share in self.hottest_callers_by(np.zeros(len(self.leaf), np.int64)).items()}
+
+    def hottest_callers_by(self, groups: Int64) -> dict[tuple[int, int], Share]:
+        """Return the same by function and group; groups: of each row."""
+        size, span = len(self.category_of), int(groups.max(initial=0)) + 1
         is_own = self.are_own_and_named
         has_own = bool((self.charged_functions >= 0).any())
         callers = np.where(is_own[self.leaf], _NONE, self.charged_functions)
@@ -630,13 +634,16 @@ class SampledFunctions:
             callers[reached[hits]] = functions[hits]
             is_sought[reached[hits]] = False
         with_caller = np.flatnonzero(callers >= 0)
-        pairs, number = np.unique(self.leaf[with_caller] * size + callers[with_caller], return_inverse=True)
+        leafs, leaf_of = np.unique(self.leaf * span + groups, return_inverse=True)
+        leaf_of = leaf_of.ravel()
+        of_leaf = sum_by(leaf_of, self.rows.period, len(leafs))
+        pairs, number = np.unique(leaf_of[with_caller] * size + callers[with_caller], return_inverse=True)
         totals = sum_by(number.ravel(), self.rows.period[with_caller], len(pairs))
-        of_leaf = self._periods(self.leaf)
-        shares: dict[int, Share] = {}
+        shares: dict[tuple[int, int], Share] = {}
         for row in np.argsort(totals, kind="stable").tolist():  # the largest last
             leaf, caller = divmod(int(pairs[row]), size)
-            shares[leaf] = Share(self.name(caller), int(totals[row]) / int(of_leaf[leaf]) if of_leaf[leaf] else 0.0)
+            share = int(totals[row]) / int(of_leaf[leaf]) if of_leaf[leaf] else 0.0
+            shares[divmod(int(leafs[leaf]), span)] = Share(self.name(caller), share)
         return shares
 
     def _periods(self, functions: Int64) -> Int64:

@@ -315,7 +315,7 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
             title, before = f"{title}{before}{common}", ", "
     console.print()
     console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))
-    notes = row_notes(histogram, table.functions, displayed, at_a_glance if text.short_names else str)
+    notes = row_notes(report, histogram, table.functions, displayed, at_a_glance if text.short_names else str)
     console.print(rows_table(columns, displayed, console.width, notes))
 
 
@@ -726,15 +726,21 @@ def functions_of(report: Report, histogram: Histogram) -> SampledFunctions | Non
     return sampled_functions(report, histogram) if is_ordinary and "symbol" in histogram.keys else None
 
 
-def row_notes(histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int], name: Callable[[str], str]) -> RowNotes:
-    """Return the styles and the hottest callers of the functions in some rows."""
+def row_notes(
+    report: Report, histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int], name: Callable[[str], str]
+) -> RowNotes:
+    """Return the styles and the hottest callers of the functions in some rows, in rows of commands those of the command."""
     if functions is None:
         return NO_NOTES
-    callers = functions.hottest_callers()
+    commands, of_rows = np.zeros(len(report.folded), np.int64), np.zeros(len(functions.rows), np.int64)
+    dimension = next((getattr(key, "dimension", "") for key in histogram.layout.keys if key.name == "comm"), "")
+    if dimension in functions.rows.dimensions:
+        commands, of_rows = (one.dimensions[dimension].astype(np.int64) for one in (report.folded, functions.rows))
+    callers = functions.hottest_callers_by(of_rows)
     of_entries = _symbols(histogram, entries)
     styles = {entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
-    named = {entry: callers[symbol] for entry, symbol in of_entries.items() if symbol in callers and callers[symbol].name}
-    notes = {entry: caller_text(caller, name) for entry, caller in named.items()}
+    found = {entry: callers.get((symbol, int(commands[histogram.entries.row[entry]]))) for entry, symbol in of_entries.items()}
+    notes = {entry: caller_text(caller, name) for entry, caller in found.items() if caller is not None and caller.name}
     return RowNotes(styles, notes)
 
 

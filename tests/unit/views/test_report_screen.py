@@ -511,6 +511,12 @@ def test_shares_with_libraries_are_those_of_each_command(tmp_path: Path) -> None
     assert shares == {("app", "save"): ["0.00%", "50.00%"], ("other", "load"): ["0.00%", "40.00%"], ("other", "save"): ["0.00%", "10.00%"]}
 
 
+def test_callers_are_those_of_each_command(tmp_path: Path) -> None:
+    """A function of the kernel that two programs use has a row, and a caller, for each of them."""
+    text = rows(tmp_path, Stack(("switch@kernel", "ask"), 60), Stack(("switch@kernel", "look"), 40, tid=200, pid=200))
+    assert [line.split()[-1] for line in text.splitlines() if " switch " in line] == ["ask", "look"]
+
+
 def test_the_path_shrinks_and_goes_before_rows_do(tmp_path: Path) -> None:
     """Otherwise the answer would scroll away first."""
     stacks = [Stack((f"part{number}", "work", "run", "main"), 8) for number in range(12)]

@@ -12,9 +12,9 @@ the kernel does not name.
         groups in which its events need not be a group \t group of the default metrics \t name, if not in lower case
     M \t name \t expression \t scale and unit \t groups \t threshold: a metric of a user's table of an earlier perfpy
 
-Rows are sorted by their bytes and found in the text, most of which is never split; trailing empty fields are omitted. Groups are
-separated by semicolons. Programs: see perfpy.counts.formulas. Flags of events: d deprecated, p counted once per package, u without a
-description by the vendor, for which perf's list has `pmu/name/`.
+Rows are sorted by their bytes and found in the text by bisection; most of it is never split. Trailing empty fields are omitted. Groups
+are separated by semicolons. Programs: see perfpy.counts.formulas. Flags of events: d deprecated, p counted once per package, u without
+a description by the vendor, for which perf's list has `pmu/name/`.
 """
 
 from __future__ import annotations
@@ -215,9 +215,7 @@ class VendorTable:
     def _rows_from(self, start: str) -> Iterator[str]:
         """Yield the rows with this beginning, which stand together."""
         text = self._text
-        begin = 0 if text.startswith(start) else text.find(f"\n{start}") + 1
-        if not text.startswith(start, begin):
-            return
+        begin = self._first_row(start)
         if len(start) == _KIND:  # all rows of a kind
             for row in text[begin:].split("\n"):
                 if not row.startswith(start):
@@ -228,6 +226,19 @@ class VendorTable:
             end = text.find("\n", begin) % (len(text) + 1)  # the last line may lack the newline
             yield text[begin:end]
             begin = end + 1
+
+    def _first_row(self, start: str) -> int:
+        """Return the place of the first row that is not before `start` in the order of the table, by bisection."""
+        text, size = self._text, len(start)
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high) // 2
+            row = text.rfind("\n", low, middle) + 1 or low
+            if text[row : row + size] < start:
+                low = (text.find("\n", middle) + 1) or len(text)
+            else:
+                high = row
+        return low
 
 
 def _is_spelt_by_amd(name: str) -> bool:

@@ -21,7 +21,7 @@ from perfpy import cli
 from perfpy.counts.formulas import compile_formula, formula_text, parse_formula
 from perfpy.counts.metrics import value_of
 from perfpy.errors import PerfError, UsageError
-from perfpy.events import parse_events, vendor
+from perfpy.events import parse_events, vendor, vendor_tables
 from perfpy.events.grammar import parse_terms
 from perfpy.events.listing import Selector
 from perfpy.events.machine import Machine
@@ -323,6 +323,18 @@ def test_rows_are_found_wherever_they_stand() -> None:
     assert events == {"a": "event=1", "A": "event=1", "b": "event=2", "b.c": "event=4", "b.": None, "d": None, "z": None, "": None}
     assert [alias.name for alias in table.aliases(CORE)] == ["a", "b", "b.c"]
     assert [metric.name for metric in table.metrics] == ["b", "d", "z"]
+
+
+def test_each_event_and_metric_of_the_packages_tables_is_found() -> None:
+    """The rows are sorted, which the search relies on."""
+    for path in Path(vendor_tables.__file__).parent.glob("tables/*/*.z"):
+        text = zlib.decompress(path.read_bytes()).decode()
+        rows = text.splitlines()
+        assert rows == sorted(rows), path
+        table = VendorTable(text, "")
+        for row in rows[::7]:
+            assert row in table._rows_from("\t".join(row.split("\t")[:2]))
+        assert not [*table._rows_from("E\tno such event\t")]
 
 
 def test_a_table_of_an_earlier_perfpy_has_its_metrics() -> None:

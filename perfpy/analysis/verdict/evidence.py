@@ -47,7 +47,7 @@ from perfpy.analysis.verdict.processes import (
     name_processes,
     process_rows,
 )
-from perfpy.analysis.verdict.wait_reasons import CHILD, FILE_LOCK, GIL, JOIN
+from perfpy.analysis.verdict.wait_reasons import CHILD, FILE_LOCK, GIL, INPUT, JOIN, PIPE
 from perfpy.analysis.verdict.waits import (
     MOST_OF_IT,
     ONE_FUNCTION,
@@ -848,6 +848,13 @@ class Statements:
             return None
         rows = rows[(charged[rows] == best) & starts[rows]]  # waits for them have another line
         is_wait = not len(rows) and not functions.name(best).startswith(PYTHON_MARK)  # another function may start them
+        if is_wait and self.waits is not None and self._waits is not False:  # they may also wait for the output of these processes
+            of_pids = np.isin(functions.rows.dimensions["pid"], list(pids))
+            waits = np.flatnonzero(of_pids & np.isin(self.waits.reason, (CHILD, PIPE, INPUT)) & (charged >= 0))
+            totals = sum_by(charged[waits], functions.rows.period[waits], len(functions.category_of))
+            best = int(np.argmax(totals))
+            if totals[best] < MOST * totals.sum():
+                return None
         line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
         return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
 

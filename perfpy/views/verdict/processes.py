@@ -189,7 +189,7 @@ def compiled_files(evidence: Evidence) -> Iterator[Sentence]:
 
 def _where_started(start: ProcessStart, *, is_alone: bool) -> str:
     """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
-    how = f" and {'waits' if is_alone else 'wait'} for" if start.is_wait else ","
+    how = f"; {'it waits' if is_alone else 'they wait'} for them" if start.is_wait else ","
     return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 

@@ -69,6 +69,17 @@ def shown(path: Path, width: int, *, callers: bool = False, options: ScreenOptio
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
+def test_callers_of_the_kernel_are_those_of_each_process(tmp_path: Path) -> None:
+    stacks = [Stack(("finish_task_switch@kernel", "ask"), 100), Stack(("finish_task_switch@kernel", "look"), 60, tid=200, pid=200)]
+    path = sampled_program(tmp_path, stacks)
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    with Recording(str(path)) as recording:
+        report = recording.report(callers=True, symbols=symbols)
+        file = io.StringIO()
+        show_report(report, recording, Console(file=file, width=120, height=40, no_color=True, highlight=False, markup=False), PLAIN)
+    assert [line.split()[-1] for line in file.getvalue().splitlines() if " finish_task_switch " in line] == ["ask", "look"]
+
+
 def recording_of_a_script(folder: Path) -> Path:
     """Record four samples in an interpreter, three of them for a function of the script; its perf map is in the folder."""
     elf = Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000)

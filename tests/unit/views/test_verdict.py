@@ -590,7 +590,7 @@ def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(t
     waits = Stack(CHILD, 100, state="S", weight=9)
     first, *rest = texts(tmp_path, *children, Stack(("main",), 90), waits, started=270, executes="ls")
     rest = [text for text in rest if "child" in text]
-    assert first == '90 % of the CPU time is in 270 processes of "ls", which "app" started in 1 s and waits for in run_tool().'
+    assert first == '90 % of the CPU time is in 270 processes of "ls", which "app" started in 1 s; it waits for them in run_tool().'
     assert not rest  # the wait for them is the same thing
 
 
@@ -598,7 +598,7 @@ def test_processes_of_a_script_that_executed_the_program_are_not_its(tmp_path: P
     children = [Stack(("main",), 90, tid=10_000 + number, pid=10_000 + number) for number in range(40, 46)]
     waits = Stack(CHILD, 100, state="S", weight=9)
     first, *_ = texts(tmp_path, *children, Stack(("main",), 60), waits, started=46, started_before=40, executes="python3")
-    assert first == '90 % of the CPU time is in 6 processes of "python3", which "app" started and waits for in run_tool().'
+    assert first == '90 % of the CPU time is in 6 processes of "python3", which "app" started; it waits for them in run_tool().'
 
 
 def test_the_time_for_started_processes_is_told_by_the_functions_that_wait(tmp_path: Path) -> None:
@@ -608,11 +608,19 @@ def test_the_time_for_started_processes_is_told_by_the_functions_that_wait(tmp_p
     assert second == '"app" waited 0.9 s of 0.99 s for them: 70 % in run_tool() and 30 % in compile().'
 
 
+def test_a_program_that_reads_the_output_of_its_children_waits_where_it_reads(tmp_path: Path) -> None:
+    children = [Stack(("main",), 3, tid=10_000 + number, pid=10_000 + number) for number in range(270)]
+    read = ("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "func_shell", "main")
+    waits = [Stack(CHILD, 100, state="S", weight=1), Stack(read, 10, state="S", weight=90)]
+    first, *_ = texts(tmp_path, *children, Stack(("main",), 90), *waits, started=270, executes="ls")
+    assert first == '90 % of the CPU time is in 270 processes of "ls", which "app" started in 1 s; it waits for them in func_shell().'
+
+
 def test_few_processes_with_most_of_the_cpu_time_are_credited_to_the_line_that_starts_them(tmp_path: Path) -> None:
     children = [Stack(("main",), 290, tid=10_000 + number, pid=10_000 + number) for number in range(3)]
     waits = Stack(CHILD, 100, state="S", weight=9)
     first, *rest = texts(tmp_path, *children, Stack(("main",), 130), waits, started=3, executes="ls")
-    assert first == '87 % of the CPU time is in 3 processes of "ls", which "app" started and waits for in run_tool().'
+    assert first == '87 % of the CPU time is in 3 processes of "ls", which "app" started; it waits for them in run_tool().'
     assert not [text for text in rest if "child" in text]
     for other in ((Stack(("main",), 900), waits), (Stack(("main",), 130),)):  # little of the time, and no known place
         assert "started" not in " ".join(texts(tmp_path, *children, *other, started=3, executes="ls"))
@@ -623,7 +631,7 @@ def test_one_of_the_started_processes_with_nearly_all_of_the_time_is_told(tmp_pa
     large = Stack(("main",), 900, tid=10_002, pid=10_002)
     waits = Stack(CHILD, 100, state="S", weight=9)
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), waits, started=3, executes="ls")
-    assert '97 % of the CPU time is in one of 3 processes of "ls", which "app" started and waits for in run_tool().' in all_texts
+    assert '97 % of the CPU time is in one of 3 processes of "ls", which "app" started; it waits for them in run_tool().' in all_texts
     assert any('in one of 3 processes, which "app" forked' in text for text in texts(tmp_path, *small, large, waits, started=3))
     unknown = [one._replace(names=["schedule@kernel", "do_wait@kernel"]) for one in (waits,)]
     all_texts = texts(tmp_path, *small, large, Stack(("main",), 20), *unknown, started=3, executes="ls")

@@ -87,6 +87,7 @@ _MOST_SAMPLES: Final = 2_000_000  # whose times are looked at: 66 bytes each
 #: the program and the number of jobs in a command line
 _JOBS: Final = re.compile(r"(?:^| |/)(g?make|ninja)(?= ).* (?:-j ?|--jobs[= ])([2-9]|[1-9]\d+)(?= |$)")
 _NUMBER: Final = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_RECEIVES: Final = re.compile(r"<?(?:crossbeam_channel|std::sync::mpm?sc|flume|tokio::sync::mpsc)::.*recv.*", re.DOTALL)
 _GIVES_WAY: Final = re.compile(r"runtime\.(?:Gosched|gosched_m|gosched_m\.abi0)")  # a goroutine lets others run
 _CONNECTIONS: Final = {"connecting": "connecting to", "peer": "connected to"}  # kinds of observed states
 _FEWEST_LOOKS: Final = 4  # at the connections of a process, five a second if the machine is not busy
@@ -674,6 +675,20 @@ class Evidence:
         waits = self.waits
         is_python = waits is not None and any(waits.functions.name(one).startswith(PYTHON_MARK) for one in waits.functions.present.tolist())
         return is_python or (waits is not None and waits.are_of_java)
+
+    @property
+    def receives_from_channels(self) -> bool:
+        """Whether own functions that wait for work receive from a channel, as in Rust."""
+        waits = self.waits
+        return waits is not None and any(_RECEIVES.fullmatch(waits.functions.name(one)) for one in waits.functions.present.tolist())
+
+    def is_of_only_thread(self, wait: Wait) -> bool:
+        """Whether the process of the thread that waits for another one has no other thread, as far as the recording tells."""
+        pid = self.process_of(wait.thread)
+        tasks = self._data.side_band([RecordType.FORK, RecordType.EXIT]).tasks().tasks
+        created, ended = ({*tasks.tid[(tasks.pid == pid) & (tasks.type == kind)].tolist()} for kind in (RecordType.FORK, RecordType.EXIT))
+        named = {side.record.tid for side in self._data.side_band([RecordType.COMM]) if side.record.pid == pid}
+        return pid > 0 and (created | named) - ended == {wait.thread}
 
     def name_and_parent(self, wait: Wait) -> tuple[str, str]:
         """Return the name of all processes that wait for a reason, and that of the one that created them; "" for several."""

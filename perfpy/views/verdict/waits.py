@@ -121,6 +121,9 @@ WAIT_WORDS: Final = {
     reasons.OTHER: "for unknown reasons",
 }
 
+_ALL_THE_TIME: Final = 0.9  # of the elapsed time
+_FOR_OTHER_THREADS: Final = (reasons.QUEUE, reasons.CONDITION, reasons.RESULT)
+
 #: what goroutines do, by the reasons of perfpy.analysis.verdict.waits
 GO_WORDS: Final = {
     GO_LOCK: "waited for a lock",
@@ -190,6 +193,10 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
         text = " for a CPU, which other programs used"
     if wait.reason == reasons.QUEUE and wait.in_own >= ONE_FUNCTION and evidence.takes_from_queues:
         text = " for an item of a queue"
+    elif wait.reason == reasons.QUEUE and wait.in_own >= ONE_FUNCTION and evidence.receives_from_channels:
+        text = " for a message of a channel"
+    if wait.reason == reasons.RESULT and not evidence.takes_from_queues:
+        text = " for the value of a future"
     if wait.reason == reasons.CONDITION and evidence.is_never_woken(wait):
         text += " that no recorded thread signalled"
     if wait.reason == reasons.EVENTS and evidence.is_rarely_woken(wait):
@@ -239,7 +246,9 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
         elif is_endless:  # each thread hangs in another one
             text += f", in {function_text(wait.function)}, {function_text(wait.second)} and others"
-    if is_endless:
+    if wait.reason in _FOR_OTHER_THREADS and wait.longest >= _ALL_THE_TIME * evidence.elapsed and evidence.is_of_only_thread(wait):
+        text += "; its process has no other thread"
+    elif is_endless:
         deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
         missed = deadlock or ("; none of them got it" if wait.threads > 1 else "; nobody released it")
         text += "; it did not come" if wait.reason == reasons.RESULT else missed

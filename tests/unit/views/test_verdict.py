@@ -608,6 +608,17 @@ def test_the_time_for_started_processes_is_told_by_the_functions_that_wait(tmp_p
     assert second == '"app" waited 0.9 s of 0.99 s for them: 70 % in run_tool() and 30 % in compile().'
 
 
+def test_a_thread_that_waits_for_others_is_told_if_there_are_none(tmp_path: Path) -> None:
+    receive = Stack((*FUTEX, "std::sync::mpsc::Receiver<T>::recv", "finch::tray", "finch::main"), 9, state="S", weight=100)
+    (first,) = texts(tmp_path, Stack(("main",), 5), receive, seconds=0.9)
+    assert first == '"app" waited 0.9 s of 0.9 s for a message of a channel, in finch::tray(); its process has no other thread.'
+    (first,) = texts(tmp_path, Stack(("main",), 5), receive, seconds=0.9, threads=[101])
+    assert first == '"app" waited 0.9 s of 0.9 s for a message of a channel, in finch::tray().'
+    value = Stack((*FUTEX, "std::__future_base::_State_baseV2::wait", "fetch", "main"), 9, state="S", weight=100)
+    (first,) = texts(tmp_path, Stack(("main",), 5), value, seconds=0.9, threads=[101])
+    assert "for the value of a future, in fetch()" in first
+
+
 def test_a_program_that_reads_the_output_of_its_children_waits_where_it_reads(tmp_path: Path) -> None:
     children = [Stack(("main",), 3, tid=10_000 + number, pid=10_000 + number) for number in range(270)]
     read = ("schedule@kernel", "pipe_read@kernel", "read@libc.so.6", "func_shell", "main")

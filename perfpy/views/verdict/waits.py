@@ -209,6 +209,23 @@ def _reason_text(evidence: Evidence, wait: Wait) -> str:
     return text
 
 
+def _without_end(evidence: Evidence, wait: Wait, numbers: dict[str, float], *, is_endless: bool) -> str:
+    """Return why a wait has no end, or that it had none, "" for others."""
+    if wait.reason in _FOR_OTHER_THREADS and wait.longest >= _ALL_THE_TIME * evidence.elapsed and evidence.is_of_only_thread(wait):
+        return "; its process has no other thread"
+    if not is_endless:
+        return ""
+    deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
+    missed = deadlock or ("; none of them got it" if wait.threads > 1 else "; nobody released it")
+    if wait.reason != reasons.RESULT:
+        return missed
+    if not (workers := evidence.waiting_workers):
+        return "; it did not come"
+    numbers["workers"] = float(workers)
+    which = f"{'both' if workers == 2 else f'all {number_word(workers)}'} threads that run tasks of pools wait"
+    return f"; it did not come: {'the only thread that runs tasks of a pool waits' if workers == 1 else which} for one, too"
+
+
 def _process_at(name: str, pid: int, own: int) -> str:
     """Return the process at the other end of a connection, in brackets; "" if it is unknown."""
     return " (in the same process)" if pid == own else f" ({program_text(name)}, process {pid})" if pid else ""
@@ -246,16 +263,7 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
             text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
         elif is_endless:  # each thread hangs in another one
             text += f", in {function_text(wait.function)}, {function_text(wait.second)} and others"
-    if wait.reason in _FOR_OTHER_THREADS and wait.longest >= _ALL_THE_TIME * evidence.elapsed and evidence.is_of_only_thread(wait):
-        text += "; its process has no other thread"
-    elif is_endless:
-        deadlock = "; none of them got it: a deadlock, as no other thread can release it" if evidence.is_deadlock(wait) else ""
-        missed = deadlock or ("; none of them got it" if wait.threads > 1 else "; nobody released it")
-        text += "; it did not come" if wait.reason == reasons.RESULT else missed
-        if wait.reason == reasons.RESULT and (workers := evidence.waiting_workers):
-            numbers["workers"] = float(workers)
-            which = f"{'both' if workers == 2 else f'all {number_word(workers)}'} threads that run tasks of pools wait"
-            text += f": {'the only thread that runs tasks of a pool waits' if workers == 1 else which} for one, too"
+    text += _without_end(evidence, wait, numbers, is_endless=is_endless)
     if with_cause:
         goroutines = _goroutines(evidence, wait, numbers, names)
         if goroutines and wait.reason in FOR_WORK and "function" not in names:  # it is a thread of Go's runtime that waits, not the program

@@ -960,7 +960,7 @@ def test_idle_cpus_come_first_and_decide_no_threshold(tmp_path: Path) -> None:
     ],
 )
 def test_the_reason_of_the_longest_wait_comes_first(frames: tuple[str, ...], expected: str, tmp_path: Path) -> None:
-    assert texts(tmp_path, Stack(("main",), 20), Stack(frames, 900, state="S"))[0] == expected
+    assert texts(tmp_path, Stack(("main",), 20), Stack(frames, 900, state="S"), threads=[101])[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -1118,7 +1118,7 @@ def test_an_item_of_a_queue_is_work_only_for_pools(tmp_path: Path) -> None:
     (first,) = texts(tmp_path, Stack((*get, "py::checkout:/srv/pool.py@jitted-0-1.so"), 1, state="S", weight=9000), seconds=0.001)
     assert first.startswith('"app" waited 9 s of 9 s for an item of a queue, in checkout()')
     (first,) = texts(tmp_path, Stack(get, 1, state="S", weight=9000), seconds=0.001)
-    assert first == '"app" waited 9 s of 9 s for work.'
+    assert first == '"app" waited 9 s of 9 s for work; its process has no other thread.'
 
 
 def test_own_code_that_waits_comes_before_the_threads_of_the_runtime(tmp_path: Path) -> None:
@@ -1492,7 +1492,9 @@ def test_frames_of_the_parent_are_no_callers_of_a_forked_worker(tmp_path: Path) 
 )
 def test_waits_have_the_reason_of_their_kernel_function(tmp_path: Path, function: str, words: str) -> None:
     frames = ("schedule@kernel", function) if function.endswith("@kernel") else (function,)
-    (first,) = texts(tmp_path, Stack(("main",), 3), Stack((*frames, "next_one", "main"), 10, state="S", weight=90), seconds=0.9)
+    (first,) = texts(
+        tmp_path, Stack(("main",), 3), Stack((*frames, "next_one", "main"), 10, state="S", weight=90), seconds=0.9, threads=[101]
+    )
     assert first == f'"app" waited 0.9 s of 0.9 s {words}, in next_one().'
 
 

@@ -187,20 +187,20 @@ class Evidence:
     @cached_property
     def in_whole_heap(self) -> float:
         """The share of the samples in which V8 collects the garbage of its whole heap, not only of young objects."""
-        functions = self._runtime_functions
-        return 0.0 if functions is None else functions.in_whole_heap(self._thread_name)
+        return 0.0 if self._runtime_functions is None else self._runtime_functions.in_whole_heap(self._thread_name)
 
     @property
     def collections(self) -> dict[str, ObservedState]:
         """The garbage collections of the JVM with most samples, by their kind: young and full."""
-        busiest = self.processes[0][0] if self.processes else 0
-        return {one.reason: one for one in self._observed if one.kind == "collections" and one.pid == busiest and one.began}
+        return {one.reason: one for one in self._of_busiest("collections") if one.began}
 
     @property
     def heap_options(self) -> list[str]:
         """The options that limit the heap of the Node with most samples."""
-        busiest = self.processes[0][0] if self.processes else 0
-        return [one.reason for one in self._observed if one.kind == "heap option" and one.pid == busiest]
+        return [one.reason for one in self._of_busiest("heap option")]
+
+    def _of_busiest(self, kind: str) -> list[ObservedState]:
+        return [one for one in self._observed if one.kind == kind and one.pid in [pid for pid, _ in self.processes[:1]]]
 
     @cached_property
     def allocator(self) -> tuple[str, float] | None:
@@ -215,6 +215,11 @@ class Evidence:
             return None
         name, period = periods.most_common(1)[0]
         return name, period / periods.total()
+
+    @cached_property
+    def json_of_v8(self) -> tuple[list[Share], Share | None]:
+        """The shares of samples in JSON.parse() and JSON.stringify() of V8, and their most frequent caller."""
+        return ([], None) if self._runtime_functions is None else self._runtime_functions.json_of_v8(self._thread_name)
 
     @cached_property
     def in_compilers(self) -> float:

@@ -77,6 +77,10 @@ _COLLECTOR: Final = re.compile(
 _WHOLE_HEAP: Final = re.compile(
     r"(?:.* )?v8::internal::(?:Mark(?:Compact|Sweep)\w*|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase)\b.*"
 )
+_JSON: Final = {
+    "JSON.parse()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonParse|JsonParser|JsonParseInternalizer)\b.*", re.DOTALL),
+    "JSON.stringify()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonStringify|JsonStringif\w+)\b.*", re.DOTALL),
+}
 _NO_THREAD: Final = re.compile(r"(?!)")
 _COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
 #: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
@@ -334,6 +338,23 @@ class SampledFunctions:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
         is_inside = self._are_within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
         return self.share(int(self.rows.period[is_inside].sum()))
+
+    def json_of_v8(self, threads: Callable[[int], str]) -> tuple[list[Share], Share | None]:
+        """Return the shares of samples in JSON.parse() and JSON.stringify() of V8, the larger one first, and their most frequent caller.
+
+        threads: returns the name of a thread.
+        """
+        is_either, shares = np.zeros(len(self.leaf), np.bool_), []
+        for text, pattern in _JSON.items():
+            is_inside = self._are_within(threads, _NO_THREAD, lambda _, name, pattern=pattern: pattern.fullmatch(name) is not None)  # type: ignore[misc]
+            is_either |= is_inside
+            shares.append(Share(text, self.share(int(self.rows.period[is_inside].sum()))))
+        is_script = np.zeros(len(self.category_of), np.bool_)
+        for number in self.present.tolist() if is_either.any() else ():
+            is_script[number] = JAVASCRIPT.match(self.name(number)) is not None
+        rows = np.flatnonzero(is_either)
+        callers = self._largest_shares(self._innermost(is_script, rows)[rows], self.rows.period[rows])
+        return sorted((one for one in shares if one.share), key=lambda one: -one.share), next(iter(callers), None)
 
     def allocations(self) -> dict[str, tuple[int, int]]:
         """Return the samples and the period in allocations of memory that is collected, by the name of the own function that allocates.

@@ -167,6 +167,8 @@ def sentences_on_code(evidence: Evidence, loops: Sequence[Sentence]) -> tuple[li
     loops: the sentences on pools and event loops.
     """
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
+    if not any("JSON." in one.text for one in hot):
+        of_runtime[:0] = json_of_v8(evidence)
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
     of_imports = [*imports(evidence)]
     has_pool = bool(loops) and loops[0].rule == "process pool"
@@ -262,6 +264,7 @@ _OF_INTERRUPTS: Final = re.compile(
 #: what libraries put around a function, which its caller does not name: decorators, and objects that are called
 _WRAPPER: Final = re.compile(r"__call__\(\)|wrap|inner|decorat|^the import of ", re.IGNORECASE)
 _COLLECTED: Final = {"young": "young objects", "full": "the whole heap"}
+_MODULE_OF_NODE: Final = re.compile(r" (node:[\w/.-]+):\d+:\d+$")
 _LARGEST_HEAP: Final = re.compile(r"--max[-_](?:old[-_]space|heap)[-_]size=([1-9]\d{0,8})")  # options of V8
 _SWITCH: Final = re.compile(r"finish_task_switch\b|__schedule$|__switch_to\w*$")  # the kernel's functions that change threads
 
@@ -661,6 +664,21 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
                 most = "nearly all" if caller.share >= NEARLY_ALL else percent(caller.share)
                 where += f", {most} of it during {function_text(caller.name)}"
             yield Sentence(rule, f"{start_with(share, functions)} of {measure_of(evidence)} in {where}.", numbers, names)
+
+
+def json_of_v8(evidence: Evidence) -> Iterator[Sentence]:
+    """Tell what share of the CPU time converts JSON, and what calls for it: for Node itself, the module."""
+    functions, (shares, caller) = evidence.functions, evidence.json_of_v8
+    total = sum(one.share for one in shares)
+    if functions is None or functions.samples < FEWEST or evidence.is_system_wide or not is_named(total, functions, STANDS_OUT):
+        return
+    numbers, names, called = {"share": total, **{one.name: one.share for one in shares}}, {}, ""
+    if caller is not None and caller.share >= MAINLY * total:
+        names["caller"], numbers["of caller"] = caller
+        module = _MODULE_OF_NODE.search(caller.name)
+        called = f", mostly called from {visible(module[1]) if module else function_text(caller.name)}"
+    which = join_names([one.name for one in shares if one.share >= IS_SECOND * total])
+    yield Sentence("JSON", f"{start_with(total, functions)} of {measure_of(evidence)} in {which}{called}.", numbers, names)
 
 
 def _collections(evidence: Evidence, numbers: dict[str, float]) -> str:

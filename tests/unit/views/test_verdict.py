@@ -1274,6 +1274,19 @@ def test_collections_of_the_whole_heap_of_v8_are_told_with_its_limit(tmp_path: P
     assert "grow" not in told(700, 100, lie)
 
 
+def test_json_that_node_itself_converts_is_told_with_the_module(tmp_path: Path) -> None:
+    """Node's messages between processes are JSON: no function of the program calls for it."""
+    channel = "JS:^writeChannelMessage node:internal/child_process/serialization:163:22@jitted-0-1.so"
+    write = ("v8::internal::JsonStringifier::SerializeString(int)", "v8::internal::Builtin_JsonStringify(int)", channel)
+    read = ("v8::internal::JsonParser<unsigned char>::ParseJsonValue<false>()", "v8::internal::Builtin_JsonParse(int)")
+    small = [Stack((f"f{number}",), 50) for number in range(10)]
+    told = next(one for one in texts(tmp_path, Stack(write, 400), Stack(read, 100), *small) if "JSON" in one)
+    assert told == (
+        "50 % of the CPU time is in JSON.stringify() and JSON.parse(), mostly called from node:internal/child_process/serialization."
+    )
+    assert not any("JSON" in one for one in texts(tmp_path, Stack(read, 100), *small))
+
+
 def test_garbage_collection_is_told_with_the_function_that_runs_meanwhile(tmp_path: Path) -> None:
     collect = ("deduce_unreachable@python3.11", "gc_collect_main@python3.11")
     stacks = [Stack((own("build"), own("main")), 700), Stack((*collect, own("build"), own("main")), 200)]

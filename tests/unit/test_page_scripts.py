@@ -97,6 +97,19 @@ def test_the_callees_of_one_call_are_the_tree_below_it() -> None:
     assert sorted(both) == [[1, "list", 50], [1, "run", 50], [2, "read", 30]]
 
 
+def test_all_callers_and_callees_of_a_rare_function_are_shown() -> None:
+    data = profile_data([[stacks("app;main;busy 1000000\napp;main;far;near;rare;one;two 3")]])
+    rare = "profile.names.findIndex(([name]) => name === 'rare')"
+    assert node(lines(f"callers({TREE}, {rare})"), data) == [[1, "near", 3], [2, "far", 3], [3, "main", 3], [4, "app", 3]]
+    assert node(lines(f"callees({TREE}, {rare})"), data) == [[1, "one", 3], [2, "two", 3]]
+
+
+def test_callees_that_are_narrower_than_a_pixel_keep_their_weight() -> None:
+    data = profile_data([[stacks("app;main;busy 1000000\napp;main;far;near 3")]])
+    shown = node(lines(f"callees({TREE}, profile.names.findIndex(([name]) => name === 'main'))"), data)
+    assert sorted(shown) == [[1, "busy", 1000000], [1, "far", 3]]
+
+
 def test_inverted_stacks_begin_with_the_innermost_function() -> None:
     result = node(lines(f"inverted({TREE})"), profile_data([[stacks(FOLDED)]]))
     assert sorted(line for line in result if line[0] == 1) == [[1, "list", 50], [1, "read", 30], [1, "run", 20]]

@@ -1,8 +1,8 @@
 /* Other trees of the same stacks: grown from the innermost functions, and the callers and callees of one function. */
 
-import { Forest, outermost, shape, weighed } from "./trees.js";
+import { Forest, outermost, weighed } from "./trees.js";
 
-/* Smaller shares are not followed any further: they are narrower than a pixel. */
+/* Smaller shares of what is shown are not followed any further: they are narrower than a pixel. */
 const LEAST = 1 / 20000;
 
 /* compared: of a part of a tree, with its part of the samples */
@@ -26,9 +26,10 @@ function grown(column, index) {
 
 /* Grow the stacks from some nodes towards the root; start: those nodes, weights: for each column the weight of each. */
 function upwards(tree, start, weights, withSelf) {
-  const forest = new Forest(), least = LEAST * (tree.totals.reduce((a, b) => a + b, 0) || 1), { name, parent } = tree, own = weights.map(() => new Float64Array(1024));
+  const forest = new Forest(), { name, parent } = tree, own = weights.map(() => new Float64Array(1024));
   const node = Int32Array.from(start, i => withSelf ? i : parent[i]), to = new Int32Array(start.length), rows = Int32Array.from(start, (_, row) => row);
   const sum = Float64Array.from(start, (_, row) => weights.reduce((total, column) => total + column[row], 0));
+  const least = LEAST * sum.reduce((a, b) => a + b, 0);
   const end = row => weights.forEach((column, k) => { own[k] = grown(own[k], to[row]); own[k][to[row]] += column[row]; });
   let reached = new Float64Array(1024);
   for (let count = rows.length; count;) {
@@ -68,22 +69,30 @@ export function callers(tree, name) {
   return rooted(upwards(tree, start, tree.sum.map(column => start.map(i => column[i])), false), name, tree);
 }
 
-/* The part of a tree below a node, as a tree of its own. */
-function below(tree, top) {
-  const from = top + 1, to = tree.end[top], first = tree.depth[top] + 1, own = tree.own.map(column => column.slice(top, to));
-  return weighed(shape(tree.name.subarray(from, to), tree.depth.subarray(from, to).map(level => level - first)), own, tree.kind, tree.compared);
-}
-
-/* The functions that a function calls. */
+/* The functions that a function calls, level by level. */
 export function callees(tree, name) {
-  const tops = outermost(tree, name), most = 1 + tops.reduce((sum, top) => sum + tree.end[top] - top, 0);
-  if (tops.length === 1) return rooted(below(tree, tops[0]), name, tree);
-  const forest = new Forest(most), node = new Int32Array(tree.n), own = tree.own.map(() => new Float64Array(most));
-  for (const top of tops) {
-    for (let i = top; i < tree.end[top]; i++) {
-      if (!tree.width[i]) continue;
-      const to = node[i] = i > top ? forest.node(node[tree.parent[i]], tree.name[i]) : 0;
-      for (let k = 0; k < own.length; k++) own[k][to] += tree.own[k][i];
+  const forest = new Forest(), { end } = tree, tops = outermost(tree, name), whole = i => tree.sum.reduce((total, column) => total + column[i], 0);
+  const least = LEAST * tops.reduce((total, top) => total + whole(top), 0), own = tree.own.map(() => new Float64Array(1024));
+  const add = (columns, to, i) => columns.forEach((column, k) => { own[k] = grown(own[k], to); own[k][to] += column[i]; });
+  let level = tops, to = tops.map(() => 0), reached = new Float64Array(1024);
+  while (level.length) {
+    const below = [], there = [];
+    for (let row = 0; row < level.length; row++) {
+      const i = level[row];
+      add(tree.own, to[row], i);
+      for (let k = i + 1; k < end[i]; k = end[k]) {
+        if (!tree.width[k]) continue;
+        const node = forest.node(to[row], tree.name[k]);
+        reached = grown(reached, node);
+        reached[node] += whole(k);
+        below.push(k);
+        there.push(node);
+      }
+    }
+    level = [];
+    to = [];
+    for (let row = 0; row < below.length; row++) {
+      if (reached[there[row]] >= least) { level.push(below[row]); to.push(there[row]); } else add(tree.sum, there[row], below[row]);
     }
   }
   return rooted(finished(forest, own, tree.kind, tree.compared), name, tree);

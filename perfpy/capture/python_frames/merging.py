@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: lines of some callers are open; matched by the number of calls from C alone; callers are missing; no frame is known.
 EXACT, SEEN, OPEN_LINES, UNPROVEN, PARTIAL, UNKNOWN = range(6)
 
+_READ: Final = 0  # the end of frames by seen callers: a frame that was read
+
 #: (number of the code object, offset of the instruction or None)
 Frame = tuple[int, int | None]
 
@@ -79,6 +81,7 @@ def merge(
     others = _first_other(loops, segments, first, codes)
     for number, loop in enumerate(loops):
         segment = segments[first + number] if 0 <= first + number < len(segments) else []
+        end = NOBODY
         frames, sure = _frames_of(loop, segment, codes) if loop else _lasting_frames(segment, before, fits=fits)
         if loop and is_whole and 0 <= len(segments) - first <= number and not any((one, loop.code) in addresses for one in loop.frames):
             loop_frames.append([])  # the stack of another greenlet, on which this one was started
@@ -87,16 +90,13 @@ def merge(
             frames, sure = [(loop.code, loop.offset)], PARTIAL  # a later call of the same function has its frame
         has_read_frame = sure < PARTIAL
         has_other_frames |= loop is not None and bool(segment) and not has_read_frame
-        if sure == OPEN_LINES and seen_callers:
-            is_known_call = seen_callers.calls.has
-            if not all(is_known_call(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
-                frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
-        if sure == PARTIAL and loop and seen_callers:
-            frames, sure, has_read_frame = _by_seen_callers(loop, segment, seen_callers)
-        elif sure == OPEN_LINES and loop and seen_callers:
-            frames, sure = _with_seen_line(loop, frames, seen_callers)
+        if loop and seen_callers and OPEN_LINES <= sure <= PARTIAL:
+            frames, sure, end = _with_seen_callers(loop, segment, frames, sure, seen_callers)
+            has_read_frame = end == _READ
         loop_frames.append(frames)
         grade, sure_of_outermost = max(grade, sure), PARTIAL if loop is None else sure
+        if end == OUTERMOST:  # outer loops are those of another greenlet, on whose stack this one was started
+            return MergedFrames([*loop_frames, *([] for _ in loops[number + 1 :])], grade)
     if has_other_frames and not all(loops):  # the thread may run another greenlet by now
         loop_frames = [frames if loop else [] for loop, frames in zip(loops, loop_frames, strict=True)]
         grade = max(grade, PARTIAL)
@@ -246,21 +246,34 @@ def _callers(segment: list[_ReadOrLeft], first: int, *, is_open: bool) -> list[F
     return frames
 
 
-def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int, bool]:
-    """Return the frames of a loop by the callers at other readings, up to the first frame that was read, and whether there is one."""
+def _with_seen_callers(
+    loop: Evaluated, segment: list[_ReadOrLeft], frames: list[Frame], sure: int, seen_callers: SeenCallers
+) -> tuple[list[Frame], int, int]:
+    """Return the frames of a loop, completed by the callers at other readings, their grade, and their end as in _by_seen_callers()."""
+    if sure == OPEN_LINES:
+        if all(seen_callers.calls.has(caller, callee) for (callee, _), (caller, _) in pairwise(frames)):
+            return *_with_seen_line(loop, frames, seen_callers), _READ
+        frames, sure = frames[:1], PARTIAL  # a frame of another call has taken the caller's place
+    return _by_seen_callers(loop, segment, seen_callers) if sure == PARTIAL else (frames, sure, _READ)
+
+
+def _by_seen_callers(loop: Evaluated, segment: list[_ReadOrLeft], seen_callers: SeenCallers) -> tuple[list[Frame], int, int]:
+    """Return the frames of a loop by the callers at other readings, up to the first frame that was read, their grade, and their end:
+    a frame that was read (_READ), the first one of a stack (OUTERMOST), or NOBODY.
+    """
     frames: list[Frame] = [(loop.code, loop.offset)]
     caller = next((caller for pointer in loop.pointers if (caller := seen_callers.caller(pointer, loop.code))), None)
     rows = {(frame.address, frame.code): row for row, frame in enumerate(segment) if not frame.is_left}
     while caller is not None and len(frames) < MOST_FRAMES:
-        if caller.code == NOBODY:
-            return frames, _grade(frames), False
+        if caller.code in (NOBODY, OUTERMOST):
+            return frames, _grade(frames), caller.code
         frames.append((caller.code, caller.offset))
         row = rows.get((caller.address, caller.code))
         if row is not None:
             frames += _callers(segment, row + 1, is_open=False)
-            return frames, _grade(frames), True
+            return frames, _grade(frames), _READ
         caller = seen_callers.caller(caller.address, caller.code)
-    return frames, PARTIAL, False
+    return frames, PARTIAL, NOBODY
 
 
 def _with_seen_line(loop: Evaluated, frames: list[Frame], seen_callers: SeenCallers) -> tuple[list[Frame], int]:
@@ -511,7 +524,9 @@ _SURE: Final = 0.95  # the least share of an accepted caller
 
 
 class Caller(NamedTuple):
-    """The caller of a frame. code: NOBODY if C called the evaluation loop for the frame; offset: None if it varied."""
+    """The caller of a frame. code: NOBODY if C called the evaluation loop for the frame, OUTERMOST if it is the first of its stack;
+    offset: None if it varied.
+    """
 
     address: int
     code: int
@@ -519,7 +534,9 @@ class Caller(NamedTuple):
 
 
 NOBODY: Final = -1
+OUTERMOST: Final = -2
 _OF_ENTRIES: Final = Caller(0, NOBODY, None)
+_OF_FIRST_FRAMES: Final = Caller(0, OUTERMOST, None)
 
 
 class KnownCalls:
@@ -560,13 +577,15 @@ class SeenCallers:
         self._last: dict[tuple[int, int], int] = {}
         self.before: dict[tuple[int, int], int] = {}
 
-    def add(self, batch: int, chain: Sequence[ReadFrame]) -> None:
-        """Add a chain. batch: the number of the batch of samples."""
+    def add(self, batch: int, chain: Sequence[ReadFrame], *, is_whole: bool = False) -> None:
+        """Add a chain. batch: the number of the batch of samples; is_whole: it ends with the first frame of its stack."""
         if batch != self._batch:
             self._batch, self._old, self._new = batch, self._new, {}
         self.before, self._last = self._last, {(address, code): offset for address, code, offset, _ in chain}
         for row, (address, code, _, is_entry) in enumerate(chain):
-            if is_entry:
+            if is_whole and row + 1 == len(chain):
+                self._note((address, code), _OF_FIRST_FRAMES)
+            elif is_entry:
                 self._note((address, code), _OF_ENTRIES)
             elif row + 1 < len(chain):
                 self.calls.add(chain[row + 1][1], code)

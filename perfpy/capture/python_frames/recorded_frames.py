@@ -405,7 +405,7 @@ class PythonFrames:
             owner.callers[tid] = SeenCallers(owner.calls)
         callers = owner.callers[tid]
         if chain:
-            callers.add(self._batch, read)
+            callers.add(self._batch, read, is_whole=chain.is_whole)
         for state in states_of_loops:
             if state:
                 note_slots(state, owner.ranges, frames, owner.slots)

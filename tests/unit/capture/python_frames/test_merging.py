@@ -202,6 +202,19 @@ def test_frames_of_another_greenlet_are_no_callers():
     assert merged == ([[(3, 20), (2, 10)]], PARTIAL)
 
 
+def test_the_first_frame_of_a_greenlet_that_was_seen_before_has_no_callers():
+    """The thread runs another greenlet at the reading, and the outer loop is that of the greenlet that started this one."""
+    callers = SeenCallers()
+    for _ in range(3):
+        callers.add(1, [frame(13, 3), frame(12, 2, is_entry=True)], is_whole=True)
+    other = [frame(9, 5), frame(1, 1), frame(0, 0, is_entry=True)]
+    loops = [loop(None, 3)._replace(pointers=(frame(13, 3)[0],)), loop(1, 1)]
+    merged = merge(loops, other, CODES, seen_callers=callers, is_cut=False, is_whole=True)
+    assert merged == ([[(3, 20), (2, 10)], []], SEEN)
+    called = seen([frame(13, 3), frame(12, 2, is_entry=True)])  # by C, as a key of sorted() in the outer loop
+    assert merge(loops, other, CODES, seen_callers=called, is_cut=False, is_whole=True).loops == [[(3, 20), (2, 10)], [(1, 20), (0, 10)]]
+
+
 def test_loops_that_say_nothing_get_no_frames_of_another_greenlet():
     read = [frame(9, 5, is_entry=True), frame(1, 1), frame(0, 0, is_entry=True)]
     before = {(address, number): offset for address, number, offset, _ in read}

@@ -341,6 +341,36 @@ def test_a_page_reads_the_samples_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert passes == ["batches"]
 
 
+class _Outermost(HTMLParser):
+    """The elements of a body that are in no other one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self._depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if not self._depth:
+            self.found.append((tag, dict(attrs)))
+        self._depth += tag not in ("br", "img", "input", "link", "meta")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= 1
+
+
+@pytest.mark.parametrize("frame", ["page.html", "lanes.html"])
+def test_all_of_a_page_is_in_landmarks(frame: str) -> None:
+    """Rule `region` of axe-core."""
+    parser = _Outermost()
+    parser.feed(
+        (Path(perfpy.views.page.__file__).parent / frame).read_text(encoding="utf-8").partition("<body>")[2].partition("</body>")[0]
+    )
+    assert len(parser.found) > 4
+    for tag, attributes in parser.found:
+        named = tag == "section" and attributes.get("aria-label") and not attributes.get("role")
+        assert named or tag in ("header", "main", "footer", "noscript", "dialog", "script"), (tag, attributes)
+
+
 def test_lines_of_functions_are_those_of_the_headline(tmp_path: Path) -> None:
     with unpacked("chains-dwarf", tmp_path) as recording:
         parts = page_parts(recording, symbols=SYMBOLS)

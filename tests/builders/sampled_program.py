@@ -67,6 +67,7 @@ def sampled_program(
     commands: Sequence[ObservedCommand] = (),
     cpus: int = 0,
     ends: bool = False,
+    creator: str = "",
 ) -> Path:
     """Write the recording and its files.
 
@@ -87,6 +88,7 @@ def sampled_program(
         commands: the command lines of processes, which the recorder saw.
         cpus: the number of online CPUs; 0 if the recording does not tell.
         ends: whether the program ends.
+        creator: the program that each tenth started process executes, which creates the other nine.
     """
     functions = _functions_of(stacks)
     _write_files(folder, functions)
@@ -108,7 +110,7 @@ def sampled_program(
     for tid in threads:
         built.record(Fork(0, PID, PID, tid, PID, 1, begin))
     last = sum(stack.samples for stack in stacks) * MILLISECOND
-    for record in _records_of_started(started, executes, started if executing is None else executing):
+    for record in _records_of_started(started, executes, started if executing is None else executing, creator):
         built.record(record)
     if started_before:
         built.record(Comm(MISC_COMM_EXEC, PID, PID, comm, SampleId(pid=PID, tid=PID, time=19 + started_before)))
@@ -161,13 +163,15 @@ def _functions_of(stacks: Sequence[Stack]) -> dict[str, list[str]]:
     return functions
 
 
-def _records_of_started(started: int, executes: str, executing: int) -> Iterator[Fork | Comm]:
-    """Yield the records of processes that the program starts, and of the program that they execute."""
+def _records_of_started(started: int, executes: str, executing: int, creator: str) -> Iterator[Fork | Comm]:
+    """Yield the records of processes that the program starts, and of the programs that they execute."""
     for number in range(started):
-        pid = 10_000 + number
-        yield Fork(0, pid, PID, pid, PID, 20 + number, SampleId(pid=PID, tid=PID, time=20 + number))
-        if executes and number < executing:
-            yield Comm(MISC_COMM_EXEC, pid, pid, executes, SampleId(pid=pid, tid=pid, time=30 + number))
+        is_creator = bool(creator) and not number % 10
+        pid, parent = 10_000 + number, 10_000 + number // 10 * 10 if creator and not is_creator else PID
+        program = creator if is_creator else executes
+        yield Fork(0, pid, parent, pid, parent, 20 + number, SampleId(pid=parent, tid=parent, time=20 + number))
+        if program and number < executing:
+            yield Comm(MISC_COMM_EXEC, pid, pid, program, SampleId(pid=pid, tid=pid, time=30 + number))
 
 
 def _write_files(folder: Path, functions: dict[str, list[str]]) -> None:

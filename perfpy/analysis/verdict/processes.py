@@ -56,6 +56,8 @@ class StartedProcesses(NamedTuple):
         is_alone: whether processes of that name created all of them.
         programs: the program that each of them executed; processes without one are missing.
         life: the median of the seconds from their start to their end, 0.0 if that is unknown.
+        through: another program than the starter's whose processes created most of them, the share of these, and how many processes of it
+            were started; "" for none.
     """
 
     pids: frozenset[int]
@@ -65,6 +67,7 @@ class StartedProcesses(NamedTuple):
     is_alone: bool
     programs: dict[int, str]
     life: float
+    through: tuple[str, float, int] = ("", 0.0, 0)
 
     @property
     def commands(self) -> list[tuple[str, int]]:
@@ -233,7 +236,11 @@ class Processes:
         lives = [(end - pids[pid]) / NANOSECONDS_A_SECOND for pid, end in self._ends.items() if end >= pids.get(pid, end + 1)]
         life = float(np.median(lives)) if lives else 0.0
         script = self._script_of(starter, name)
-        return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life)
+        creators = Counter(self._name_of(self._parents[pid]) for pid in of_starter)
+        creator, count = next(iter(creators.most_common(1)), ("", 0))
+        is_other = creator not in ("", name) and count >= MOST * len(of_starter)
+        through = (creator, count / len(of_starter), Counter(executed.values())[creator]) if is_other else ("", 0.0, 0)
+        return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life, through)
 
     def _since_its_program(self, starter: int, pids: list[int]) -> list[int]:
         """Return the processes that the starter's last program created, directly or not; all if it created none.

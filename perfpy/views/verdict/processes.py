@@ -104,7 +104,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     numbers = {"started": float(count), "elapsed": elapsed}
     names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
     when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
-    where = _where_started(start, is_alone=started.is_alone) if start is not None else ""
+    where = _where_started(started, start)
     starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
     starter += " and its children" if starter and not started.is_alone else ""
     pids, which = started.pids, _programs(started)
@@ -187,10 +187,14 @@ def compiled_files(evidence: Evidence) -> Iterator[Sentence]:
     yield Sentence("compiled files", f"Building {join_names(texts)}; {number_word(len(totals))} files in all.", numbers, names)
 
 
-def _where_started(start: ProcessStart, *, is_alone: bool) -> str:
-    """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
-    how = f"; {'it waits' if is_alone else 'they wait'} for them" if start.is_wait else ","
-    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
+def _where_started(started: StartedProcesses, start: ProcessStart | None) -> str:
+    """Return the processes between, and the code that starts processes, or waits for them, as they follow "which PROGRAM started"."""
+    creator, share, runs = started.through
+    through = f", {percent(share)} of them by {runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}" if runs else ""
+    if start is None:
+        return through
+    how = f"; {'it waits' if started.is_alone else 'they wait'} for them" if start.is_wait else ","
+    return f"{through}{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 
 def _programs(started: StartedProcesses) -> str:

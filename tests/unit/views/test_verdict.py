@@ -585,6 +585,14 @@ def test_started_processes_come_first(tmp_path: Path) -> None:
     assert first == '"app" started 300 processes of "ls" in 1 s, in spawn(); 90 % of the CPU time is in the kernel.'
 
 
+def test_the_program_between_that_starts_most_processes_is_told(tmp_path: Path) -> None:
+    first, *_ = texts(tmp_path, Stack(("main",), 900), started=300, executes="cut", creator="mark.sh")
+    assert first == (
+        '"app" and its children started 300 processes (270 of "cut" and 30 of "mark.sh") in 0.9 s (334 a second), 90 % of them by '
+        '30 processes of "mark.sh".'
+    )
+
+
 def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(tmp_path: Path) -> None:
     children = [Stack(("main",), 3, tid=10_000 + number, pid=10_000 + number) for number in range(270)]
     waits = Stack(CHILD, 100, state="S", weight=9)

@@ -40,7 +40,7 @@ NAMED = {
 REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 #: their start is measured, too: with typing's NamedTuple a small report takes 13 % longer, with real dataclasses 2 %
-REPORTS = ("report --stdio -i perf.data", "report -g --stdio -i chains.data", "script -i perf.data")
+REPORTS = ("report --stdio -i perf.data", "report -g --stdio -i chains.data", "script -i perf.data", "report --tasks -i perf.data")
 #: what the processes of record --python load: with typing's NamedTuple a recording of two seconds takes 4 % longer
 OF_RECORDERS = (
     "perfpy.capture.unwinding.python_reader",

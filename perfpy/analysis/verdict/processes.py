@@ -56,8 +56,8 @@ class StartedProcesses(NamedTuple):
         is_alone: whether processes of that name created all of them.
         programs: the program that each of them executed; processes without one are missing.
         life: the median of the seconds from their start to their end, 0.0 if that is unknown.
-        through: another program than the starter's whose processes created most of them, the share of these, and how many processes of it
-            were started; "" for none.
+        through: another program than the starter's whose processes created most of them, these, and how many processes of the program were
+            started; "" for none.
     """
 
     pids: frozenset[int]
@@ -67,7 +67,7 @@ class StartedProcesses(NamedTuple):
     is_alone: bool
     programs: dict[int, str]
     life: float
-    through: tuple[str, float, int] = ("", 0.0, 0)
+    through: tuple[str, frozenset[int], int] = ("", frozenset(), 0)
 
     @property
     def commands(self) -> list[tuple[str, int]]:
@@ -236,10 +236,11 @@ class Processes:
         lives = [(end - pids[pid]) / NANOSECONDS_A_SECOND for pid, end in self._ends.items() if end >= pids.get(pid, end + 1)]
         life = float(np.median(lives)) if lives else 0.0
         script = self._script_of(starter, name)
-        creators = Counter(self._name_of(self._parents[pid]) for pid in of_starter)
-        creator, count = next(iter(creators.most_common(1)), ("", 0))
+        creators = {pid: self._name_of(self._parents[pid]) for pid in of_starter}
+        creator, count = next(iter(Counter(creators.values()).most_common(1)), ("", 0))
         is_other = creator not in ("", name) and count >= MOST * len(of_starter)
-        through = (creator, count / len(of_starter), Counter(executed.values())[creator]) if is_other else ("", 0.0, 0)
+        created = frozenset(pid for pid in creators if creators[pid] == creator) if is_other else frozenset()
+        through = (creator if is_other else "", created, Counter(executed.values())[creator])
         return StartedProcesses(frozenset(of_starter or pids), starter, name, script, is_alone, executed, life, through)
 
     def _since_its_program(self, starter: int, pids: list[int]) -> list[int]:

@@ -103,14 +103,14 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         return
     numbers = {"started": float(count), "elapsed": elapsed}
     names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
-    when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({count / elapsed:,.0f} a second)") if are_many else ""
-    where = _where_started(started, start)
-    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
-    starter += " and its children" if starter and not started.is_alone else ""
     pids, which = started.pids, _programs(started)
     command, most = next(iter(started.commands), ("", 0))
     if most >= ONE_THREAD * count:
         pids, which = started.pids_of(command), f" of {program_text(command)}"
+    when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({len(pids) / elapsed:,.0f} a second)") if are_many else ""
+    where = _where_started(started, pids, start)
+    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
+    starter += " and its children" if starter and not started.is_alone else ""
     numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
     numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
     is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
@@ -187,10 +187,15 @@ def compiled_files(evidence: Evidence) -> Iterator[Sentence]:
     yield Sentence("compiled files", f"Building {join_names(texts)}; {number_word(len(totals))} files in all.", numbers, names)
 
 
-def _where_started(started: StartedProcesses, start: ProcessStart | None) -> str:
-    """Return the processes between, and the code that starts processes, or waits for them, as they follow "which PROGRAM started"."""
-    creator, share, runs = started.through
-    through = f", {percent(share)} of them by {runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}" if runs else ""
+def _where_started(started: StartedProcesses, pids: frozenset[int], start: ProcessStart | None) -> str:
+    """Return the processes between, and the code that starts processes, or waits for them, as they follow "which PROGRAM started".
+
+    pids: the processes that the sentence names.
+    """
+    creator, created, runs = started.through
+    how_many = "all of them" if created >= pids else f"{percent(len(created & pids) / len(pids))} of them"
+    is_told = runs and len(created & pids) >= HALF * len(pids)
+    through = f", {how_many} by {runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}" if is_told else ""
     if start is None:
         return through
     how = f"; {'it waits' if started.is_alone else 'they wait'} for them" if start.is_wait else ","

@@ -8,6 +8,7 @@ thread state is read again at the end: `has_moved` means that the thread ran in 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from bisect import bisect_left
 from functools import cache, lru_cache
@@ -475,11 +476,8 @@ _LONGEST_VARINT: Final = 7  # groups of six bits
 def decode_lines(table: bytes, first_line: int, version: tuple[int, int]) -> Lines:
     """Return the lines of a code object; of a damaged table, those before the damage."""
     if version >= (3, 11):
-        pairs = _locations(table, first_line)
-    elif version == (3, 10):
-        pairs = _ranges(table, first_line)
-    else:
-        pairs = _increments(table, first_line)
+        return _locations(table, first_line)
+    pairs = _ranges(table, first_line) if version == (3, 10) else _increments(table, first_line)
     lines: Lines = []
     for offset, line in pairs:
         valid_line = line if 0 < line < _MOST_LINES else NO_LINE
@@ -514,28 +512,33 @@ def _ranges(table: bytes, line: int) -> Iterator[tuple[int, int]]:
         offset += table[index]
 
 
-def _locations(table: bytes, line: int) -> Iterator[tuple[int, int]]:
-    """Decode the location table of 3.11 and later."""
-    offset = position = 0
-    while position < len(table):
-        head = table[position]
-        position += 1
+#: an entry of the table: only its first byte has bit 7
+_ENTRY: Final = re.compile(rb"[\x80-\xff][\x00-\x7f]*")
+
+
+def _locations(table: bytes, line: int) -> Lines:
+    """Decode the location table of 3.11 and later, of which modules have thousands of entries."""
+    lines: Lines = []
+    offset, last = 0, -1
+    for entry in _ENTRY.findall(table):
+        head = entry[0]
         code = head >> 3 & 15
-        entry_line: int | None = line
-        if code < _SHORT_FORMS:
-            position += 1
-        elif code in _ONE_LINE:
-            entry_line = line = line + code - _ONE_LINE[0]
-            position += 2
-        elif code in (_NO_COLUMNS, _LONG):
-            step, position = _varint(table, position)
-            entry_line = line = line + (-(step >> 1) if step & 1 else step >> 1)
-            for _ in range(3 if code == _LONG else 0):
-                _, position = _varint(table, position)
-        else:
-            entry_line = None
-        yield offset, NO_LINE if entry_line is None else entry_line
+        current = line
+        if code >= _SHORT_FORMS:
+            if code in _ONE_LINE:
+                current = line = line + code - _ONE_LINE[0]
+            elif code in (_NO_COLUMNS, _LONG):
+                step, _ = _varint(entry, 1)
+                current = line = line + (-(step >> 1) if step & 1 else step >> 1)
+            else:
+                current = NO_LINE
+        if current != last:
+            last = current
+            valid_line = current if 0 < current < _MOST_LINES else NO_LINE
+            if not lines or lines[-1][1] != valid_line:
+                lines.append((offset, valid_line))
         offset += ((head & 7) + 1) * _UNIT
+    return lines
 
 
 def _varint(table: bytes, position: int) -> tuple[int, int]:

@@ -14,13 +14,14 @@ from perfpy.abi import perf_records, records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
 from perfpy.abi.newer_records import NewerRecord
-from perfpy.abi.records import IdLayout, SampleId
+from perfpy.abi.records import Aux, IdLayout, SampleId
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, FileHeader, FileSection, PipeHeader, encode_feature
+from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, Feature, FileHeader, FileSection, PipeHeader, encode_feature
 from perfpy.untrusted.expansion import zstd_library
+from tests.builders import traces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 USUAL = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.PERIOD
 
@@ -154,6 +155,26 @@ def out_of_order() -> PerfDataBuilder:
 def values_of(columns: Mapping[str, Any], name: str) -> list[Any]:
     """A column as a list, rows of a Ragged as lists."""
     return [row.tolist() for row in columns[name]]
+
+
+def coresight_recording(kind: int, data: Sequence[bytes], seed: int = 0, *, is_raw: bool = False) -> bytes:
+    """A recording of CoreSight: for each CPU a piece of trace, which two AUX records tell. is_raw: without frames."""
+    fields = USUAL | SampleType.CPU | SampleType.IDENTIFIER
+    built = PerfDataBuilder([usual_attr(fields, type=9, freq=0, sample_period=1, sample_id_all=1)], [(1,)])
+    built.record(perf_records.AuxtraceInfo(0, 3, traces.coresight_words(kind, len(data), seed)))
+    places = []
+    for cpu, part in enumerate(data):
+        trace = part + bytes(-len(part) % 16)
+        half = len(trace) // 32 * 16
+        for offset, size in ((0, half), (half, len(trace) - half)):
+            stamp = SampleId(pid=1, tid=1, time=offset + 5, cpu=cpu, identifier=1, id=1)
+            built.record(Aux(0, offset, size, 0x100 if is_raw else 0, stamp))
+        places.append(len(built.body))
+        built.record(perf_records.Auxtrace(0, len(trace), 0, cpu + 1, cpu, 0xFFFFFFFF, cpu)).raw(trace)
+    begin = built.file().index(bytes(built.body))
+    index = [word for offset in places for word in (begin + offset, 48)]  # of the records, without the trace
+    built.features[Feature.AUXTRACE] = struct.pack(f"<{1 + len(index)}Q", len(places), *index)
+    return built.file()
 
 
 def traced(kind: int, words: tuple[int, ...], trace: bytes) -> PerfDataBuilder:

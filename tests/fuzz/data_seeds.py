@@ -17,8 +17,8 @@ from tests.builders import pmcu
 from tests.builders.arm_spe import random_packets, random_trace, spe_recording
 from tests.builders.damage import recordings
 from tests.builders.intel_pt import Options, pt_recording, steps_of
-from tests.builders.perfdata import traced
-from tests.builders.traces import WORDS, trace
+from tests.builders.perfdata import coresight_recording, traced
+from tests.builders.traces import ETE, ETMV4, WORDS, coresight_packets, frames, trace
 from tests.fuzz.mutation import damaged, with_fields
 from tests.fuzz.recordings import damaged_recording
 
@@ -33,6 +33,10 @@ _FOOTER = 6000  # bytes at the end of a Parquet file that describe the others
 def aux_recordings() -> dict[str, bytes]:
     """A recording of each tracer."""
     results = {f"tracer {kind}": traced(kind, words, trace(kind, 1, 1200)).file() for kind, words in WORDS.items()}
+    results["CoreSight packets"] = coresight_recording(
+        ETE, [frames([(0x10, coresight_packets(1, 60)), (0x11, coresight_packets(2, 60))])] * 2
+    )
+    results["CoreSight packets without frames"] = coresight_recording(ETMV4, [coresight_packets(3, 60)], is_raw=True)
     results["SPE records"] = spe_recording((random_trace(1, 20), random_trace(2, 20)), conversion=(4, 37, 1000)).file()
     results["SPE packets"] = spe_recording((random_packets(1, 150),)).file()
     folder = Path(__file__).parent / "__pycache__" / "traced_program"  # the same in each run: its path is in the recordings

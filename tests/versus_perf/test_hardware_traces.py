@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -13,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from perfpy.abi.flags import MISC_SWITCH_OUT, SampleType
-from perfpy.abi.perf_records import Auxtrace, AuxtraceInfo
-from perfpy.abi.records import Aux, SampleId, SwitchCpuWide
+from perfpy.abi.flags import MISC_SWITCH_OUT
+from perfpy.abi.records import SampleId, SwitchCpuWide
 from perfpy.perfdata.header import Feature, MemNode, MemTopology, NumaNode
 from tests.builders import intel_pt, traces
 from tests.builders.arm_spe import PC, address, context, random_packets, random_trace, spe_recording, timestamp
 from tests.builders.own_corpus import RANDOM
-from tests.builders.perfdata import PerfDataBuilder, traced, usual_attr
+from tests.builders.perfdata import coresight_recording, traced
 from tests.builders.prepared_start import PERFPY, run
 
 pytestmark = pytest.mark.versus_perf
@@ -63,28 +61,16 @@ def test_the_packets_of_a_coresight_recording_are_perfs(kind: int, seed: int, pe
     is_raw = seed % 3 == 2
     mine = [traces.coresight_packets(2 * seed + cpu, 60) for cpu in range(2)]
     draw = random.Random(seed)
-    fields = SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.IDENTIFIER
-    built = PerfDataBuilder([usual_attr(fields, type=9, freq=0, sample_period=1, sample_id_all=1)], [(1,)])
-    built.record(AuxtraceInfo(0, 3, traces.coresight_words(kind, 2, seed)))
-    places = []
+    data = []
     for cpu in range(2):
         rest, runs = list(mine), list[tuple[int, bytes]]()
         while any(rest) and not is_raw:
             one, size = draw.randrange(2), draw.randrange(1, 40)
             runs.append((0x10 + one, rest[one][:size]))
             rest[one] = rest[one][size:]
-        data = mine[cpu] if is_raw else traces.frames([run for run in runs if run[1]])
-        data += bytes(-len(data) % 16)
-        half = len(data) // 32 * 16
-        for offset, size in ((0, half), (half, len(data) - half)):
-            stamp = SampleId(pid=1, tid=1, time=offset + 5, cpu=cpu, identifier=1, id=1)
-            built.record(Aux(0, offset, size, 0x100 if is_raw else 0, stamp))
-        places.append(len(built.body))
-        built.record(Auxtrace(0, len(data), 0, cpu + 1, cpu, 0xFFFFFFFF, cpu)).raw(data)
-    begin = built.file().index(bytes(built.body))
-    built.features[Feature.AUXTRACE] = struct.pack("<Q", len(places)) + b"".join(struct.pack("<2Q", begin + at, 48) for at in places)
+        data.append(mine[cpu] if is_raw else traces.frames([run for run in runs if run[1]]))
     path = tmp_path / "perf.data"
-    path.write_bytes(built.file())
+    path.write_bytes(coresight_recording(kind, data, seed, is_raw=is_raw))
     ours, theirs = (run([*command, "report", "-D", "-i", path], timeout=120).stdout.splitlines() for command in (PERFPY, [perf]))
     lines = [[line for line in text if re.search(rb"CoreSight|\tIdx:|\tPKTP", line)] for text in (ours, theirs)]
     for ident in (b"10", b"11"):  # perf may tell later that a unit's bytes before its first A-sync packet are none

@@ -198,6 +198,36 @@ def test_functions_that_node_inlines_have_frames_and_lines(tmp_path: Path):
     assert "JS:*scale " in output_of([*PERFPY, "script", "-i", path, "-F", "ip,sym", "--inline"])
 
 
+CALLING = """
+function admit(guests, n) {
+  let found = 0;
+  for (let i = 0; i < 3; i++) found += guests.includes(n + i) ? 1 : 0;
+  return found;
+}
+function evening(guests) {
+  let count = 0;
+  for (let i = 0; i < 2000; i++) count += admit(guests, i);
+  return count;
+}
+const guests = Array.from({ length: 3000 }, (_, i) => i * 3);
+while (process.cpuUsage().user < 2e6) evening(guests);
+"""
+
+
+@pytest.mark.thorough
+def test_functions_that_a_node_of_a_script_inlines_have_frames(tmp_path: Path):
+    """Such a Node writes a perf map only, in which evening() has admit()'s code; V8's heap tells the functions around each call."""
+    if not shutil.which("node") or os.uname().machine != "x86_64":
+        pytest.skip("no node in PATH, or its stacks have frame pointers")
+    (tmp_path / "app.js").write_text(CALLING)
+    (tmp_path / "run.sh").write_text("#!/bin/sh\nnode app.js\n")
+    path, _ = record(tmp_path, "--off-cpu", "--", "sh", "run.sh")
+    stacks = output_of([*PERFPY, "script", "-i", path, "-F", "ip,sym"]).split("\n\n")
+    inside = [re.findall(r"JS:.(\w+) ", stack) for stack in stacks if "ArrayIncludes" in stack]
+    assert len(inside) > 100
+    assert sum(names[:2] == ["admit", "evening"] for names in inside) > 0.8 * len(inside)
+
+
 @pytest.fixture
 def java(tmp_path: Path) -> list[str]:
     """A command that runs the Java program."""

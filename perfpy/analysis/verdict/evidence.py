@@ -203,8 +203,8 @@ class Evidence:
         return [one for one in self._observed if one.kind == kind and one.pid in [pid for pid, _ in self.processes[:1]]]
 
     @cached_property
-    def allocator(self) -> tuple[str, float] | None:
-        """The own function with most of the time in allocations and waits for them, and its share; None if it is uncertain."""
+    def allocators(self) -> list[tuple[str, float]]:
+        """The two own functions with most of the time in allocations and waits for them, and their shares; none if that is uncertain."""
         parts = [self._runtime_functions, self.waits.functions if self.waits is not None and self.seconds is not None else None]
         amounts = [one.allocations() for one in parts if one is not None]
         periods: Counter[str] = Counter()
@@ -212,9 +212,8 @@ class Evidence:
             periods.update({name: period for name, (_, period) in part.items()})
         samples = sum(count for part in amounts for count, _ in part.values())
         if samples < _FEWEST_ALLOCATIONS or not periods.total():
-            return None
-        name, period = periods.most_common(1)[0]
-        return name, period / periods.total()
+            return []
+        return [(name, period / periods.total()) for name, period in periods.most_common(2)]
 
     @cached_property
     def json_of_v8(self) -> tuple[list[Share], Share | None]:

@@ -169,7 +169,8 @@ def sentences_on_code(evidence: Evidence, loops: Sequence[Sentence]) -> tuple[li
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
     if not any("JSON." in one.text for one in hot):
         of_runtime[:0] = json_of_v8(evidence)
-    is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE)
+    is_of_runtime = of_runtime and hot and hot[0].rule == "function of others" and hot[0].numbers["own"] <= of_runtime[0].numbers["share"]
+    is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE or bool(is_of_runtime))
     of_imports = [*imports(evidence)]
     has_pool = bool(loops) and loops[0].rule == "process pool"
     # modules that import others are none, and workers of a pool are no programs of their own
@@ -652,18 +653,32 @@ def work_of_runtime(evidence: Evidence) -> Iterator[Sentence]:
     collecting, caller = evidence.in_garbage_collection
     for rule, share in (("garbage collection", collecting), ("compilation", evidence.in_compilers)):
         if is_named(share, functions, IN_COLLECTOR):
-            where, numbers, names = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}, {}
+            where, numbers = "the compiler of the runtime (JIT)" if rule == "compilation" else rule, {"share": share}
+            names: dict[str, str] = {}
             if rule == "garbage collection":
                 where += _collections(evidence, numbers) or _of_whole_heap(evidence, functions, share, numbers)
-            allocator = evidence.allocator if rule == "garbage collection" else None
-            if allocator is not None and allocator[1] >= MAINLY:
-                names["allocator"], numbers["of allocations"] = allocator
-                where += f"; {percent(allocator[1])} of the time in allocations is that of {function_text(allocator[0])}"
+            allocations = _allocations(evidence, numbers, names) if rule == "garbage collection" else ""
+            if allocations:
+                where += allocations
             elif rule == "garbage collection" and caller is not None and caller.share >= MAINLY:
                 names["caller"], numbers["of caller"] = caller
                 most = "nearly all" if caller.share >= NEARLY_ALL else percent(caller.share)
                 where += f", {most} of it during {function_text(caller.name)}"
             yield Sentence(rule, f"{start_with(share, functions)} of {measure_of(evidence)} in {where}.", numbers, names)
+
+
+def _allocations(evidence: Evidence, numbers: dict[str, float], names: dict[str, str]) -> str:
+    """Return the one or two functions that have most of the time in allocations, "" if they are more."""
+    allocators = evidence.allocators
+    if allocators and allocators[0][1] >= MAINLY:
+        allocators = allocators[:1]
+    if sum(share for _, share in allocators) < MAINLY:
+        return ""
+    for number, (name, share) in enumerate(allocators):
+        names[f"allocator {number}"], numbers[f"of allocations {number}"] = name, share
+    first, *rest = [f"that of {function_text(name)}" for name, _ in allocators]
+    others = [f"{percent(share)} {text}" for (_, share), text in zip(allocators[1:], rest, strict=True)]
+    return f"; {join_names([f'{percent(allocators[0][1])} of the time in allocations is {first}', *others])}"
 
 
 def json_of_v8(evidence: Evidence) -> Iterator[Sentence]:

@@ -924,6 +924,21 @@ def test_a_process_is_named_only_if_the_others_have_another_name(tmp_path: Path)
     assert "nearly all" not in texts(tmp_path, *stacks, comm="other200")[0]
 
 
+def test_two_functions_that_allocate_are_told_and_parts_of_the_collector_come_after_it(tmp_path: Path) -> None:
+    collects = Stack(("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker"), 500)
+    allocations = [
+        Stack(("runtime.nextFreeFast", "runtime.mallocgc", name, "main.main"), samples)
+        for name, samples in (("main.count", 150), ("main.format", 100), ("main.other", 50))
+    ]
+    first, *_ = texts(tmp_path, collects, *allocations, Stack(("main.main",), 200))
+    assert first == (
+        "50 % of the CPU time is in garbage collection; 50 % of the time in allocations is that of main.count() and "
+        "33 % that of main.format()."
+    )
+    several = [Stack(("runtime.mallocgc", f"main.f{number}", "main.main"), 60) for number in range(5)]
+    assert not [text for text in texts(tmp_path, collects, *several, Stack(("main.main",), 200)) if "allocations" in text]
+
+
 def test_the_work_of_compilers_of_runtimes_is_told(tmp_path: Path) -> None:
     small = [Stack((f"f{number}",), 60) for number in range(10)]
     compiler = [Stack((f"v8::internal::compiler::Phase{number}::Run(int)",), 40) for number in range(10)]

@@ -345,12 +345,14 @@ def describe_goroutines(groups: Sequence[WaitingGoroutines]) -> list[tuple[Waiti
         is_whole = count and abs(group.number - count) <= ROUNDED * count
         if not is_whole and group.number < RARE_GOROUTINES:
             continue
-        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else f"goroutines ({group.number:.1f} at a time)"
+        who = f"{number_word(count)} {plural(count, 'goroutine')}" if is_whole else "goroutines"
         where = f"in {function_text(group.callee)}, called from " if group.callee else "in "
         where += f"{function_text(group.function)}{source(group.function, (group.file, group.line))}"
         creator = group.creator
         is_inside = creator is None or creator.function == group.function
-        began = f" (started in {function_text(creator.function)})" if creator is not None and not is_inside else ""
+        notes = [] if is_whole else [f"{group.number:.1f} at a time"]
+        notes += [f"started in {function_text(creator.function)}"] if creator is not None and not is_inside else []
+        began = f" ({', '.join(notes)})" if notes else ""
         texts.append((group, f"{who}{began} {GO_WORDS[group.reason]} {where}"))
     return texts
 

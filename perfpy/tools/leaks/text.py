@@ -228,7 +228,7 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
         yield f"CPython's arenas for objects of up to {SMALLEST} bytes, with the free space in them, took up to {_size(process.arenas)}."
     lines = _holding_lines(process)
     yield ""
-    yield f"{'At peak':>10}  {'Share':>6}  {'Objects':>9}  {'At end':>10}  Function and line"
+    yield f"{'At peak':>10}  {'Share':>6}  {'Objects':>9}  {'At exit':>10}  Function and line"
     for line in [one for one in lines if one.peak > _LEAST_ROW * process.peak][:_MOST_ROWS]:
         share = f"{100 * line.peak / max(process.peak, 1):.1f}%"
         yield f"{_size(line.peak):>10}  {share:>6}  {line.objects:>9,}  {_size(line.left):>10}  {_named(line.frame)}"

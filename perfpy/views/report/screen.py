@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.framing import cut_comm
-from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function, module_of_c_function
+from perfpy.abi.perfpy_encodings import PYTHON_MARK, READY, is_called_c_function, module_of_c_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_clock, is_off_cpu
@@ -47,7 +47,7 @@ from perfpy.views.report.screen_table import (
 )
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title
-from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function
+from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -83,6 +83,7 @@ _OF_WAITS: Final = ("longest wait",)  # rules of sentences on waits
 _OF_TREES: Final = ("hot tree",)  # rules of sentences on functions with all that they call
 _NEXT: Final = "next: report "
 _MATTERS: Final = 0.5  # percent; smaller shares are omitted
+_MATTERS_READY: Final = 0.1  # of the waits: a busy machine
 _MOST_CALLS: Final = 0.5  # of a function's samples: its caller is named without a share
 _RARE_CALLER: Final = 0.1  # callers with fewer are not named
 _MOSTLY_CALLS: Final = 0.6  # of the samples that are charged to a function: those of the one that it mostly calls
@@ -307,7 +308,7 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
     samples = sum(event.samples for event in histogram.events)
     event = histogram.leader.event
     of_what = "" if len(histogram.events) > 1 else " (waits)" if is_off_cpu(event) else " (CPU time)" if is_clock(event) else ""
-    title = f"{of_what}  {samples:,} {plural(samples, 'sample')}"
+    title = f"{of_what}  {samples:,} {plural(samples, 'sample')}{_ready_text(table.functions) if is_off_cpu(event) else ''}"
     name = fit_text(visible(event_name(event_title(histogram, skip_empty=True))), console.width)
     before = "; these rows: "
     for common in columns.common:
@@ -317,6 +318,15 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
     console.print(Text.assemble((name, "bold"), fit_text(title, console.width - cell_len(name), OF_OTHERS)))
     notes = row_notes(report, histogram, table.functions, displayed, at_a_glance if text.short_names else str)
     console.print(rows_table(columns, displayed, console.width, notes))
+
+
+def _ready_text(functions: SampledFunctions | None) -> str:
+    """Return for which share of the waits the threads could run, and waited for a CPU; "" if it does not matter."""
+    states = functions.rows.dimensions.get("state") if functions is not None else None
+    if functions is None or states is None or not functions.period:
+        return ""
+    share = int(functions.rows.period[states == READY].sum()) / functions.period
+    return f", {percent(share)} of the time for a CPU" if share >= _MATTERS_READY else ""
 
 
 def _show_part(part: _Part, console: Console) -> None:

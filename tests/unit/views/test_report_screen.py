@@ -568,8 +568,8 @@ STATES = ("S (sleeping)", "D (disk sleep)", "R (ready)", "on CPU")
 FILES = ("/opt/service/lib/libstorage-engine.so.7.2", "/opt/service/lib/libprotocol-buffers.so.1", "/usr/lib/libc.so.6")
 
 
-def lines(folder: Path, width: int, *, own_first: bool = True, one_command: bool = False) -> list[str]:
-    """The screen of three threads' time on the CPU and off it; names of commands, files and functions are long."""
+def waiting_threads(folder: Path, *, one_command: bool = False) -> str:
+    """Write three threads' time on the CPU and off it, and return the path; names of commands, files and functions are long."""
     built = PerfDataBuilder([CLOCK, WAITS], [(1,), (2,)])
     described = tuple(
         EventDesc(attr, name, ids) for attr, name, ids in zip((CLOCK, WAITS), ("cpu-clock", OFF_CPU_EVENT), built.ids, strict=True)
@@ -590,11 +590,17 @@ def lines(folder: Path, width: int, *, own_first: bool = True, one_command: bool
         built.sample(0, period=1_000_000, **usual)
         built.sample(1, period=9_000_000 - number, weight=0, ins_lat=ord(state), retire_lat=IS_WAIT, **usual)
     (folder / "perf.data").write_bytes(built.file())
+    return str(folder / "perf.data")
+
+
+def lines(folder: Path, width: int, *, own_first: bool = True, one_command: bool = False) -> list[str]:
+    """The table of their states in a window."""
+    path = waiting_threads(folder, one_command=one_command)
     options = ReportOptions(
         columns=ColumnOptions(sort="state,comm,dso,symbol", children=True, metrics=("seconds",)), chains=ChainOptions(children=True)
     )
     screen = io.StringIO()
-    with Recording(str(folder / "perf.data")) as recording:
+    with Recording(path) as recording:
         recording.merge_off_cpu()
         console = Console(file=screen, width=width, height=40, no_color=True, highlight=False, markup=False)
         show_report(recording.report(options=options), recording, console, ScreenOptions(own_first=own_first))
@@ -622,6 +628,17 @@ def test_the_bar_goes_first_then_the_share_that_does_not_sort(tmp_path: Path) ->
 def test_tables_of_several_commands_have_no_shares_with_callees(width: int, tmp_path: Path) -> None:
     heading = lines(tmp_path, width)[0]
     assert ("Children" in heading, "Self" in heading) == (False, True)
+
+
+def test_the_table_of_waits_tells_which_share_is_for_a_cpu(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    with Recording(waiting_threads(tmp_path)) as recording:
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="state,symbol")))
+        show_report(report, recording, Console(file=screen, width=100, height=40, no_color=True), ScreenOptions(own_first=True))
+    titles = [line for line in screen.getvalue().splitlines() if " samples" in line and ("CPU time" in line or "waits" in line)]
+    assert titles[0].startswith("cpu-clock (CPU time)  3 samples")
+    assert "for a CPU" not in titles[0]
+    assert titles[1].startswith(f"{OFF_CPU_EVENT} (waits)  3 samples, 33 % of the time for a CPU")
 
 
 def test_sort_keys_stay(tmp_path: Path) -> None:

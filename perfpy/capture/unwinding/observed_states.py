@@ -8,7 +8,6 @@ Each look reads a process's memory without stopping it, so a call stack can be o
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import itertools
@@ -219,7 +218,7 @@ class ObservedEnds:
     def note(self, pids: Iterable[int]) -> None:
         """Hold these processes, which were just created."""
         if not self._open and self._log:
-            with contextlib.suppress(OSError):  # of another user
+            with suppress(OSError):  # of another user
                 self._log_fd = os.open(self._log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
                 os.lseek(self._log_fd, 0, os.SEEK_END)
             self._log = ""
@@ -227,7 +226,7 @@ class ObservedEnds:
             if len(self._open) >= _MOST_PIDFDS or len(self._signals) >= _MOST_STATES:
                 return
             if pid not in self._open:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     self._open[pid] = os.pidfd_open(pid)
 
     def look(self) -> float | None:
@@ -285,7 +284,7 @@ class ObservedEnds:
         if is_over:
             os.close(self._open.pop(pid))
             number = status & 0x7F
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 if number and (name := signal.Signals(number).name) in _TOLD_SIGNALS:
                     self._signals[pid] = name
 

@@ -311,10 +311,7 @@ class Page {
     keepAddress(this);
   }
 
-  sandwich(f) {
-    this.choose(f);
-    this.change({ tab: "sandwich" });
-  }
+  sandwich(f) { this.choose(f); this.change({ tab: "sandwich" }); }
 
   find(text) {
     this.pattern = patternOf(text);

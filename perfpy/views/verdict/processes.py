@@ -136,7 +136,7 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         text += f" were {verb}{when}{kernel}"
     if started.life and not are_sampled:
         numbers["life"] = started.life
-        text += f"; they run for {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
+        text += f"; most live for about {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
     yield Sentence("started processes", f"{text}.", numbers, names)
 
 
@@ -198,7 +198,7 @@ def _where_started(started: StartedProcesses, pids: frozenset[int], start: Proce
     through = f", {how_many} by {runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}" if is_told else ""
     if start is None:
         return through
-    how = f"; {'it waits' if started.is_alone else 'they wait'} for them" if start.is_wait else ","
+    how = f"; {'it waits' if started.is_alone else 'their parents wait'} for them" if start.is_wait else ","
     return f"{through}{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import platform
+import resource
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 HISTORY = Path(__file__).with_name("history.tsv")
 _SLOWER = 1.10  # a ratio that grew by more than this, and by more than the spread of both, is marked
 _ALIKE = 1.25  # if perf's own time differs by more than this factor, the machine or the recording is another one
-_OWN_MEMORY = 24.0  # MB: children inherit the peak of this process, so that smaller peaks cannot be seen
 _COLUMNS = (
     "version", "date", "machine", "case", "wall", "cpu", "memory", "spread", "pairs",
     "our_wall_s", "their_wall_s", "our_cpu_s", "their_cpu_s", "our_mb", "their_mb", "our_instructions", "their_instructions", "goal",
@@ -45,7 +45,7 @@ class Row(NamedTuple):
             values[measure] = f"{self.costs.ratio(measure):.3f}"
             values[f"our_{unit}"] = f"{self.costs.median(measure, ours=True):.4g}"
             values[f"their_{unit}"] = f"{self.costs.median(measure, ours=False):.4g}"
-        if self.costs.median("memory", ours=True) < _OWN_MEMORY:
+        if min(self.costs.median("memory", ours=ours) for ours in (True, False)) <= _own_memory():
             values["memory"] = ""
         ours, theirs = self.instructions
         values["our_instructions"], values["their_instructions"] = str(ours or ""), str(theirs or "")
@@ -85,6 +85,11 @@ HEADING = (
     f"{'ratio to perf (below 1: better)':<34} {'wall':>7} {'cpu':>7} {'memory':>7} {'spread':>7} {'pairs':>5} {'our s':>8} {'perf s':>8} "
     f"{'instr.':>8} {'perf':>8} {'goal':>12}"
 )
+
+
+def _own_memory() -> float:
+    """Return the peak of this process in MB: children inherit it, so that smaller peaks cannot be seen."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _short(count: int | None) -> str:

@@ -400,7 +400,7 @@ def _polling_sleeps(activities: Activities, calls: TracepointRows, machine: str)
     none = np.zeros(0, np.int64)
     segments = activities.segments
     polled = _polled_processes(calls, machine)
-    is_sleep = (activities.kind != reasons.CHILD) | activities.by_interrupt
+    is_sleep = (activities.kind != reasons.CHILD) | activities.by_interrupt | (activities.waker <= 0)
     sleeps = np.flatnonzero((segments.kind == BLOCKED) & np.isin(activities.kind, _KINDS) & is_sleep)
     if not len(sleeps) or not np.any(polled >= 0):
         return none, none

@@ -238,10 +238,15 @@ def waiting(poll: int, *process: int, name: str = "wait4", options: int = WNOHAN
 
 
 def polled(
-    calls: Sequence[tuple[int, str, tuple[int, ...]]], *, kind: int = reasons.SLEEP, children: Sequence[Part] = (), timer: bool = False
+    calls: Sequence[tuple[int, str, tuple[int, ...]]],
+    *,
+    kind: int = reasons.SLEEP,
+    children: Sequence[Part] = (),
+    timer: bool = False,
+    waker: int = 9,
 ) -> list[int]:
     """Return the wakers of two sleeps, 10 to 50 and 60 to 100, of thread 1 among its calls; -1 for a sleep that is not a poll."""
-    parts = [Part(1, 0, 10), Part(1, 10, 50, kind, waker=9), Part(1, 50, 60), Part(1, 60, 100, kind, waker=9), Part(1, 100, 110)]
+    parts = [Part(1, 0, 10), Part(1, 10, 50, kind, waker=waker), Part(1, 50, 60), Part(1, 60, 100, kind, waker=waker), Part(1, 100, 110)]
     children = children or [Part(2, 0, 100), Part(3, 0, 70)]
     activities = explained([*parts, *children], programs={part.tid: 1 for part in children}).activities
     return wakers(activities._replace(by_interrupt=np.full(len(activities.kind), timer)), calls)
@@ -314,6 +319,7 @@ def test_event_loops_that_look_for_any_child_only_wait_for_events():
 
 def test_functions_that_wait_for_a_child_may_sleep_between_looks():
     assert polled(ROUND, kind=reasons.CHILD, timer=True) == [2, 2]
+    assert polled(ROUND, kind=reasons.CHILD, waker=-1) == [2, 2], "the timer's wakeup may be unknown"
     assert polled(ROUND, kind=reasons.CHILD) == [-1, -1]
 
 

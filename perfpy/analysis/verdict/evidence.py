@@ -15,6 +15,7 @@ from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
+from perfpy.analysis.verdict.call_sites import Statements
 from perfpy.analysis.verdict.categories import OWN
 from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.phases import (
@@ -40,7 +41,6 @@ from perfpy.analysis.verdict.processes import (
     LargestProcess,
     Processes,
     ProcessStart,
-    Statements,
     compiled_files,
     find_start_in_script,
     find_targets,
@@ -187,7 +187,7 @@ class Evidence:
     @cached_property
     def in_whole_heap(self) -> float:
         """The share of the samples in which V8 collects the garbage of its whole heap, not only of young objects."""
-        return 0.0 if self._runtime_functions is None else self._runtime_functions.in_whole_heap(self._thread_name)
+        return 0.0 if self._runtime_functions is None else self._runtime_functions.in_whole_heap()
 
     @property
     def collections(self) -> dict[str, ObservedState]:
@@ -218,7 +218,7 @@ class Evidence:
     @cached_property
     def json_of_v8(self) -> tuple[list[Share], Share | None]:
         """The shares of samples in JSON.parse() and JSON.stringify() of V8, and their most frequent caller."""
-        return ([], None) if self._runtime_functions is None else self._runtime_functions.json_of_v8(self._thread_name)
+        return ([], None) if self._runtime_functions is None else self._runtime_functions.json_of_v8()
 
     @cached_property
     def in_compilers(self) -> float:

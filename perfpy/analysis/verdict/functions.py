@@ -81,7 +81,6 @@ _JSON: Final = {
     "JSON.parse()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonParse|JsonParser|JsonParseInternalizer)\b.*", re.DOTALL),
     "JSON.stringify()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonStringify|JsonStringif\w+)\b.*", re.DOTALL),
 }
-_NO_THREAD: Final = re.compile(r"(?!)")
 _COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
 #: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
 _ALLOCATES: Final = re.compile(
@@ -180,6 +179,11 @@ class FunctionFrames(NamedTuple):
     frames: Int64
     are_callers: NDArray[np.bool_]
     period: Int64
+
+
+def _named(pattern: re.Pattern[str]) -> Callable[[int, str], bool]:
+    """Return what tells whether a function's name is of a pattern."""
+    return lambda _, name: pattern.fullmatch(name) is not None
 
 
 class SampledFunctions:
@@ -320,7 +324,7 @@ class SampledFunctions:
             is_python = self.category_of[function] == INTERPRETER and "python" in self.file(function)
             return (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
 
-        is_inside = self._are_within(threads, COLLECTOR_THREAD, collects)
+        is_inside = self._within(collects, self._of_threads(threads, COLLECTOR_THREAD))
         callers, periods = self.charged_functions[is_inside], self.rows.period[is_inside]
         total, callers, of_callers = int(periods.sum()), callers[callers >= 0], periods[callers >= 0]
         if not len(callers):
@@ -329,24 +333,20 @@ class SampledFunctions:
         most = int(np.argmax(by_caller))
         return self.share(total), Share(self.name(most), int(by_caller[most]) / max(total, 1))
 
-    def in_whole_heap(self, threads: Callable[[int], str]) -> float:
-        """Return the share of samples in which V8 collects garbage of its whole heap; threads: returns the name of a thread."""
-        is_inside = self._are_within(threads, _NO_THREAD, lambda _, name: _WHOLE_HEAP.fullmatch(name) is not None)
-        return self.share(int(self.rows.period[is_inside].sum()))
+    def in_whole_heap(self) -> float:
+        """Return the share of samples in which V8 collects garbage of its whole heap."""
+        return self.share_with(_WHOLE_HEAP)
 
     def in_compilers(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
-        is_inside = self._are_within(threads, _COMPILER_THREAD, lambda _, name: _COMPILER.fullmatch(name) is not None)
+        is_inside = self._within(_named(_COMPILER), self._of_threads(threads, _COMPILER_THREAD))
         return self.share(int(self.rows.period[is_inside].sum()))
 
-    def json_of_v8(self, threads: Callable[[int], str]) -> tuple[list[Share], Share | None]:
-        """Return the shares of samples in JSON.parse() and JSON.stringify() of V8, the larger one first, and their most frequent caller.
-
-        threads: returns the name of a thread.
-        """
+    def json_of_v8(self) -> tuple[list[Share], Share | None]:
+        """Return the shares of samples in JSON.parse() and JSON.stringify() of V8, the larger one first, and their most frequent caller."""
         is_either, shares = np.zeros(len(self.leaf), np.bool_), []
         for text, pattern in _JSON.items():
-            is_inside = self._are_within(threads, _NO_THREAD, lambda _, name, pattern=pattern: pattern.fullmatch(name) is not None)  # type: ignore[misc]
+            is_inside = self._within(_named(pattern))
             is_either |= is_inside
             shares.append(Share(text, self.share(int(self.rows.period[is_inside].sum()))))
         is_script = np.zeros(len(self.category_of), np.bool_)
@@ -361,15 +361,10 @@ class SampledFunctions:
 
         Constructors count for the function that calls them.
         """
-        enters, is_own = np.zeros(len(self.category_of), np.bool_), self.are_own_and_named.copy()
+        is_own = self.are_own_and_named.copy()
         for function in self.present.tolist():
-            name = self.name(function).partition("@")[0]
-            enters[function] = _ALLOCATES.fullmatch(name) is not None
-            is_own[function] &= not _CONSTRUCTOR.search(name)
-        allocates = enters[self.leaf]
-        for reached, functions in self.outwards(np.arange(len(self.leaf)) if enters.any() else np.zeros(0, np.int64)):
-            allocates[reached[enters[functions]]] = True
-        owner = self._innermost(is_own, np.flatnonzero(allocates))
+            is_own[function] &= not _CONSTRUCTOR.search(self.name(function).partition("@")[0])
+        owner = self._innermost(is_own, np.flatnonzero(self._within(_named(_ALLOCATES))))
         amounts: dict[str, tuple[int, int]] = {}
         for number in distinct(owner[owner >= 0]).tolist():
             rows = np.flatnonzero(owner == number)
@@ -378,20 +373,21 @@ class SampledFunctions:
 
     def share_with(self, pattern: re.Pattern[str]) -> float:
         """Return the share of samples in functions with names of a pattern, and in all that they call."""
-        is_inside = self._are_within(lambda _: "", _NO_THREAD, lambda _, name: pattern.fullmatch(name) is not None)
-        return self.share(int(self.rows.period[is_inside].sum()))
+        return self.share(int(self.rows.period[self._within(_named(pattern))].sum()))
 
-    def _are_within(
-        self, threads: Callable[[int], str], of_thread: re.Pattern[str], is_entry: Callable[[int, str], bool]
-    ) -> NDArray[np.bool_]:
-        """Return which rows are in threads of some names, or in some functions and all that they call."""
+    def _of_threads(self, threads: Callable[[int], str], names: re.Pattern[str]) -> NDArray[np.bool_]:
+        """Return which rows are in threads of some names; threads: returns the name of a thread."""
         tids, number = np.unique(self.rows.tid, return_inverse=True)
-        is_chosen = np.array([of_thread.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
+        is_chosen = np.array([names.fullmatch(threads(tid)) is not None for tid in tids.tolist()], np.bool_)
         is_inside: NDArray[np.bool_] = is_chosen[number.ravel()] if len(tids) else np.zeros(0, np.bool_)
+        return is_inside
+
+    def _within(self, is_entry: Callable[[int, str], bool], known: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """Return which rows are in some functions and all that they call, or known already. is_entry: takes a function and its name."""
         enters = np.zeros(len(self.category_of), np.bool_)
         for function in self.present.tolist():
             enters[function] = is_entry(function, self.name(function).partition("@")[0])
-        is_inside |= enters[self.leaf]
+        is_inside: NDArray[np.bool_] = enters[self.leaf] if known is None else enters[self.leaf] | known
         if enters.any():
             for reached, functions in self.outwards(np.flatnonzero(~is_inside)):
                 is_inside[reached[enters[functions]]] = True

@@ -1,5 +1,4 @@
-"""The processes of a recording: their parents, the programs that they execute, the program that recorded, and what each one is for; and the
-lines at which their functions run, wait, or start other processes.
+"""The processes of a recording: their parents, the programs that they execute, the program that recorded, and what each one is for.
 
 Workers of a service have the comm of their master. Their command lines tell more (ObservedCommand in perfpy.perfdata.kept_files): the title
 that a process has given itself, its script or module, and who started it.
@@ -19,19 +18,13 @@ from perfpy.abi.flags import MISC_COMM_EXEC, RecordType
 from perfpy.abi.framing import cut_comm
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND
-from perfpy.analysis.verdict.categories import KERNEL
-from perfpy.analysis.verdict.functions import SampledFunctions
-from perfpy.analysis.verdict.wait_reasons import CHILD, INPUT, PIPE
-from perfpy.analysis.verdict.waits import Waits
 from perfpy.perfdata.kept_files import BUILD_TOOL
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from perfpy.analysis.locations import Int64
-    from perfpy.analysis.report.report import Report
-    from perfpy.analysis.verdict.functions import FunctionFrames
+    from perfpy.analysis.verdict.functions import SampledFunctions
     from perfpy.perfdata.kept_files import ObservedCommand, ObservedState
     from perfpy.perfdata.sample_source import SampleSource
 
@@ -486,151 +479,3 @@ def process_rows(functions: SampledFunctions, names: Mapping[int, NamedProcess])
             function = functions.name(symbol) if symbol >= 0 else ""
             rows.append(ProcessRow(int(pids[number]), named.name, functions.share(total), total, function, period / total))
     return rows
-
-
-# Find the source lines at which functions use CPUs, call other functions, or wait.
-
-#: functions that start processes: of the kernel, the C library, Python, Java, Node, Go and Rust
-_STARTS: Final = re.compile(
-    r"__(?:x64|arm64|ia32|riscv|s390x)_sys_v?fork|_*(?:libc_)?v?fork|posix_spawnp?|_*spawni\w*|(?:libc_)?system|popen|_posixsubprocess_fork_exec\w*"
-    rf"|{PYTHON_MARK}(?:Popen\.)?(?:__init__|_execute_child|_posix_spawn):.*/subprocess\.py"
-    r"|.*java\.lang\.Process(?:Builder|Impl)\.\w+\(.*|Java_java_lang_\w*Process\w*|node::(?:SyncProcessRunner|ProcessWrap)::.*|uv_spawn"
-    r"|os/exec\.\(\*Cmd\)\.\w+|os\.StartProcess|syscall\.(?:forkExec|forkAndExecInChild1?|StartProcess)"
-    r"|<?std::(?:sys::.*process.*|process::Command)\b.*"
-)
-
-
-class Statements:
-    """The lines of functions in the samples of one event.
-
-    Args:
-        report: with the samples, and the numbers of functions.
-        event: its index.
-        waits: only samples off the CPU, or only those on it; None for all.
-    """
-
-    def __init__(self, report: Report, event: int, *, waits: bool | None = None) -> None:
-        self._report, self._event, self._waits = report, event, waits
-
-    @cached_property
-    def functions(self) -> SampledFunctions | None:
-        """The samples with the addresses of their callchains; None if the report does not have them."""
-        if self._report.fold_addresses is None or self._report.find_lines is None:
-            return None
-        return SampledFunctions(self._report.fold_addresses(), self._event, waits=self._waits)
-
-    @cached_property
-    def waits(self) -> Waits | None:
-        """The same samples as waits, with their reasons."""
-        return None if self.functions is None else Waits(self.functions)
-
-    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> SourceLine | None:
-        """Return the path and the line at which a function has most of the samples that are charged to it.
-
-        Args:
-            function: its number.
-            callee: count only samples in this function that it calls.
-            in_kernel: count only samples in the kernel.
-        """
-        functions = self.functions
-        if functions is None:
-            return None
-        rows = np.flatnonzero(functions.charged_functions == function)
-        leaf = functions.leaf[rows]
-        if in_kernel:
-            rows = rows[functions.category_of[leaf] == KERNEL]
-        elif callee:
-            entered = functions.entered[rows]
-            callees = [number for number in np.unique(entered).tolist() if functions.name(number) == callee]
-            rows = rows[np.isin(entered, callees)]
-        return self._heaviest(function, functions.innermost_frames(function, rows))
-
-    def wait_line(self, function: int, reason: int, tid: int | None = None) -> SourceLine | None:
-        """Return the path and the line at which a function waits longest for a reason; tid: in one thread."""
-        if self.functions is None or self.waits is None:
-            return None
-        is_chosen = (self.functions.charged_functions == function) & (self.waits.reason == reason)
-        rows = np.flatnonzero(is_chosen if tid is None else is_chosen & (self.waits.rows.dimensions["tid"] == tid))
-        return self._heaviest(function, self.functions.innermost_frames(function, rows))
-
-    def line_with_callees(self, function: int) -> SourceLine | None:
-        """Return the path and the line at which a function has most samples, with all functions that it calls."""
-        functions = self.functions
-        return None if functions is None else self._heaviest(function, functions.innermost_frames(function, _all_rows(functions)))
-
-    def find_start(self, pids: Collection[int]) -> ProcessStart | None:
-        """Return the own function in which processes start others or wait for them, None if it is unknown or several do so."""
-        functions = self.functions
-        if functions is None or "pid" not in functions.rows.dimensions:
-            return None
-        rows = np.flatnonzero(np.isin(functions.rows.dimensions["pid"], list(pids)))
-        is_start = np.zeros(len(functions.category_of), np.bool_)
-        for number in functions.present.tolist():
-            is_start[number] = _STARTS.fullmatch(functions.name(number).partition("@")[0]) is not None
-        is_inside = np.zeros(len(functions.leaf), np.bool_)
-        is_inside[rows] = is_start[functions.leaf[rows]]
-        for reached, callers in functions.outwards(rows):
-            is_inside[reached[is_start[callers]]] = True
-        starts = is_inside.copy()
-        if self.waits is not None and self._waits is not False:
-            is_inside[rows] |= self.waits.reason[rows] == CHILD
-        charged = functions.charged_functions
-        rows = np.flatnonzero(is_inside & (charged >= 0))
-        totals = sum_by(charged[rows], functions.rows.count[rows], len(functions.category_of))
-        best = int(np.argmax(totals)) if len(rows) else 0
-        if not len(rows) or totals[best] < MOST * totals.sum():
-            return None
-        rows = rows[(charged[rows] == best) & starts[rows]]  # waits for them have another line
-        is_wait = not len(rows) and not functions.name(best).startswith(PYTHON_MARK)  # another function may start them
-        if is_wait and self.waits is not None and self._waits is not False:  # they may also wait for the output of these processes
-            of_pids = np.isin(functions.rows.dimensions["pid"], list(pids))
-            waits = np.flatnonzero(of_pids & np.isin(self.waits.reason, (CHILD, PIPE, INPUT)) & (charged >= 0))
-            totals = sum_by(charged[waits], functions.rows.period[waits], len(functions.category_of))
-            best = int(np.argmax(totals))
-            if totals[best] < MOST * totals.sum():
-                return None
-        line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
-        return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
-
-    def is_inlined(self, function: int, line: SourceLine) -> bool:
-        """Whether a line of a function's samples is not in the function: then code was inlined there."""
-        begin = self._begin(function)
-        return begin is not None and (begin[0] != line[0] or line[1] < begin[1])
-
-    def _begin(self, function: int) -> SourceLine | None:
-        find = self._report.find_begins
-        functions = self.functions
-        if find is None or functions is None or functions.is_generated(function) or functions.is_inlined(function):
-            return None
-        return find([function]).get(function)
-
-    def charged_lines(self, function: int) -> dict[SourceLine, float]:
-        """Return the lines at which a function has the samples that are charged to it, and their shares of all of these."""
-        if self.functions is None:
-            return {}
-        frames = self.functions.innermost_frames(function, np.flatnonzero(self.functions.charged_functions == function))
-        whole = float(frames.period.sum())
-        return {line: period / whole for line, period in self._periods_of_lines(frames).items() if period}
-
-    def _periods_of_lines(self, frames: FunctionFrames) -> dict[SourceLine, float]:
-        """Return the periods of some samples by line; samples without a line have none."""
-        find_lines = self._report.find_lines
-        if find_lines is None or not len(frames.frames):
-            return {}
-        states, number = np.unique(frames.frames << 1 | frames.are_callers, return_inverse=True)
-        periods = np.bincount(number.ravel(), frames.period, len(states))
-        totals: dict[SourceLine, float] = {}
-        for line, period in zip(find_lines(states >> 1, (states & 1).astype(np.bool_)), periods.tolist(), strict=True):
-            if line is not None and line[1]:
-                totals[line] = totals.get(line, 0.0) + period
-        return totals
-
-    def _heaviest(self, function: int, frames: FunctionFrames) -> SourceLine | None:
-        """Return the line with most of some samples, if possible one within the function."""
-        totals = self._periods_of_lines(frames)
-        inside = {line: period for line, period in totals.items() if not self.is_inlined(function, line)} or totals
-        return max(inside, key=lambda line: (inside[line], -line[1])) if inside else None
-
-
-def _all_rows(functions: SampledFunctions) -> Int64:
-    return np.arange(len(functions.leaf))

@@ -6,17 +6,15 @@ The functions of a wait's callchain decide (perfpy.analysis.verdict.wait_reasons
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import BLOCKED_LOOP, LIKE_OTHERS, PYTHON_MARK, READY, UNKNOWN_STATE, WOKEN_BY_THREAD
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, NOTE_SHIFT
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, OWN, is_own_name
-from perfpy.analysis.verdict.functions import Share, blocks_of
+from perfpy.analysis.verdict.functions import blocks_of
 from perfpy.analysis.verdict.wait_reasons import (
     CHILD,
     CPU,
@@ -632,88 +630,6 @@ def pool_times(on_cpu: SampledFunctions | None, waits: SampledFunctions | None) 
         else:
             blocked += in_tasks
     return PoolTimes(len(workers), computing, taking, pickling, putting, blocked, giving, of_owners, ready) if workers else None
-
-
-# Imports and calls of Python.
-
-
-_LEVELS: Final = 40  # of calls within a library's function
-_MOST_ROWS: Final = 1 << 17  # whose calls are divided, 160 bytes each
-_DIVIDED: Final = 0.5  # of the time of a call: larger parts are divided again
-_ITS_OWN: Final = 0.5  # of a part, which is not divided then
-_PART: Final = 0.05  # of the time of a call: the least part
-_HAS_NAME: Final = re.compile(PYTHON_MARK + r"(?!\[)")  # not a mark, as [GIL held by FUNCTION]
-
-
-def parts_of_call(functions: SampledFunctions, number: int, called: str) -> tuple[float, list[Share]]:
-    """Return the share of samples in a function that a Python function calls itself, and the functions into which its time divides.
-
-    The share includes own code that the called function calls. Parts are functions of Python, and C functions with names, the largest
-    first; a part with most of the time is replaced by what it calls, unless most of that is its own.
-
-    Args:
-        functions: of the event.
-        number: the calling function.
-        called: the name of the called one.
-    """
-    size = len(functions.leaf)
-    depth, frames, is_sought = np.full(size, -1, np.int32), np.zeros(size, np.int32), np.ones(size, np.bool_)
-    for reached, callers in functions.outwards(np.arange(size), is_sought):
-        hits = callers == number
-        depth[reached[hits]] = frames[reached[hits]]
-        is_sought[reached[hits]] = False
-        frames[reached] += 1
-    rows = np.flatnonzero(depth > 0)
-    if not 0 < len(rows) <= _MOST_ROWS:
-        return 0.0, []
-    inwards, index = np.full((len(rows), _LEVELS), -1, np.int32), np.full(size, -1, np.int64)
-    index[rows], frames[:] = np.arange(len(rows)), 0
-    for reached, callees in functions.outwards(rows):
-        level = depth[reached] - 1 - frames[reached]
-        is_level = (level >= 0) & (level < _LEVELS)
-        inwards[index[reached[is_level]], level[is_level]] = callees[is_level]
-        frames[reached] += 1
-    periods = functions.rows.period[rows]
-    is_called = [one for one in distinct(inwards[:, 0].astype(np.int64)).tolist() if functions.name(one) == called]
-    chosen = np.flatnonzero(np.isin(inwards[:, 0], is_called))
-    whole = int(periods[chosen].sum())
-    parts = sorted(_divide(functions, inwards, periods, chosen).items(), key=lambda part: -part[1])
-    return functions.share(whole), [Share(name, functions.share(period)) for name, period in parts if period >= _PART * whole]
-
-
-def _divide(functions: SampledFunctions, inwards: NDArray[np.int32], periods: Int64, chosen: Int64) -> dict[str, int]:
-    """Return the functions into which the time of a call divides, with their periods; empty if it does not divide."""
-    whole = int(periods[chosen].sum())
-    undivided, parts = [(whole, 0, chosen)], Counter[str]()
-    while undivided:
-        period, level, rows = undivided.pop()
-        inner = inwards[rows, level + 1].astype(np.int64) if level + 1 < _LEVELS else np.full(len(rows), -1, np.int64)
-        callees = [one for one in distinct(inner[inner >= 0]).tolist() if _HAS_NAME.match(functions.name(one))]
-        of_callees = [(int(periods[rows[inner == one]].sum()), level + 1, rows[inner == one]) for one in callees]
-        if period < _DIVIDED * whole or sum(one for one, *_ in of_callees) < (1 - _ITS_OWN) * period:
-            if level:
-                parts[functions.name(int(inwards[rows[0], level]))] += period
-        else:
-            undivided += of_callees
-    return parts
-
-
-def time_in_imports(functions: SampledFunctions) -> tuple[float, list[Share]]:
-    """Return the share of samples in imports of Python, and those of the modules that they run: own ones by the innermost module,
-    those of libraries by the outermost that own code needs.
-    """
-    is_import, is_module, is_sure = functions.imports
-    last, module = np.full(len(functions.leaf), -1, np.int64), np.full(len(functions.leaf), -1, np.int64)
-    is_settled = np.zeros(len(functions.leaf), np.bool_)
-    for reached, callers in functions.outwards(np.arange(len(functions.leaf)) if is_sure.any() else np.zeros(0, np.int64)):
-        runs = ~is_settled[reached] & is_sure[callers] & is_module[last[reached]]
-        module[reached[runs]] = last[reached[runs]]
-        is_settled[reached] |= (module[reached] >= 0) & (functions.category_of[np.where(runs, module[reached], callers)] == OWN)
-        last[reached] = np.where(is_import[callers] & is_module[last[reached]], last[reached], callers)
-    rows = np.flatnonzero(module >= 0)
-    totals = sum_by(module[rows], functions.rows.period[rows], len(functions.category_of))
-    shares = [Share(functions.name(one), functions.share(int(totals[one]))) for one in np.argsort(-totals, kind="stable")[:4].tolist()]
-    return functions.share(int(totals.sum())), [one for one in shares if one.share]
 
 
 # Time for which callbacks blocked an event loop of asyncio: on the CPU for over 100 ms of a turn, or waiting.

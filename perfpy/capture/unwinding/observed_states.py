@@ -13,6 +13,7 @@ import fcntl
 import itertools
 import os
 import re
+import select
 import signal
 import struct
 import time
@@ -212,6 +213,7 @@ class ObservedEnds:
         self._log = log
         self._log_fd = -1
         self._open: dict[int, int] = {}  # pid -> descriptor
+        self._poller = select.poll()  # of the descriptors: they are ready when their processes end
         self._signals: dict[int, str] = {}
         self._due = 0.0
 
@@ -228,12 +230,15 @@ class ObservedEnds:
             if pid not in self._open:
                 with suppress(OSError):
                     self._open[pid] = os.pidfd_open(pid)
+                    self._poller.register(self._open[pid], select.POLLIN)
+                    self._ask(pid)  # an old kernel does not tell, so that there is nothing to hold
 
     def look(self) -> float | None:
         """Ask for the ends of the processes that are held; return the seconds until the next look, None without a process."""
         now = time.monotonic()
         if now >= self._due:
-            for pid in [*self._open]:
+            ended = {fd for fd, _ in self._poller.poll(0)}
+            for pid in [pid for pid, fd in self._open.items() if fd in ended]:
                 self._ask(pid)
             self._due = now + _LONGEST_LIFE
         return max(self._due - now, 0.001) if self._open else None
@@ -268,6 +273,7 @@ class ObservedEnds:
             os.close(self._log_fd)
             self._log_fd = -1
         for fd in self._open.values():
+            self._poller.unregister(fd)
             os.close(fd)
         self._open.clear()
 
@@ -282,7 +288,9 @@ class ObservedEnds:
         except OSError as error:  # an old kernel, or one that knows the end no longer
             is_over, status = error.errno != errno.EINTR, 0
         if is_over:
-            os.close(self._open.pop(pid))
+            fd = self._open.pop(pid)
+            self._poller.unregister(fd)
+            os.close(fd)
             number = status & 0x7F
             with suppress(ValueError):
                 if number and (name := signal.Signals(number).name) in _TOLD_SIGNALS:

@@ -23,9 +23,9 @@ from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.report.report import lacks_stacks, quality_notes
 from perfpy.analysis.sample_view import is_clock, is_off_cpu
 from perfpy.analysis.sort_key import Mode
+from perfpy.analysis.verdict.call_sites import Statements
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.functions import sampled_functions
-from perfpy.analysis.verdict.processes import Statements
 from perfpy.errors import plural
 from perfpy.symbols.interning import sum_by
 from perfpy.untrusted.files import PYTHON_IMAGE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -235,6 +237,32 @@ def test_signals_that_kill_are_seen_and_other_ends_are_not() -> None:
         "SIGSEGV",
         "SIGABRT",
     ]
+
+
+def test_only_ended_processes_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        ends, asked = ObservedEnds(), list[int]()
+        monkeypatch.setattr(ends, "_ask", asked.append)
+        ends.note([process.pid])
+        asked.clear()
+        ends.look()
+        assert asked == []
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        ends._due = 0.0
+        ends.look()
+        assert asked == [process.pid]
+        ends.close()
+
+
+def test_kernels_that_do_not_tell_ends_have_nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTTY, "")
+
+    monkeypatch.setattr(fcntl, "ioctl", refuse)
+    ends = ObservedEnds()
+    ends.note([os.getpid()])
+    assert ends.look() is None
 
 
 def test_processes_that_are_gone_have_no_end() -> None:

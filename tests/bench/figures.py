@@ -30,7 +30,7 @@ from tests.bench import trace_slowdown
 from tests.bench.cases import BENCHES, Bench, SkippedError
 from tests.bench.inputs import Inputs
 from tests.bench.pairs import Comparison, run_once
-from tests.bench.plan import NotMeasuredError, Step, bounded, plan_lines, planned
+from tests.bench.plan import NotMeasuredError, Step, benchmark, bounded, plan_lines, planned
 from tests.bench.table import this_machine, this_version
 
 if TYPE_CHECKING:
@@ -246,24 +246,24 @@ STEPS: Final = (
     Step("slowdowns", 10, 20, 5),
 )
 RATIO_STEPS: Final = (
-    Step("stat", 1, 0.4, 5),
-    Step("list", 1, 1.5, 5),
-    Step("record", 2, 3, 5),
-    Step("system", 25, 0, 1),
-    Step("small", 10, 0.6, 5),
-    Step("report", 20, 3, 5),
-    Step("scheduler", 20, 5, 5),
-    Step("system_calls", 20, 6, 5),
-    Step("conversion", 30, 6, 5),
-    Step("recorders", 70, 0, 1),
-    Step("dwarf", 40, 10, 5),
-    Step("script", 130, 12, 5),
-    Step("callgraph", 110, 0, 1),
-    Step("report", 60, 15, 5, samples=10_000_000),
-    Step("callgraph", 400, 0, 1, samples=3_000_000),
-    Step("script", 400, 40, 2, samples=3_000_000),
-    Step("scheduler", 170, 50, 3, samples=10_000_000),
-    Step("system_calls", 150, 50, 3, samples=8_000_000),
+    benchmark("stat", 5),
+    benchmark("list", 5),
+    benchmark("record", 5),
+    benchmark("system", 1),
+    benchmark("small", 5),
+    benchmark("report", 5),
+    benchmark("scheduler", 5),
+    benchmark("system_calls", 5),
+    benchmark("conversion", 5),
+    benchmark("recorders", 1),
+    benchmark("dwarf", 5),
+    benchmark("script", 5),
+    benchmark("callgraph", 1),
+    benchmark("report", 5, samples=10_000_000),
+    benchmark("callgraph", 1, samples=3_000_000),
+    benchmark("script", 2, samples=3_000_000),
+    benchmark("scheduler", 3, samples=10_000_000),
+    benchmark("system_calls", 3, samples=8_000_000),
 )
 
 

@@ -8,12 +8,13 @@ import pickle
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ItemT = TypeVar("ItemT")
+_USUAL_SIZE: Final = 1_000_000  # samples
 
 
 class Step(NamedTuple):
@@ -31,10 +32,41 @@ class Step(NamedTuple):
     setup: float
     seconds: float
     rounds: int
-    samples: int = 1_000_000
+    samples: int = _USUAL_SIZE
 
     def __str__(self) -> str:
-        return self.name if self.samples == 1_000_000 else f"{self.name} of {self.samples:,}"
+        return self.name if self.samples == _USUAL_SIZE else f"{self.name} of {self.samples:,}"
+
+
+#: what the benchmarks of tests.bench.cases take: name and size of the recordings -> seconds of setup, and of a round
+_COSTS: Final = {
+    ("stat", _USUAL_SIZE): (1, 0.4),
+    ("list", _USUAL_SIZE): (1, 1.5),
+    ("record", _USUAL_SIZE): (2, 3),
+    ("system", _USUAL_SIZE): (25, 0),
+    ("small", _USUAL_SIZE): (10, 0.6),
+    ("small_tools", _USUAL_SIZE): (20, 4),
+    ("python", _USUAL_SIZE): (5, 5),
+    ("unwinding", _USUAL_SIZE): (15, 4),
+    ("report", _USUAL_SIZE): (20, 3),
+    ("scheduler", _USUAL_SIZE): (20, 5),
+    ("system_calls", _USUAL_SIZE): (20, 6),
+    ("conversion", _USUAL_SIZE): (30, 6),
+    ("recorders", _USUAL_SIZE): (70, 0),
+    ("dwarf", _USUAL_SIZE): (40, 10),
+    ("script", _USUAL_SIZE): (130, 12),
+    ("callgraph", _USUAL_SIZE): (130, 0),
+    ("report", 10_000_000): (60, 15),
+    ("callgraph", 3_000_000): (400, 0),
+    ("script", 3_000_000): (400, 40),
+    ("scheduler", 10_000_000): (170, 50),
+    ("system_calls", 8_000_000): (150, 50),
+}
+
+
+def benchmark(name: str, rounds: int, samples: int = _USUAL_SIZE) -> Step:
+    """Return the step of a benchmark of tests.bench.cases."""
+    return Step(name, *_COSTS[name, samples], rounds, samples)
 
 
 def planned(steps: Sequence[Step], seconds: float) -> list[int]:

@@ -27,22 +27,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.bench.cases import BENCHES, Bench, SkippedError
 from tests.bench.inputs import Inputs
-from tests.bench.plan import NotMeasuredError, Step, bounded, plan_lines, planned
+from tests.bench.plan import NotMeasuredError, Step, benchmark, bounded, plan_lines, planned
 from tests.bench.table import HEADING, Row, append_history, last_of, read_history, this_machine, this_version
 
 #: What has a goal, the longest last.
 GOALS: Final = (
-    Step("stat", 1, 0.4, 10),
-    Step("small", 10, 0.6, 20),
-    Step("small_tools", 20, 4, 20),
-    Step("scheduler", 20, 5, 5),
-    Step("system_calls", 20, 6, 5),
-    Step("python", 5, 5, 7),
-    Step("unwinding", 15, 4, 6),
-    Step("conversion", 30, 6, 6),
-    Step("dwarf", 40, 10, 6),
-    Step("callgraph", 130, 0, 1),
-    Step("scheduler", 170, 50, 2, samples=10_000_000),
+    benchmark("stat", 10),
+    benchmark("small", 20),
+    benchmark("small_tools", 20),
+    benchmark("scheduler", 5),
+    benchmark("system_calls", 5),
+    benchmark("python", 7),
+    benchmark("unwinding", 6),
+    benchmark("conversion", 6),
+    benchmark("dwarf", 6),
+    benchmark("callgraph", 1),
+    benchmark("scheduler", 2, samples=10_000_000),
 )
 
 

@@ -71,7 +71,7 @@ class TracepointRows(NamedTuple):
         return TracepointRows._make([*columns, fields, chains])
 
     def packed(self) -> list[Any]:
-        """Return the columns for another process, None for those that follow from others."""
+        """Return the columns to send to another process; None stands for a column that unpacked() can make from the others."""
         time = None if np.may_share_memory(self.time, self.key) else self.time
         columns = [None if column.strides == (0,) else column for column in (self.pid, self.tid, self.cpu)]
         return [self.order, self.key, time, *columns, self.fields, self.chains]

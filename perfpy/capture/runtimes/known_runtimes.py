@@ -217,7 +217,7 @@ _SUFFIXES: Final = {".py": "python", ".js": "node", ".mjs": "node", ".jar": "jav
 
 
 def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[LanguageRuntime]:
-    """Return the runtime of a command, or those that it may start: builders may start all, other programs none."""
+    """Return the runtimes that a command may run: its own, those that its script names, or all for a build tool; empty for others."""
     runtime = runtime_of(command[0], environ) if command else None
     if runtime is not None:
         return [runtime]

@@ -457,9 +457,9 @@ class OutputSwitch:
 
 # --max-cpu: keep the cost of recording below a share of a CPU by taking fewer samples, and report it to the user.
 #
-# The kernel's ioctl for a new frequency affects the opened counters, but not those that threads have inherited before; and tracepoints
-# are sampled at each hit, whatever their period. If a lower frequency does not help, the events are disabled from time to time, which
-# affects all counters.
+# The kernel's ioctl sets the frequency of the opened counters. Threads that inherited a counter earlier keep its old frequency, and
+# tracepoints are sampled at each hit, whatever their period. If a lower frequency does not help, the events are disabled from time to
+# time, which affects all counters.
 
 
 _LOOK: Final = 0.5  # seconds between two checks

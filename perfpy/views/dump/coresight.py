@@ -172,8 +172,8 @@ class _UnitTexts:
         self._rest = bytearray()  # of a packet that goes on
         self._indexes: list[int] = []
         self._is_synchronous = self._has_told = False
-        self._zeros = self._begin = 0  # those that may belong to an A-sync packet, and the index of the first one
-        self._passed = self._first = 0  # bytes before that packet, and the index of the first one
+        self._zeros = self._begin = 0  # zero bytes that may begin an A-sync packet: how many, and the index of the first one
+        self._passed = self._first = 0  # bytes before that packet: how many, and the index of the first one
         self._addresses = [(0, 64)] * 3  # the last ones, and how many bits of each its packet had
         self._time = self._threshold = self._told_threshold = 0
         self._is_64_bit = False

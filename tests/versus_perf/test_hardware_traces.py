@@ -85,8 +85,9 @@ FIELDS = "event,pid,tid,cpu,time,ip,sym,dso,period,addr,weight,phys_addr"
 
 def same(path: Path, perf: str, *words: str) -> bytes:
     """What both print for a recording, equal but for tips."""
-    ours, theirs = (run([*command, *words, "-i", path], timeout=120).stdout.splitlines() for command in (PERFPY, [perf]))
-    assert [line for line in ours if b"(Tip:" not in line] == [line for line in theirs if b"(Tip:" not in line]
+    mine, its = (run([*command, *words, "-i", path], timeout=120) for command in (PERFPY, [perf]))
+    ours, theirs = mine.stdout.splitlines(), its.stdout.splitlines()
+    assert [line for line in ours if b"(Tip:" not in line] == [line for line in theirs if b"(Tip:" not in line], mine.stderr
     return b"\n".join(ours)
 
 

@@ -167,7 +167,7 @@ def sentences_on_code(evidence: Evidence, loops: Sequence[Sentence]) -> tuple[li
     loops: the sentences on pools and event loops.
     """
     hot, of_runtime = [*hot_functions(evidence)], [*work_of_runtime(evidence)]
-    if not any("JSON." in one.text for one in hot):
+    if not any(one.rule == "builtin" and builtin_text(one.names["callee"]).startswith("JSON.") for one in hot):  # it is told already
         of_runtime[:0] = json_of_v8(evidence)
     is_of_runtime = of_runtime and hot and hot[0].rule == "function of others" and hot[0].numbers["own"] <= of_runtime[0].numbers["share"]
     is_first = bool(of_runtime) and (not hot or hot[0].rule in WITHOUT_CAUSE or bool(is_of_runtime))

@@ -145,7 +145,7 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     if main is None or evidence.waits is None:
         return
     yield _sentence(evidence, main, with_cause=True)
-    beside = _wait_beside(evidence, main)
+    beside = _wait_beside(evidence, main) or _wait_for_cpus(evidence, main)
     if beside is not None:
         yield _sentence(evidence, beside, with_cause=False)
 
@@ -163,6 +163,16 @@ def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
     if not chosen and main.reason != reasons.CPU:
         chosen = [one for one in waits if one.reason == reasons.SLEEP]
     return chosen[0] if chosen else None
+
+
+def _wait_for_cpus(evidence: Evidence, main: Wait) -> Wait | None:
+    """Return the waits for a CPU, None if the program used CPUs for longer: the time of the main waits is not all that others took."""
+    assert evidence.waits is not None
+    if main.reason == reasons.CPU:
+        return None
+    least = max(MATTERS * evidence.elapsed, evidence.seconds or 0.0)
+    waits = (one for one in evidence.waits.by_reason() if one.reason == reasons.CPU)
+    return next((one for one in waits if one.longest >= least), None)
 
 
 def _wait_of_joined(evidence: Evidence, join: Wait) -> Wait | None:

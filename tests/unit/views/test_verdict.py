@@ -1379,6 +1379,16 @@ def test_a_wait_for_a_cpu_comes_after_the_function(tmp_path: Path) -> None:
     assert second == '"app" waited 0.7 s of 1 s for a CPU, which other programs used.'
 
 
+def test_a_wait_for_a_cpu_is_told_beside_sleeps(tmp_path: Path) -> None:
+    queue = ("schedule@kernel", "work", "main")
+    stacks = [Stack(("work", "main"), 60), Stack(SLEEP, 1, state="S", weight=600)]
+    first, second, *_ = texts(tmp_path, *stacks, Stack(queue, 300, state="R"), seconds=0.96)
+    assert first == '"app" slept 0.6 s of 0.96 s, in nap().'
+    assert second == '"app" waited 0.3 s of 0.96 s for a CPU, which other programs used.'
+    for ready in (50, 150):  # less than it ran, or than a fifth of the time
+        assert not any("for a CPU" in text for text in texts(tmp_path, *stacks, Stack(queue, ready, state="R"), seconds=0.96))
+
+
 def test_threads_that_wait_for_a_lock_come_before_the_thread_that_runs(tmp_path: Path) -> None:
     waits = [Stack(LOCK, 600, tid=tid, state="S") for tid in (101, 102, 103)]
     first, second = texts(tmp_path, Stack(("update", "main"), 900), *waits, threads=(101, 102, 103), seconds=1.0)

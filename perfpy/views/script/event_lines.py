@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged, distinct
+from perfpy.abi.columns import Columns, Ragged, distinct, rows_where
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
+from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerprints
 from perfpy.symbols.address_spaces import guest_tasks
@@ -18,8 +19,8 @@ from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script import field_text
 from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
 from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
-from perfpy.views.script.fields import SYNTH_TYPE, has_callchain
-from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock, ValueTexts
+from perfpy.views.script.fields import DEPENDENT_FIELDS, SYNTH_TYPE, has_callchain
+from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock, ValueTexts, repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,6 +92,13 @@ def line_shape(event: FileEvent) -> bytes | None:
     return attr.copy(config=0, sample_period=0).pack()
 
 
+class _Runs(NamedTuple):
+    """Runs of samples: the first row of each, and the run of each row."""
+
+    first: NDArray[np.intp]
+    of_rows: NDArray[np.intp]
+
+
 class EventLines:
     """The formatter of the lines of one event, or of several with equal line_shape()."""
 
@@ -117,7 +125,9 @@ class EventLines:
         self._tasks = field_text.TaskTexts(fields, context.timeline.comms, comm_form)
         self._numbers = field_text.number_texts(fields, field_text.cpu_form(latency=context.latency))
         self._names = [one_line_bytes(one.name.encode("utf-8", "surrogateescape").rjust(context.name_width)) + b": " for one in events]
-        self._numbers_of_events = np.array([one.index for one in events])  # ascending
+        numbers = [one.index for one in events]
+        self._position_of_name = np.zeros(max(numbers) + 1, np.intp)
+        self._position_of_name[numbers] = np.arange(len(numbers))
         style = FrameStyle.of(fields, kernel_path=context.kernel_path)
         self._flat_frames = context.frame_texts(style, b" ")
         self._chain_frames = context.frame_texts(style, b"\t", b"\n")
@@ -154,12 +164,43 @@ class EventLines:
 
     def flat(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Flat | TextBlock:
         """Return the text of the rows of a batch, all of these events; `shown_times`: the values of the time field."""
-        rows = len(batch)
-        pieces = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]
-        if "event" in self._fields:
-            # always coded if there are several names, because the joiner keeps the texts of neighbors
-            codes = np.searchsorted(self._numbers_of_events, batch.event) if len(self._names) > 1 else None
-            pieces.append(self._names[0] if codes is None else Coded(codes, self._names))
+        rows, name = len(batch), self._name(batch)
+        runs = self._runs(batch, shown_times)
+        if runs is not None:
+            batch, shown_times = batch.take(runs.first), shown_times[runs.first]
+        start = [self._legend, *self._start(batch, shown_times), self._number("period", batch)]
+        rest = self._after_name(batch, shown_times)
+        if runs is None:
+            return self._joiner.join([*start, name, *rest], rows)
+        start, rest = (repeat(some, runs.of_rows, len(batch)) for some in (start, rest))
+        return self._joiner.join([*start, name, *rest], rows)
+
+    def _name(self, batch: Batch) -> Piece:
+        """Return the event's name."""
+        if "event" not in self._fields:
+            return b""
+        # always coded if there are several names, because the joiner keeps the texts of neighbors
+        return Coded(self._position_of_name[batch.event], self._names) if len(self._names) > 1 else self._names[0]
+
+    def _runs(self, batch: Batch, shown_times: NDArray[np.uint64]) -> _Runs | None:
+        """Return the runs of samples whose lines differ by the event's name only; None if they are short.
+
+        A record of a hardware trace becomes such a run.
+        """
+        if len(self._names) == 1 or self._fields & DEPENDENT_FIELDS or is_branch_trace(self._event):
+            return None
+        ranks = self._context.timeline.ranks(batch.key)  # other mappings and names may come between samples
+        is_first = np.ones(len(batch), bool)
+        is_first[1:] = shown_times[1:] != shown_times[:-1]
+        for column in (ranks, *batch.columns.values()):
+            if not isinstance(column, np.ndarray) or 2 * np.count_nonzero(is_first) > len(batch):
+                return None
+            is_first[1:] |= column[1:] != column[:-1]
+        return _Runs(rows_where(is_first), np.cumsum(is_first) - 1)
+
+    def _after_name(self, batch: Batch, shown_times: NDArray[np.uint64]) -> list[Piece]:
+        """Return the rest of the line, and of what is printed below it."""
+        pieces: list[Piece] = []
         if self._context.flags:
             pieces.append(self._trace_flags(batch))
         if is_branch_trace(self._event):
@@ -171,7 +212,7 @@ class EventLines:
         pieces.append(b"\n")
         if "srccode" in self._fields and self._context.source_code is not None:
             pieces.append(self._code(batch, self._context.source_code))
-        return self._joiner.join(pieces, rows)
+        return pieces
 
     def _metrics(self, batch: Batch, shown_times: NDArray[np.uint64]) -> Piece:
         """Return lines below a sample, which begin as the sample's own line."""

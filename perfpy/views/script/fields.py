@@ -23,6 +23,10 @@ FIELDS: Final = (
     "brstackinsnlen", "machine_pid", "vcpu", "cgroup", "retire_lat", "brstackdisasm", "brcntr",
 )  # fmt: skip
 
+#: fields that depend on earlier samples, or that other programs compute
+DEPENDENT_FIELDS: Final = frozenset(
+    {"data_src", "metric", "callindent", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
+)
 SYNTH: Final = 6
 OTHER: Final = 7
 SYNTH_TYPE: Final = 0x80000000  # PERF_TYPE_SYNTH

@@ -27,6 +27,7 @@ _MOST_PAIRS: Final = 1 << 18
 _WORTH_BLOCK: Final = 256  # lines
 _LONGEST_BLOCK: Final = 1 << 24  # bytes: names may be long
 _FEW_WIDTHS: Final = 4  # of texts that are copied by their exact widths
+_WIDEST_MOVE: Final = 128  # bytes that are moved for a shorter text
 
 
 class Coded(NamedTuple):
@@ -132,34 +133,44 @@ class Joiner:
     def _block(self, pieces: list[Piece], count: int) -> TextBlock | None:
         """Join pieces without a list of texts by copying each into its place; return None if the text would be very long."""
         columns: list[NDArray[Any] | _Chosen] = []
-        for position, piece in enumerate(_pack_fixed(pieces, count)):
+        packed = _pack_fixed(pieces, count)
+        for position, piece in enumerate(packed):
             if isinstance(piece, bytes):
-                columns.append(np.full(count, np.void(piece)))
+                if not (columns and isinstance(columns[-1], _Chosen)):  # otherwise it ends the texts before it
+                    columns.append(np.full(count, np.void(piece)))
             elif isinstance(piece, Coded):
-                packed = self._packed.get(position)
-                if packed is None or packed.texts is not piece.texts:
-                    packed = self._packed[position] = _PackedTexts(piece.texts)
-                columns.append(packed.chosen(piece.codes))
+                after = packed[position + 1] if position + 1 < len(packed) else b""
+                columns.append(self._texts_at(position, piece.texts, after if isinstance(after, bytes) else b"").chosen(piece.codes))
             else:
                 columns.append(np.asarray(piece))
-        fixed = sum(column.dtype.itemsize for column in columns if isinstance(column, np.ndarray))
-        ends = np.full(count, fixed, np.int64)
-        for column in columns:
-            if isinstance(column, _Chosen):
-                ends += column.sizes
-        begins = ends.cumsum()
-        ends, begins = begins, begins - ends
+        sizes = [column.sizes if isinstance(column, _Chosen) else column.dtype.itemsize for column in columns]
+        lengths = np.full(count, sum(size for size in sizes if isinstance(size, int)), np.int64)
+        for size in sizes:
+            if not isinstance(size, int):
+                lengths += size
+        ends = lengths.cumsum()
         if ends[-1] > _LONGEST_BLOCK:
             return None
         text = _Text(int(ends[-1]))
-        for column in columns:
+        column_ends = [ends]
+        for size in reversed(sizes[1:]):
+            column_ends.insert(0, column_ends[0] - size)
+        is_fixed = [isinstance(column, np.ndarray) for column in columns]
+        # columns of equal width last, because they may overwrite what the texts after them have written too much
+        for index in sorted(range(len(columns)), key=is_fixed.__getitem__):
+            column, before = columns[index], sizes[index - 1]
             if isinstance(column, _Chosen):
-                text.put(begins, column)
-                begins += column.sizes
+                text.put(column_ends[index], column, before if isinstance(before, int) else 0)
             else:
-                text.put_fixed(begins, column)
-                begins += column.dtype.itemsize
+                text.put_fixed(column_ends[index], column)
         return TextBlock(text.data(), ends)
+
+    def _texts_at(self, position: int, texts: Sequence[bytes], end: bytes) -> _PackedTexts:
+        """Return the texts of the coded piece at a position, each with an end."""
+        packed = self._packed.get(position)
+        if packed is None or packed.texts is not texts or packed.end != end:
+            packed = self._packed[position] = _PackedTexts(texts, end)
+        return packed
 
     def _fuse(self, pieces: list[Piece], count: int) -> list[Piece]:
         """Fuse adjacent pieces where possible."""
@@ -227,19 +238,20 @@ class _Chosen(NamedTuple):
 
 
 class _PackedTexts:
-    """Texts by code in one array, which grows with them."""
+    """Texts by code in one array, which grows with them; `end` follows each."""
 
-    def __init__(self, texts: Sequence[bytes]) -> None:
-        self.texts = texts
-        self._text, self._ends = Growing(np.uint8), Growing(np.int64, [0])
+    def __init__(self, texts: Sequence[bytes], end: bytes) -> None:
+        self.texts, self.end = texts, end
+        self._text, self._ends = Growing(np.uint8, np.zeros(_WIDEST_MOVE)), Growing(np.int64, [_WIDEST_MOVE])
 
     def chosen(self, codes: NDArray[Any]) -> _Chosen:
         """Return the texts of codes."""
         count, ends = len(self._ends.values) - 1, self._ends
         if count < len(self.texts):
             new = self.texts[count:]
-            ends.append(int(ends.values[-1]) + np.cumsum(np.fromiter(map(len, new), np.int64, len(new))))
-            self._text.append(np.frombuffer(b"".join(new), np.uint8))
+            sizes = np.fromiter(map(len, new), np.int64, len(new)) + len(self.end)
+            ends.append(int(ends.values[-1]) + np.cumsum(sizes))
+            self._text.append(np.frombuffer(self.end.join([*new, b""]), np.uint8))
         codes = np.where(codes < 0, codes + len(self.texts), codes) if codes.dtype.kind == "i" and codes.min() < 0 else codes
         begins = ends.values.take(codes)
         return _Chosen(self._text.values, begins, ends.values[1:].take(codes) - begins)
@@ -252,20 +264,30 @@ class _Text:
     """
 
     def __init__(self, size: int) -> None:
-        self._room = np.empty(size, np.uint8)
+        self._room = np.empty(_WIDEST_MOVE + size, np.uint8)
 
     def data(self) -> bytes:
         """Return the text."""
-        return self._room.tobytes()
+        return self._room[_WIDEST_MOVE:].tobytes()
 
-    def put_fixed(self, positions: NDArray[np.int64], column: NDArray[Any]) -> None:
-        """Put a text of equal size at each position."""
+    def put_fixed(self, ends: NDArray[np.int64], column: NDArray[Any]) -> None:
+        """Put a text of equal size before each position."""
         size = column.dtype.itemsize
-        _items(self._room, size)[positions] = column.view(f"V{size}")
+        _items(self._room, size)[ends + (_WIDEST_MOVE - size)] = column.view(f"V{size}")
 
-    def put(self, positions: NDArray[np.int64], chosen: _Chosen) -> None:
-        """Put a text at each position: those of a few sizes as they are, others by two overlapping parts whose sizes are powers of two."""
+    def put(self, ends: NDArray[np.int64], chosen: _Chosen, unwritten: int) -> None:
+        """Put a text before each position.
+
+        All are moved with the size of the longest if that overwrites at most the `unwritten` bytes before each text. Otherwise texts of a
+        few sizes are moved as they are, and others by two overlapping parts whose sizes are powers of two.
+        """
         sizes = chosen.sizes
+        longest = int(sizes.max())
+        if 0 < longest <= _WIDEST_MOVE and longest - int(sizes.min()) <= unwritten:
+            source = _items(chosen.text, longest)
+            _items(self._room, longest)[ends + (_WIDEST_MOVE - longest)] = source[chosen.begins + sizes - longest]
+            return
+        positions = ends - sizes + _WIDEST_MOVE
         counts = np.bincount(sizes)
         widths = rows_where(counts).tolist()
         is_exact = len(widths) <= _FEW_WIDTHS
@@ -285,6 +307,24 @@ class _Text:
 def _items(text: NDArray[np.uint8], size: int) -> NDArray[Any]:
     """Return the items of a size that begin at each byte of a text."""
     return np.ndarray((len(text) - size + 1,), f"V{size}", text, strides=(1,))
+
+
+def repeat(pieces: list[Piece], rows: NDArray[np.intp], count: int) -> list[Piece]:
+    """Return the pieces of more samples.
+
+    Args:
+        pieces: of `count` samples.
+        rows: for each of the new samples, the one whose texts it has.
+    """
+    repeated: list[Piece] = []
+    for piece in _pack_fixed([piece for piece in pieces if len(piece)], count):
+        if isinstance(piece, Coded):
+            repeated.append(Coded(piece.codes.take(rows), piece.texts))
+        elif isinstance(piece, np.ndarray):
+            repeated.append(piece.take(rows))
+        else:
+            repeated.append(piece if isinstance(piece, bytes) else list(map(piece.__getitem__, rows.tolist())))
+    return repeated
 
 
 def text_of(pieces: Sequence[Piece], count: int) -> bytes:
@@ -353,7 +393,7 @@ def _may_be_fixed(piece: Piece) -> bool:
 
 
 def _pack(run: list[Piece], count: int) -> list[Piece]:
-    columns: list[Any] = [np.array(one.texts)[one.codes] if isinstance(one, Coded) else np.asarray(one) for one in run]
+    columns: list[Any] = [np.array(one.texts).take(one.codes) if isinstance(one, Coded) else np.asarray(one) for one in run]
     layout = np.dtype([(f"f{i}", column.dtype) for i, column in enumerate(columns)])
     rows = np.empty(count, layout)
     for i, column in enumerate(columns):

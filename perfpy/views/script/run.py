@@ -18,7 +18,7 @@ from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.dso import is_kernel_map, is_kernel_name
 from perfpy.untrusted.destinations import FileDestination, whole_file
 from perfpy.untrusted.text import one_line
-from perfpy.views.script.fields import OutputFields, kind_of
+from perfpy.views.script.fields import DEPENDENT_FIELDS, OutputFields, kind_of
 from perfpy.workers import STACKS_EACH, ForkedWorkers, OrderedWriters, jobs_for
 
 if TYPE_CHECKING:
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from perfpy.views.tracepoints.event_text import TraceSource
 
 
-# fields that depend on earlier samples, or that other programs compute
-_NOT_DIVIDED: Final = frozenset(
-    {"data_src", "metric", "callindent", "srccode", "srcline", "insn", "disasm", "brstackinsn", "brstackinsnlen", "brstackdisasm"}
-)
 _SECOND: Final = 1_000_000_000
 _KERNEL_HALF: Final = 1 << 63
 _TWO_SPACES: Final = ("s390", "sparc")  # kernel and processes share addresses there
@@ -146,7 +142,7 @@ class ScriptRun:
     def _may_be_divided(self, lines: ScriptLines, side: Iterable[Any]) -> bool:
         """Whether no line depends on the lines before it."""
         fields = set[str]().union(*(self._options.fields.sets[kind_of(event)].fields for event in self._recording.events))
-        return side == () and lines.relative is None and lines.sample_filter.switch is None and not fields & _NOT_DIVIDED
+        return side == () and lines.relative is None and lines.sample_filter.switch is None and not fields & DEPENDENT_FIELDS
 
     def _may_unwind_apart(self, sample_filter: SampleFilter) -> bool:
         """Whether only the lines need callchains."""

@@ -228,6 +228,27 @@ def test_events_that_differ_by_their_names_are_formatted_together(tmp_path: Path
     assert together == script(tmp_path, built, "time,event,ip,period")
 
 
+def test_lines_of_one_record_of_a_trace_are_formatted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of samples that differ by their events only, between others, and with a new name of the thread among them."""
+    attr = usual_attr(USUAL | SampleType.IDENTIFIER, type=0)
+    built = PerfDataBuilder([attr.copy(config=number) for number in range(4)], ids=[(1,), (2,), (3,), (4,)])
+    draw = random.Random(5)
+    for number in range(200):
+        if number % 40 == 7:
+            built.record(records.Comm(0, 7, 7, f"name-{number}", SampleId(7, 7, number * SECOND)))
+        values = {"ip": draw.randrange(3), "pid": 7, "tid": 7, "time": number * SECOND, "period": draw.randrange(2), "misc": 2}
+        for event in draw.sample(range(4), draw.randrange(1, 5)):
+            built.sample(event=event, **values)
+            if draw.random() < 0.1:  # within a run
+                built.record(records.Comm(0, 7, 7, f"within-{number}", SampleId(7, 7, number * SECOND)))
+    for fields in ("comm,tid,time,event,ip,sym,period", "event,ip", "comm,event", "event,time,brstack"):
+        with monkeypatch.context() as patch:
+            lines = script(tmp_path, built, fields)
+            patch.setattr(event_lines.EventLines, "_runs", lambda self, batch, times: None)
+            assert lines == script(tmp_path, built, fields)
+            assert len(set(lines)) > 3
+
+
 def test_lines_end_alike_whatever_their_last_piece_is() -> None:
     joiner, texts, others = Joiner(), [b"a", b"bb"], [b"x"]
     first, codes = [b"1", b"2", b"3"], np.array([0, 1, 0])
@@ -532,7 +553,7 @@ def test_coded_neighbours_become_one_and_stay_right_in_the_next_batch() -> None:
         assert (flat.stride, flat.lines()) == (1, expected)
 
 
-@pytest.mark.parametrize("widths", [(5,), (0, 3), (1, 2, 3, 4, 9), (0, *range(1, 300, 7), 4000)], ids=str)
+@pytest.mark.parametrize("widths", [(5,), (0, 3), (9, 10), (90, *range(92, 96)), (1, 2, 3, 4, 9), (0, *range(1, 300, 7), 4000)], ids=str)
 def test_many_lines_are_one_block(widths: tuple[int, ...]) -> None:
     """Texts of one width, of few and of many, empty ones, columns of fixed width, negative codes, and texts that come later."""
     draw = random.Random(str(widths))
@@ -548,6 +569,9 @@ def test_many_lines_are_one_block(widths: tuple[int, ...]) -> None:
         assert block.lines() == expected
         assert b"".join(block.parts) == b"".join(expected)
         assert (b"".join(block.slice(7, 99)), block.slice(5, 5)) == (b"".join(expected[7:99]), [])
+        pairs = zip(codes.tolist(), wide.tolist(), strict=True)
+        block = joiner.join([Coded(codes, texts), wide, b" ", Coded(codes, texts)], count)
+        assert block.lines() == [texts[code] + number + b" " + texts[code] for code, number in pairs]
         texts += [bytes([65 + number]) * draw.choice(widths) for number in range(20)]
 
 

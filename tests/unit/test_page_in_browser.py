@@ -761,6 +761,7 @@ def test_stacks_in_order_of_time(page: Browser) -> None:
     )
     assert [page.run(f"{pixel}({x})") for x in (0.25, 0.75)] == [255, 0]
     page.choose("#chart-thread", "db 8/9")
+    assert page.run("document.querySelector('#chart-thread').options[0].textContent") == "busiest: app 7"
     assert [page.run(f"{pixel}({x})") for x in (0.25, 0.75)] == [0, 255]
     page.drag("#chart", (0.1, 0.5), (0.4, 0.5))
     assert page.text("#selected").startswith("30")

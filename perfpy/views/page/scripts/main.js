@@ -8,7 +8,6 @@ import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
 import { collect, collectBoth, eventWith, kindOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
-import { busiestThread } from "./model/stack_order.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { changeOf, hottest, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
@@ -204,13 +203,13 @@ class Page {
       one.setAttribute("aria-selected", String(isOn));
       one.tabIndex = isOn ? 0 : -1;
       $(one.getAttribute("aria-controls")).hidden = !isOn;
-      if (isOn) inView($("tabs"), one);
     }
     const draw = { flame: () => this.showFlame(keep), tree: () => this.tree.load(this.weighed, names), callers: () => this.callerTree.load(this.weighed, names),
       functions: () => this.table.load(...this.functions(), this.state.sort, moving),
       sandwich: () => this.showSandwich(), chart: () => this.showChart(), waits: () => this.waits.load(this.profile), marks: () => this.showMarks(),
       code: () => this.weighCode(), heat: () => this.showHeat() };
     draw[tab]();
+    inView($("tabs"), $(`tab-${tab}`));
   }
 
   showHeat() {
@@ -244,10 +243,10 @@ class Page {
 
   showChart() {
     if (!this.profile.last || !this.profile.threads.length) return;
-    const { strand } = this.state, choice = this.choice(), thread = strand ?? this.state.thread ?? busiestThread(this.profile, { ...choice, range: null });
+    const { strand } = this.state;
+    this.chart.load(this.profile, this.choice(), this.form(), strand);
     $("chart-thread").value = strand === null ? "" : String(strand);
-    $("chart-thread").options[0].textContent = `busiest: ${taskName(this.profile.threads[thread])}`;
-    this.chart.load(this.profile, choice, this.form(), thread);
+    $("chart-thread").options[0].textContent = `busiest: ${taskName(this.profile.threads[this.chart.busiest])}`;
   }
 
   markRows(range) {

@@ -78,33 +78,60 @@ function partsOf(rows, lanes) {
   return { parts, partOf };
 }
 
-/* Adds the kept samples of a table to the bins of their cells. cells: by kind, -1 for none; bins: by cell. */
+const PLACES = new WeakMap();
+
+/* Where the samples of a range are among bins, kept for the last range of each table: {from, to: rows; bin: of each of these rows, `count` for those that are in
+   none or in several; several: the rows that are in several}. */
+function placesOf(samples, range, count, tick) {
+  const { time, weight, off, seconds, n } = samples, key = [...range, count].join(), last = PLACES.get(time);
+  if (last && last.key === key) return last;
+  const [begin, end] = range, width = (end - begin) / count || 1, isSpread = off || seconds, scale = isSpread ? 1 / tick / width : 0;
+  const from = firstNotBelow(time, begin), to = isSpread ? n : firstNotBelow(time, end), bin = new Uint16Array(to - from), several = [];
+  for (let row = from; row < to; row++) {
+    const stop = (time[row] - begin) / width, length = weight[row] * scale, place = Math.floor(stop), isWhole = place < count && stop - length >= place;
+    bin[row - from] = isWhole ? place : count;
+    if (!isWhole && length > 0 && stop - length < count) several.push(row);
+  }
+  const places = { key, from, to, bin, several };
+  PLACES.set(time, places);
+  return places;
+}
+
+/* Adds the samples of a table to bins. cells: by kind, 0 if it does not count; the bins of the first cell come first, and so on. */
 function fill(samples, cells, bins, range, count, tick) {
-  const { of, time, weight, off, seconds, n } = samples, width = (range[1] - range[0]) / count || 1, isSpread = off || seconds, scale = isSpread ? 1 / tick / width : 0;
-  const from = firstNotBelow(time, range[0]), to = isSpread ? n : firstNotBelow(time, range[1]), begin = range[0];
+  const { of, time, weight } = samples, { from, to, bin, several } = placesOf(samples, range, count, tick), width = (range[1] - range[0]) / count || 1, each = count + 1;
   for (let row = from; row < to; row++) {
     const cell = cells[of[row]];
-    if (cell < 0) continue;
-    const stop = (time[row] - begin) / width, length = weight[row] * scale, bin = Math.floor(stop), target = bins[cell] ||= new Float64Array(count);
-    if (bin < count && stop - length >= bin) target[bin] += weight[row];
-    else if (length > 0 && stop - length < count) spread(target, stop, length, weight[row]);
+    if (cell) bins[cell * each + bin[row - from]] += weight[row];
+  }
+  for (const row of several) {
+    const begin = cells[of[row]] * each;
+    if (begin) spread(bins.subarray(begin, begin + count), (time[row] - range[0]) / width, weight[row] / tick / width, weight[row]);
   }
 }
 
 /* The bins of the samples of a choice, by cell: the part of the task, times the width, plus the column of the node. columnOf: by node, -1 for
    nodes that do not count; waits: the column of all waits, null for that of their nodes. */
-function filled(profile, choice, { by, range, count, partOf }, width, columnOf, waits) {
-  const masks = masksOf(profile, { ...choice, range: null }), changes = profile.recordings > 1, isCpu = by === "cpu" && choice.event === JOINED, bins = [];
-  for (const { samples, column } of timedTables(profile, choice, by)) {
-    const { kinds: { n, node, [by]: lane }, off } = samples, kept = keptKinds(samples.kinds, masks), cells = new Int32Array(n).fill(-1), second = changes ? column : 0;
+function filled(profile, choice, { by, range, count, parts, partOf }, width, columnOf, waits) {
+  const masks = masksOf(profile, { ...choice, range: null }), changes = profile.recordings > 1, isCpu = by === "cpu" && choice.event === JOINED;
+  const tables = timedTables(profile, choice, by), most = parts.length * width, Numbers = most < 2 ** 16 ? Uint16Array : Uint32Array;
+  const numberOf = new Numbers(most), each = count + 1; /* the last is of no bin */
+  let used = 1;
+  const cells = tables.map(({ samples: { kinds, off }, column }) => {
+    const { n, node, [by]: lane } = kinds, kept = keptKinds(kinds, masks), found = new Numbers(n), second = changes ? column : 0;
     const isTogether = isCpu && off, isWait = off && waits !== null;
     for (let kind = 0; kind < n; kind++) {
       const place = isWait ? waits : columnOf[node[kind] + 1];
-      if (kept[kind] && place >= 0) cells[kind] = (isTogether ? second : partOf[2 * lane[kind] + second]) * width + place;
+      if (kept[kind] && place >= 0) found[kind] = numberOf[(isTogether ? second : partOf[2 * lane[kind] + second]) * width + place] ||= used++;
     }
-    fill(samples, cells, bins, range, count, profile.tick);
-  }
-  return bins;
+    return found;
+  });
+  const bins = new Float64Array(used * each);
+  if (used > 1) tables.forEach(({ samples }, i) => fill(samples, cells[i], bins, range, count, profile.tick));
+  return Array.from(numberOf, cell => {
+    const found = cell && bins.subarray(cell * each, cell * each + count);
+    return found && found.some(weight => weight) ? found : null;
+  });
 }
 
 const timedTables = (profile, choice, by) => tablesOf(profile, choice.event).filter(({ samples }) => samples.time && samples.kinds[by]);

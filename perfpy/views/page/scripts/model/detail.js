@@ -38,6 +38,7 @@ export class Detail {
     Object.assign(this, { profile, read, kept: new Map(), asked: 0 });
     this.overviews = profile.events.map(event => [...event.samples]);
     this.now = profile.events.map(event => event.samples.map(() => "null"));
+    profile.reads = 0; /* how often other samples were put in place */
   }
 
   async chunk(number) {
@@ -64,6 +65,7 @@ export class Detail {
       this.profile.events[e].samples[r] = table;
       this.now[e][r] = key;
     }
+    if (found.length) this.profile.reads++;
     return found.length > 0;
   }
 }

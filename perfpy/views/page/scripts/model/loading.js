@@ -2,7 +2,7 @@
 
 import { categoryOfNodes } from "./activity.js";
 import { endsOf, formOf } from "./forms.js";
-import { chargedFunctions, shapeOf } from "./trees.js";
+import { callerPairs, chargedFunctions, shapeOf } from "./trees.js";
 import { beginningOf, complete } from "./unpack.js";
 
 /* the text of all scripts, which the worker runs, too */
@@ -18,12 +18,13 @@ async function prepared(text) {
   };
   const forms = { all: made("all"), folded: made("folded") }, own = () => { const form = made("own"); return form.name === tree.name ? null : form; };
   const ofNodes = { categoryOf: categoryOfNodes(profile), charged: chargedFunctions(tree, profile.charges) };
-  return { profile: { ...profile, forms, ...ofNodes }, rest: async () => ({ tables: await rest(), own: own() }) };
+  return { profile: { ...profile, forms, ...ofNodes }, rest: async () => ({ tables: await rest(), own: own(), pairs: callerPairs(tree, names.length, profile.charges) }) };
 }
 
-/* The profile with all of it: tables of samples, and the form of own code, null if that is the whole tree. */
-function finished(profile, { tables, own }) {
+/* The profile with all of it: tables of samples, the form of own code, null if that is the whole tree, and the pairs of functions and callers. */
+function finished(profile, { tables, own, pairs }) {
   profile.forms.own = own || profile.forms.all;
+  callerPairs(profile.forms.all, profile.names.length, profile.charges, pairs);
   return complete(profile, tables);
 }
 

@@ -211,8 +211,9 @@ function callersOf(tree, charges) {
   return callers;
 }
 
-/* What does not depend on weights: the pair of each node, function and caller (0: none), and the [function, caller] of each pair. */
-function callerPairs(tree, names, charges) {
+/* What does not depend on weights: the pair of each node, function and caller (0: none), and the [function, caller] of each pair. made: by the worker. */
+export function callerPairs(tree, names, charges, made = null) {
+  if (made) CALLERS.set(tree.name, made);
   if (CALLERS.has(tree.name)) return CALLERS.get(tree.name);
   const callers = callersOf(tree, charges), forest = new Forest(names * 2), pairOf = new Int32Array(tree.n);
   for (let i = 1; i < tree.n; i++) if (callers[i] >= 0) pairOf[i] = forest.node(tree.name[i], callers[i]);
@@ -227,6 +228,7 @@ export function hottestCallers(tree, names, charges) {
   const best = new Int32Array(names).fill(-1), most = new Float64Array(names), whole = new Float64Array(names);
   for (const own of tree.own) {
     for (let i = 1; i < tree.n; i++) {
+      if (!own[i]) continue;
       whole[tree.name[i]] += own[i];
       sums[pairOf[i]] += own[i];
     }
@@ -256,7 +258,7 @@ export function chargedWeights(profile, own) {
   const charged = profile.charged ||= chargedFunctions(profile.tree, profile.charges);
   return own.map(column => {
     const sums = new Float64Array(profile.names.length);
-    for (let i = 1; i < column.length; i++) if (charged[i] >= 0) sums[charged[i]] += column[i];
+    for (let i = 1; i < column.length; i++) if (column[i] && charged[i] >= 0) sums[charged[i]] += column[i];
     return sums;
   });
 }

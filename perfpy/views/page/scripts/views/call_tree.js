@@ -14,20 +14,43 @@ export function inwards(tree, row) {
     { name: tree.name[i], node: i, sum: tree.sum.map(column => column[i]), own: tree.own.map(column => column[i]), size: tree.width[i] })));
 }
 
-/* The rows below a row, from functions outwards: starts are [the node that has come so far, the node where its weight is]. */
+/* The rows below a row, from functions outwards. A row is {name, sum, own, size, hasCallers, starts: its nodes as [the node that has come so far,
+   the node where its weight is], which those of the outermost level find when they are opened}. */
 export function outwards(tree, row) {
-  const found = new Map(), starts = [];
-  if (row) for (const [at, leaf] of row.starts) { if (tree.parent[at] > 0) starts.push([tree.parent[at], leaf]); }
-  else for (let i = 1; i < tree.n; i++) if (tree.own.some(column => column[i])) starts.push([i, i]);
   const scale = tree.kind === "changes" ? tree.totals.map(total => total ? 1 / total / 2 : 0) : tree.totals.map(() => 1 / (tree.totals.reduce((a, b) => a + b, 0) || 1));
-  for (const [at, leaf] of starts) {
-    const name = tree.name[at];
-    if (!found.has(name)) found.set(name, { name, starts: [], sum: tree.own.map(() => 0), own: tree.own.map(() => 0), size: 0 });
+  if (!row) return functionsOf(tree, scale);
+  const found = new Map();
+  for (const [before, leaf] of row.starts || endsOf(tree, row.name)) {
+    const at = tree.parent[before], name = tree.name[at];
+    if (at <= 0) continue;
+    if (!found.has(name)) found.set(name, { name, starts: [], sum: tree.own.map(() => 0), own: tree.own.map(() => 0), size: 0, hasCallers: false });
     const entry = found.get(name);
     entry.starts.push([at, leaf]);
-    tree.own.forEach((column, k) => { entry.sum[k] += column[leaf]; entry.size += column[leaf] * scale[k]; if (!row) entry.own[k] += column[leaf]; });
+    entry.hasCallers ||= tree.parent[at] > 0;
+    tree.own.forEach((column, k) => { entry.sum[k] += column[leaf]; entry.size += column[leaf] * scale[k]; });
   }
   return ordered([...found.values()]);
+}
+
+/* The functions that samples end in. */
+function functionsOf(tree, scale) {
+  const { name, parent, own } = tree, names = name.reduce((a, b) => Math.max(a, b), -1) + 1, hasCallers = new Uint8Array(names);
+  const sums = own.map(column => {
+    const sum = new Float64Array(names);
+    for (let i = 1; i < tree.n; i++) if (column[i]) { sum[name[i]] += column[i]; if (parent[i] > 0) hasCallers[name[i]] = 1; }
+    return sum;
+  });
+  return ordered(Array.from(hasCallers, (has, f) => {
+    const sum = sums.map(column => column[f]);
+    return { name: f, sum, own: sum, size: sum.reduce((size, one, k) => size + one * scale[k], 0), hasCallers: has > 0 };
+  }));
+}
+
+/* The nodes of a function that samples end at, as starts of outwards(). */
+function endsOf(tree, f) {
+  const found = [];
+  for (let i = 1; i < tree.n; i++) if (tree.name[i] === f && tree.own.some(column => column[i])) found.push([i, i]);
+  return found;
 }
 
 const ordered = rows => rows.sort((a, b) => b.size - a.size).filter(row => row.size >= LEAST).slice(0, MOST);
@@ -82,7 +105,7 @@ export class CallTree {
     this.open.delete(row.path);
   }
 
-  hasRowsBelow(row) { return row.node !== undefined ? childrenOf(this.tree, row.node).length > 0 : row.starts.some(([at]) => this.tree.parent[at] > 0); }
+  hasRowsBelow(row) { return row.node !== undefined ? childrenOf(this.tree, row.node).length > 0 : row.hasCallers; }
 
   toggle(i) {
     if (this.rows[i].isOpen) this.fold(i); else if (this.hasRowsBelow(this.rows[i])) this.expand(i);

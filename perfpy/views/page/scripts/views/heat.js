@@ -34,8 +34,10 @@ export class HeatMap {
     canvas.onblur = () => { this.cursor = null; this.draw(); };
   }
 
+  /* What is selected is only drawn: the cells stay. */
   load(profile, choice, length) {
-    this.heat = heatOf(profile, choice, length, ROWS);
+    const key = JSON.stringify([choice, length, profile.reads]);
+    if (key !== this.loadedOf) Object.assign(this, { loadedOf: key, heat: heatOf(profile, choice, length, ROWS) });
     this.tick = profile.tick;
     this.last = profile.last;
     this.draw();

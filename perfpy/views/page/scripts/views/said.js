@@ -22,7 +22,7 @@ export function saySelected(page) {
   if (page.profile.recordings === 1) parts.push(amount(page.totals.reduce((a, b) => a + b, 0), page.unit()));
   if (page.hitNodes) {
     let found = 0, sum = 0;
-    for (const column of page.own) for (let i = 0; i < tree.n; i++) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }
+    for (const column of page.own) for (let i = 0; i < tree.n; i++) if (column[i]) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }
     parts.push(`${percent(sum ? found / sum : 0)} in stacks with what is searched`);
   }
   $("selected").textContent = $("selected").title = parts.join(" \u00b7 ");

@@ -1,7 +1,7 @@
 /* The stacks of one thread in order of time: across is when, down is who called whom. */
 
 import { INK, colour } from "../model/categories.js";
-import { columnsOf, runsOf } from "../model/stack_order.js";
+import { busiestThread, columnsOf, runsOf } from "../model/stack_order.js";
 import { atRuler, duration, stepOf } from "../model/words.js";
 import { brush } from "./brush.js";
 import { fitted, inks, ruled, speak, windowed } from "./elements.js";
@@ -26,11 +26,14 @@ export class StackChart {
     });
   }
 
-  load(profile, choice, form, thread) {
-    Object.assign(this, { profile, form, thread });
-    this.count = Math.max(60, Math.min(2000, Math.floor(this.canvas.clientWidth || 800)));
-    this.columns = columnsOf(profile, choice, form.of, thread, this.told.shown(), this.count);
-    this.runs = runsOf(form, this.columns);
+  /* thread: null for the busiest one. What is selected is only drawn: the stacks stay. */
+  load(profile, { range: _, ...choice }, form, thread) {
+    const count = Math.max(60, Math.min(2000, Math.floor(this.canvas.clientWidth || 800))), key = JSON.stringify([choice, thread, count, this.told.shown(), profile.reads]);
+    if (key !== this.loadedOf || form !== this.form) {
+      Object.assign(this, { profile, form, count, loadedOf: key, busiest: busiestThread(profile, choice) });
+      this.columns = columnsOf(profile, choice, form.of, thread ?? this.busiest, this.told.shown(), count);
+      this.runs = runsOf(form, this.columns);
+    }
     this.draw();
   }
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.task_columns import RawColumns, decode_tasks
 from perfpy.analysis.aggregate.profile import Folded, samples_of_frames
 from perfpy.analysis.callchains import ChainTable
 from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable
@@ -28,9 +27,9 @@ from perfpy.fleet.portable_profile import (
     merged_data,
     merged_fields,
 )
-from perfpy.symbols.address_spaces import TaskTimeline, name_of_unnamed
+from perfpy.symbols.address_spaces import name_of_unnamed
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.dso_symbols import SymbolLoader
+from perfpy.symbols.dso_symbols import loader_of
 from perfpy.symbols.interning import GroupSums, TupleTable
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
 from perfpy.symbols.quality_notes import TruncatedStacks
@@ -358,15 +357,6 @@ def add_local_symbols(profile: PortableProfile, options: SymbolOptions) -> Porta
     lines = profile.lines and profile.lines._replace(begins=profile.lines.begins + [(-1, 0)] * len(symbols.new))
     columns = {**frames, "symbol": symbol, "symbol_offset": offset}
     return profile._replace(frames=columns, symbols=symbols.columns(), origins=origins, lines=lines)
-
-
-def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
-    """Return a loader of symbols of these files, without mappings."""
-    none = np.zeros(0, np.int64)
-    raw = RawColumns(none.astype(np.uint32), none.astype(np.uint16), none, none, none, b"")
-    timeline = TaskTimeline(decode_tasks(raw, none.astype(np.uint64), "<"))
-    timeline.dso_table.dsos[:] = dsos
-    return SymbolLoader(timeline, options)
 
 
 class _Symbols:

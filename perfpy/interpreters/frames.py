@@ -47,6 +47,14 @@ class PythonFrame(NamedTuple):
     is_entry: bool
 
 
+class CurrentFrame(NamedTuple):
+    """A function that runs, and its current line; line 0: unknown."""
+
+    function: str
+    file: str
+    line: int
+
+
 class ThreadFrames(NamedTuple):
     """The frames of a thread.
 

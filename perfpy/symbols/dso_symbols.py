@@ -314,6 +314,18 @@ class SymbolLoader:
                 yield paths.below(self._options.root, dso.name), None, 0
 
 
+def loader_of(dsos: list[Dso], options: SymbolOptions) -> SymbolLoader:
+    """Return a loader of symbols of these files, without mappings."""
+    from perfpy.abi.task_columns import RawColumns, decode_tasks  # a loader of a recording's files gets its timeline
+    from perfpy.symbols.address_spaces import TaskTimeline
+
+    none = np.zeros(0, np.int64)
+    raw = RawColumns(none.astype(np.uint32), none.astype(np.uint16), none, none, none, b"")
+    timeline = TaskTimeline(decode_tasks(raw, none.astype(np.uint64), "<"))
+    timeline.dso_table.dsos[:] = dsos
+    return SymbolLoader(timeline, options)
+
+
 def _bytes_of(table: SymbolTable) -> int:
     """Return the size of a table in memory, with the mapped names."""
     symbols = table.symbols

@@ -21,9 +21,10 @@ from perfpy.untrusted.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from perfpy.capture.python_frames.current_stacks import CurrentFrame, ProcessStacks, ThreadStack
+    from perfpy.capture.python_frames.current_stacks import ProcessStacks, ThreadStack
     from perfpy.capture.runtimes.hotspot_monitors import JavaStack
     from perfpy.capture.wait_targets import WaitTarget
+    from perfpy.interpreters.frames import CurrentFrame
     from perfpy.kernel.procfs import ProcFs
     from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 

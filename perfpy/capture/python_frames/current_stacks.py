@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfpy.capture.process_memory import InterpreterMemory
 from perfpy.capture.python_frames.locating import RuntimeLocator
 from perfpy.errors import PerfError
-from perfpy.interpreters.frames import decode_lines
+from perfpy.interpreters.frames import CurrentFrame, decode_lines
 from perfpy.interpreters.objects import WORD, UnreadableMemoryError, read_word
 from perfpy.interpreters.process import PythonProcess
 from perfpy.kernel.procfs import ProcFs
@@ -40,14 +40,6 @@ _READ: Final = 1 << 16
 _MOST: Final = 64 << 20  # bytes of an answer
 STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for the disk", "T": "stopped", "t": "traced", "Z": "ended"}
 _LOCKED: Final = struct.Struct("=i")
-
-
-class CurrentFrame(NamedTuple):
-    """A function that runs, and its current line; line 0: unknown."""
-
-    function: str
-    file: str
-    line: int
 
 
 class ThreadStack(NamedTuple):

@@ -31,7 +31,8 @@ from perfpy.tools.leaks.allocators import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfpy.capture.python_frames.current_stacks import ChildWork, CurrentFrame
+    from perfpy.capture.python_frames.current_stacks import ChildWork
+    from perfpy.interpreters.frames import CurrentFrame
     from perfpy.interpreters.process import PythonProcess
 
 
@@ -48,7 +49,6 @@ _WORD: Final = struct.Struct("=Q")
 _TID: Final = struct.Struct("=I")
 _STATE: Final = struct.Struct("=qqQ")
 _SMALL_ARENA, _LARGE_ARENA = 256 << 10, 1 << 20  # bytes that CPython maps at once for small objects: up to 3.9, and later
-LEAST_GROWTH: Final = 128 << 10  #: bytes: a new arena may be some seconds away, but its pages are used one after the other
 _YOUNG_SHARE: Final = 0.1  # share of the time: allocations that live shorter may be about to be freed
 
 
@@ -142,7 +142,7 @@ def _have_answers(watches: Iterable[ChildWork]) -> bool:
 
 
 def _growth(answer: dict[str, Any]) -> MemoryGrowth:
-    from perfpy.capture.python_frames.current_stacks import CurrentFrame
+    from perfpy.interpreters.frames import CurrentFrame
 
     retained = [KeptMemory(tuple(CurrentFrame(*frame) for frame in frames), *numbers) for frames, *numbers in answer["retained"]]
     return MemoryGrowth(**{**answer, "retained": retained})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfpy.tools.leaks.attached import MemoryGrowth
-    from perfpy.tools.leaks.sums import ProcessSums
+    from perfpy.tools.leaks.sums import Frame, ProcessSums
 
 _MOST_PID: Final = 1 << 31
 _LONGEST: Final = 86_400.0  # seconds
@@ -101,8 +101,12 @@ def _run_command(options: LeaksCommandOptions) -> int:
 def _values(process: ProcessSums) -> dict[str, object]:
     from perfpy.tools.leaks.sums import parts_of_peak  # as above
 
-    stacks = [{**one._asdict(), "frames": [frame._asdict() for frame in one.frames]} for one in process.stacks]
+    stacks = [{**one._asdict(), "frames": [_frame_values(frame) for frame in one.frames]} for one in process.stacks]
     return {**process._asdict(), "parts_of_peak": parts_of_peak(process)._asdict(), "stacks": stacks}
+
+
+def _frame_values(frame: Frame) -> dict[str, object]:
+    return {"function": frame.function, "file": frame.file, "line": frame.line}
 
 
 def _print_json(values: dict[str, object]) -> None:

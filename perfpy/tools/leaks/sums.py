@@ -10,22 +10,21 @@ import bisect
 import contextlib
 import os
 import re
-from functools import lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from perfpy.capture.python_frames.current_stacks import CurrentFrame
-from perfpy.fleet.merging import loader_of
-from perfpy.interpreters.frames import decode_lines
+from perfpy.interpreters.frames import CurrentFrame, decode_lines
 from perfpy.symbols.dso import Dso
+from perfpy.symbols.dso_symbols import loader_of
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.tools.leaks import hook
 from perfpy.untrusted.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +45,32 @@ _OF_START: Final = ("<frozen importlib.", "<frozen zipimport")  # the outermost 
 _MAIN: Final = ("__libc_start_", "_start", "main@", "main")
 
 
+class SumsFrame:
+    """A frame of a stack. Python's line tables are decoded at the first use of a line: most lines are never shown.
+
+    Args:
+        function, file: as in CurrentFrame.
+        line: the line, or a function that returns it.
+    """
+
+    __slots__ = ("_line", "file", "function")
+
+    def __init__(self, function: str, file: str, line: int | Callable[[], int]) -> None:
+        self.function = function
+        self.file = file
+        self._line = line
+
+    @property
+    def line(self) -> int:
+        """The line; 0: unknown."""
+        if not isinstance(self._line, int):
+            self._line = self._line()
+        return self._line
+
+
+Frame: TypeAlias = CurrentFrame | SumsFrame
+
+
 class StackSums(NamedTuple):
     """The allocations of one stack. frames: innermost first.
 
@@ -56,7 +81,7 @@ class StackSums(NamedTuple):
         temporary: allocations that were freed before the next one of their thread.
     """
 
-    frames: tuple[CurrentFrame, ...]
+    frames: tuple[Frame, ...]
     peak: int
     peak_objects: int
     left: int
@@ -150,10 +175,7 @@ class _SumsFile:
                       *(columns[name][order].tolist() for name in ("first", "depth")), strict=True)  # fmt: skip
         numbers_of_frames, frames_of = pool.tolist(), {number: frames.of(number) for number in np.unique(pool).tolist()}
         stacks = [
-            StackSums(
-                tuple(chain.from_iterable(map(frames_of.__getitem__, numbers_of_frames[first : first + min(depth, hook.MOST_FRAMES)]))),
-                *numbers,
-            )
+            StackSums(tuple(map(frames_of.__getitem__, numbers_of_frames[first : first + min(depth, hook.MOST_FRAMES)])), *numbers)
             for *numbers, first, depth in rows
             if numbers[5]
         ]
@@ -184,7 +206,7 @@ class _SumsFile:
 
 
 class _FrameTexts:
-    """The functions and lines of frames, by their numbers; each is decoded on first use, native ones of a module together.
+    """The functions of frames, by their numbers; each is decoded on first use, native ones of a module together.
 
     Args:
         frames: a row a frame.
@@ -202,29 +224,37 @@ class _FrameTexts:
         self._codes = codes
         self._text = text
         self._version = version
-        self._known: dict[int, list[CurrentFrame]] = {}
+        self._known: dict[int, SumsFrame] = {}
+        self._names: dict[int, tuple[str, str]] = {}  # function and file of a code object
         self._lines: dict[int, list[tuple[int, int]]] = {}
         self._dsos = {number: Dso(path) for number in self._modules() if (path := self._path(number)).startswith("/")}
         self._numbers = {number: row for row, number in enumerate(self._dsos)}
         self._loader = loader_of(list(self._dsos.values()), SymbolOptions())
 
-    def of(self, number: int) -> list[CurrentFrame]:
-        """Return the frame with a number; more than one if calls were inlined, none for an unknown one."""
+    def of(self, number: int) -> SumsFrame:
+        """Return the frame with a number."""
         if number not in self._known:
             code, offset = self._frames[number].tolist() if number < len(self._frames) else (hook.UNKNOWN, 0)
             if code & hook.NATIVE:
                 self._name_module(code & ~hook.NATIVE)
             elif code < len(self._codes):
-                self._known[number] = [self._python_frame(code, offset)]
-        return self._known.setdefault(number, [CurrentFrame("[unknown]", "", 0)])
+                self._known[number] = self._python_frame(code, offset)
+        return self._known.setdefault(number, SumsFrame("[unknown]", "", 0))
 
-    def _python_frame(self, code: int, offset: int) -> CurrentFrame:
-        name, name_size, file, file_size, lines, lines_size, first_line = self._codes[code].tolist()
+    def _python_frame(self, code: int, offset: int) -> SumsFrame:
+        if code not in self._names:
+            name, name_size, file, file_size, *_ = self._codes[code].tolist()
+            self._names[code] = self._decoded(name, name_size), self._decoded(file, file_size)
+        return SumsFrame(*self._names[code], partial(self._line, code, offset))
+
+    def _line(self, code: int, offset: int) -> int:
+        """Return the line of an instruction of a Python code object."""
+        *_, lines, lines_size, first_line = self._codes[code].tolist()
         if code not in self._lines:
             self._lines[code] = decode_lines(self._text[lines : lines + lines_size], first_line, self._version)
         rows = self._lines[code]
         row = bisect.bisect_right(rows, (offset, 1 << 62)) - 1
-        return CurrentFrame(self._decoded(name, name_size), self._decoded(file, file_size), rows[row][1] if row >= 0 else first_line)
+        return rows[row][1] if row >= 0 else first_line
 
     def _decoded(self, begin: int, size: int) -> str:
         return self._text[begin : begin + size].decode("utf-8", "replace")
@@ -246,7 +276,7 @@ class _FrameTexts:
         short = path.rpartition("/")[2]
         functions, lines = self._native(module, rows) if module in self._dsos else _unnamed(len(rows))
         for number, function, (file, line) in zip(rows.tolist(), functions, lines, strict=True):
-            self._known[number] = [CurrentFrame(function or f"[{short or 'unknown'}]", file or short, line)]
+            self._known[number] = SumsFrame(function or f"[{short or 'unknown'}]", file or short, line)
 
     def _native(self, module: int, rows: NDArray[np.int64]) -> tuple[list[str], Sequence[tuple[str, int]]]:
         """Return the functions, and the files and lines, of the frames in a module."""
@@ -304,19 +334,32 @@ def parts_of_peak(process: ProcessSums) -> PeakParts:
     """Return what a process held at its highest moment by the time at which it was allocated; of other programs all is their own."""
     start = loading = 0
     for stack in process.stacks if process.python else ():
-        python = [frame for frame in stack.frames if frame.file.endswith(".py") or frame.file.startswith("<")]
-        if any(_LOADS_LIBRARY.fullmatch(f"{frame.function} {frame.file}") for frame in python[:2]):
+        outermost = next(filter(_is_python, reversed(stack.frames)), None)
+        if any(map(_loads_library, islice(filter(_is_python, stack.frames), 2))):
             loading += stack.peak
-        elif python[-1].file.startswith(_OF_START) if python else any(frame.function.startswith(_MAIN) for frame in stack.frames):
+        elif outermost.file.startswith(_OF_START) if outermost else any(frame.function.startswith(_MAIN) for frame in stack.frames):
             start += stack.peak
     return PeakParts(start, loading, max(process.peak - start - loading, 0))
 
 
-def own_begin(frames: Sequence[CurrentFrame]) -> int:
-    """Return the number of allocating functions of libraries at the inner end of a stack, 0 if it has no others."""
-    return next((index for index, frame in enumerate(frames) if not _allocates(frame)), 0)
+@lru_cache(maxsize=1 << 16)
+def _is_python(frame: Frame) -> bool:
+    return frame.file.endswith(".py") or frame.file.startswith("<")
 
 
 @lru_cache(maxsize=1 << 16)
-def _allocates(frame: CurrentFrame) -> bool:
+def _loads_library(frame: Frame) -> bool:
+    return _LOADS_LIBRARY.fullmatch(f"{frame.function} {frame.file}") is not None
+
+
+def own_begin(frames: Sequence[Frame]) -> int:
+    """Return the number of allocating functions of libraries at the inner end of a stack, 0 if it has no others."""
+    for index, frame in enumerate(frames):
+        if not _allocates(frame):
+            return index
+    return 0
+
+
+@lru_cache(maxsize=1 << 16)
+def _allocates(frame: Frame) -> bool:
     return _LIBRARIES.search(f"/{frame.file}") is not None or frame.function.startswith("operator new")

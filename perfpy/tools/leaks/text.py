@@ -11,7 +11,6 @@ import numpy as np
 
 from perfpy.analysis.verdict.categories import INTERPRETER, LIBRARY, OWN, is_packaged
 from perfpy.errors import plural
-from perfpy.tools.leaks.attached import LEAST_GROWTH
 from perfpy.tools.leaks.hook import SMALL_STEP, SMALLEST
 from perfpy.tools.leaks.sums import own_begin, parts_of_peak
 from perfpy.untrusted.text import visible
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from perfpy.analysis.stacks import Function
-    from perfpy.capture.python_frames.current_stacks import CurrentFrame
     from perfpy.tools.leaks.attached import MemoryGrowth
-    from perfpy.tools.leaks.sums import ProcessSums
+    from perfpy.tools.leaks.sums import Frame, ProcessSums
 
 _MOST_ROWS: Final = 10
 _MOST_CALLERS: Final = 3
@@ -36,6 +34,7 @@ _YOUNG: Final = 10  # the last tenth of the time
 _LEAST_ROW: Final = 0.002  # of the peak
 _LEAST_PART: Final = 0.01  # of the peak, for what the program did not allocate itself
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_LEAST_GROWTH: Final = 128 << 10  # bytes: a new arena may be some seconds away, but its pages are used one after the other
 _OUTSIDE: Final = "[threads without Python functions]"
 
 
@@ -50,7 +49,7 @@ def _within(size: int) -> str:
 class _KeepingLine(NamedTuple):
     """The kept memory of one line. way: how the stack that keeps most leads to the line and from it, as text."""
 
-    frame: CurrentFrame | None
+    frame: Frame | None
     bytes: int
     objects: int
     early_bytes: int
@@ -124,12 +123,12 @@ def _notes(growth: MemoryGrowth) -> Iterator[str]:
 def _has_grown_beyond(growth: MemoryGrowth) -> bool:
     """Return whether the memory of the process grew by much more than the allocations that it kept, which are estimates."""
     others = growth.grown - growth.young - sum(one.bytes for one in growth.retained)
-    return not growth.lost and others > max(LEAST_GROWTH, growth.grown // 3)
+    return not growth.lost and others > max(_LEAST_GROWTH, growth.grown // 3)
 
 
 def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
     """Return the lines, the one that keeps most first."""
-    lines: dict[CurrentFrame | None, _KeepingLine] = {}
+    lines: dict[Frame | None, _KeepingLine] = {}
     for one in growth.retained:  # the largest stack of a line comes first
         index = _charged(one.frames)
         frame = None if index is None else one.frames[index]
@@ -139,21 +138,23 @@ def _lines(growth: MemoryGrowth) -> list[_KeepingLine]:
     return sorted(lines.values(), key=lambda line: -line.bytes)
 
 
-def _named(frame: CurrentFrame | None) -> str:
+def _named(frame: Frame | None) -> str:
     """Return a frame as a line shows it, without the folder of Python's packages."""
     if frame is None:
         return _OUTSIDE
     return f"{visible(frame.function)} ({visible(_PREFIX.sub('', frame.file))}:{frame.line or '?'})"
 
 
-def _charged(frames: Sequence[CurrentFrame]) -> int | None:
+def _charged(frames: Sequence[Frame]) -> int | None:
     """Return the position of the frame that a stack (innermost first) is charged to: the innermost one of own code, if any is."""
     begin = own_begin(frames)
-    own = (index for index in range(begin, len(frames)) if category(frames[index]) == OWN)
-    return next(own, begin) if frames else None
+    for index in range(begin, len(frames)):
+        if category(frames[index]) == OWN:
+            return index
+    return begin if frames else None
 
 
-def _way(frames: Sequence[CurrentFrame], index: int | None) -> str:
+def _way(frames: Sequence[Frame], index: int | None) -> str:
     """Return how a stack leads to the frame that it is charged to, and from it."""
     if index is None:
         return ""
@@ -169,7 +170,7 @@ _PREFIX: Final = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python\d[^/]*)/|
 
 
 @lru_cache(maxsize=1 << 16)
-def category(frame: CurrentFrame) -> int:
+def category(frame: Frame) -> int:
     """Return the category of a frame's function (OWN, LIBRARY or INTERPRETER) by its file: a Python module, a C source or a binary."""
     if _INTERPRETER.search(frame.file):
         return INTERPRETER
@@ -181,14 +182,15 @@ def _size(size: int) -> str:
 
 
 class _HoldingLine(NamedTuple):
-    """The memory of one line. way: how the stack that held most leads to the line and from it, as text."""
+    """The memory of one line. frames, charged: the stack that held most, and the position of the line's frame in it."""
 
-    frame: CurrentFrame | None
+    frame: Frame | None
     peak: int
     objects: int
     left: int
     temporary: int
-    way: str
+    frames: tuple[Frame, ...]
+    charged: int | None
 
 
 def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iterator[str]:
@@ -214,7 +216,8 @@ def peak_lines(processes: Sequence[ProcessSums], *, small_objects: bool) -> Iter
 def _process_lines(process: ProcessSums) -> Iterator[str]:
     language = f"  (Python {process.python})" if process.python else ""
     yield f"Process {process.pid}: {visible(process.command)}{language}"
-    yield peak_sentence(process)
+    lines = _holding_lines(process)
+    yield _peak_sentence(process, lines)
     parts = parts_of_peak(process)
     if parts.loading >= _LEAST_PART * process.peak:
         start = f", the start of Python {_size(parts.start)}" if parts.start >= _LEAST_PART * process.peak else ""
@@ -226,14 +229,13 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
     yield f"It allocated {_size(process.total)} in {number} allocations, and held {_size(process.left)} {end}."
     if process.arenas >= _LEAST_PART * process.peak:
         yield f"CPython's arenas for objects of up to {SMALLEST} bytes, with the free space in them, took up to {_size(process.arenas)}."
-    lines = _holding_lines(process)
     yield ""
     yield f"{'At peak':>10}  {'Share':>6}  {'Objects':>9}  {'At exit':>10}  Function and line"
     for line in [one for one in lines if one.peak > _LEAST_ROW * process.peak][:_MOST_ROWS]:
         share = f"{100 * line.peak / max(process.peak, 1):.1f}%"
         yield f"{_size(line.peak):>10}  {share:>6}  {line.objects:>9,}  {_size(line.left):>10}  {_named(line.frame)}"
-        if line.way:
-            yield f"{'':44}{line.way}"
+        if way := _way(line.frames, line.charged):
+            yield f"{'':44}{way}"
     if process.temporary >= _LEAST_TEMPORARY * process.objects:
         yield ""
         share = f"{100 * process.temporary / process.objects:.0f} %"
@@ -244,18 +246,18 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
         yield f"{process.lost:,} allocations have no stack: the program has too many distinct ones."
 
 
-def peak_sentence(process: ProcessSums) -> str:
+def _peak_sentence(process: ProcessSums, lines: Sequence[_HoldingLine]) -> str:
     """Return how much a process held at its highest moment, when, and the lines that held most of it."""
     after = f" after {process.peak_after:.1f} s" if process.peak_after else ""
     of_all = f" of {process.seconds:.1f} s" if after and process.seconds else ""
-    holders = _and([f"{100 * share:.0f} % in {name}" for share, name, _ in holding_functions(process)])
+    holders = _and([f"{100 * share:.0f} % in {name}" for share, name, _ in _holders(process, lines)])
     return f"It held {_size(process.peak)} at its highest moment{after}{of_all}{f': {holders}' if holders else ''}."
 
 
-def holding_functions(process: ProcessSums) -> list[tuple[float, str, CurrentFrame]]:
+def _holders(process: ProcessSums, lines: Sequence[_HoldingLine]) -> list[tuple[float, str, Frame]]:
     """Return the lines that held most at the peak: their share, their text "pack() (app.py:5)", and their frame."""
     found = []
-    for line in _holding_lines(process)[:_MOST_HOLDERS]:
+    for line in lines[:_MOST_HOLDERS]:
         if line.frame is not None and line.peak >= _LEAST_HOLDER * process.peak:
             frame = line.frame
             name = frame.function if frame.function.endswith((">", "]", ")")) else f"{frame.function}()"
@@ -272,17 +274,28 @@ def _and(texts: Sequence[str]) -> str:
 
 def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
     """Return the lines, the one that held most first."""
-    totals: dict[CurrentFrame | None, tuple[int, int, int, int]] = {}
-    ways: dict[CurrentFrame | None, str] = {}
+    totals: dict[tuple[str, str, int] | None, list[int]] = {}
+    largest: dict[tuple[str, str, int] | None, tuple[tuple[Frame, ...], int | None]] = {}
     for stack in process.stacks:  # the largest stack of a line comes first
         index = _charged(stack.frames)
-        frame = None if index is None else stack.frames[index]
-        if frame not in totals:
-            totals[frame], ways[frame] = (0, 0, 0, 0), _way(stack.frames, index)
-        peak, objects, left, temporary = totals[frame]
-        totals[frame] = (peak + stack.peak, objects + stack.peak_objects, left + stack.left, temporary + stack.temporary)
-    lines = [_HoldingLine(frame, *numbers, ways[frame]) for frame, numbers in totals.items()]
+        line = None if index is None else _line(stack.frames[index])
+        if line not in totals:
+            totals[line], largest[line] = [0, 0, 0, 0], (stack.frames, index)
+        total = totals[line]
+        total[0] += stack.peak
+        total[1] += stack.peak_objects
+        total[2] += stack.left
+        total[3] += stack.temporary
+    lines = []
+    for line, (peak, objects, left, temporary) in totals.items():
+        frames, index = largest[line]
+        lines.append(_HoldingLine(None if index is None else frames[index], peak, objects, left, temporary, frames, index))
     return sorted(lines, key=lambda line: -line.peak)
+
+
+@lru_cache(maxsize=1 << 16)
+def _line(frame: Frame) -> tuple[str, str, int]:
+    return frame.function, frame.file, frame.line
 
 
 # The page of a command's memory: flame graphs of what was held at the highest moment, at the end, and of all allocations.
@@ -318,15 +331,17 @@ def memory_page(processes: Sequence[ProcessSums]) -> str:
         part = Stacks(f"bytes {event}", list(functions), frames, offsets, comms, chain, comm[rows], weights[rows], counts[rows])
         parts.append(replace(part, in_bytes=True, categories=categories))
     first = processes[0]
-    holders = holding_functions(first)
+    lines = _holding_lines(first)
     environment = [f"Python {first.python}"] if first.python else []
     headline = HeadlineSentence(
-        peak_sentence(first), [(name, _function(frame, is_innermost=True).name) for _, name, frame in holders], "self"
+        _peak_sentence(first, lines),
+        [(name, _function(frame, is_innermost=True).name) for _, name, frame in _holders(first, lines)],
+        "self",
     )
     return render([part for part in parts if part.total], PageText(f"Memory: {first.command}", environment, headline=[headline]))
 
 
-def _function(frame: CurrentFrame, *, is_innermost: bool) -> Function:
+def _function(frame: Frame, *, is_innermost: bool) -> Function:
     """Return a frame as the page names it. The line at which a stack allocates tells allocations of one function apart."""
     from perfpy.analysis.stacks import Function
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.capture.python_frames.kernel_frames import SCRATCH_SIZE, decode, entry_of
+from perfpy.interpreters.frames import CurrentFrame
 from perfpy.interpreters.process import PythonProcess
 from perfpy.tools.leaks import attached
 from perfpy.tools.leaks import text as leaks_text

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.analysis.verdict.categories import INTERPRETER, LIBRARY, OWN
-from perfpy.capture.python_frames.current_stacks import CurrentFrame
 from perfpy.errors import PerfError
+from perfpy.interpreters.frames import CurrentFrame
 from perfpy.interpreters.layouts import LAYOUTS, described_words
 from perfpy.tools.leaks import hook
 from perfpy.tools.leaks.sums import ProcessSums, StackSums, own_begin, parts_of_peak, read_processes
@@ -63,7 +63,8 @@ def test_a_stack_unchanged_since_the_highest_moment_has_its_sums_of_now(tmp_path
     write_file(tmp_path, 12, stacks=[before, since], epoch=9, peak=800)
     (process,) = read_processes(str(tmp_path))
     assert [(one.peak, one.peak_objects, one.left) for one in process.stacks] == [(700, 7, 100), (100, 1, 100)]
-    assert process.stacks[0].frames == (CurrentFrame("keep", "app.py", 5),)
+    (frame,) = process.stacks[0].frames
+    assert (frame.function, frame.file, frame.line) == ("keep", "app.py", 5)
     assert process.python == "3.12"
 
 

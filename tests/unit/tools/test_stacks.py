@@ -9,10 +9,11 @@ import pytest
 
 from perfpy.capture import sleeping_threads
 from perfpy.capture.python_frames import current_stacks
-from perfpy.capture.python_frames.current_stacks import CurrentFrame, ProcessStacks, ThreadStack
+from perfpy.capture.python_frames.current_stacks import ProcessStacks, ThreadStack
 from perfpy.capture.runtimes.hotspot_monitors import JavaFrame, JavaStack
 from perfpy.capture.wait_targets import WaitTarget
 from perfpy.errors import PerfError, UsageError
+from perfpy.interpreters.frames import CurrentFrame
 from perfpy.kernel.procfs import ProcFs
 from perfpy.perfdata.kept_files import ObservedFrame, ObservedState
 from perfpy.tools import stacks

@@ -82,8 +82,8 @@ class CodeRules:
     def of_callers(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the numbers for frames that are not innermost: a caller in the vdso is a signal handler's return."""
         rules = self.of_frames(ids)
-        dso = self._symbolizer.frames.dso[ids]
         if self._signal != END:
+            dso = self._symbolizer.frames.dso[ids]
             for one in distinct(dso[dso >= 0]).tolist():
                 if self._symbolizer.dsos[one].kind is DsoKind.VDSO:
                     rules = np.where(dso == one, self._signal, rules).astype(np.int32)
@@ -92,6 +92,8 @@ class CodeRules:
     def are_trampolines(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which frames that are not innermost are in signal trampolines."""
         rules = self.of_callers(ids)
+        if not self.table.has_signals:
+            return np.zeros(len(ids), np.bool_)
         self.table.update()
         trampolines: NDArray[np.bool_] = self.table.flags[rules] & SIGNAL != 0
         return trampolines

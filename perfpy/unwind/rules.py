@@ -174,6 +174,7 @@ class RuleTable:
         tracked: the DWARF numbers of tracked registers: those from which any CFA, or a rule of a tracked register, is computed. It grows
             when a
             rule needs more.
+        has_signals: whether any rules are of a signal trampoline.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -185,6 +186,7 @@ class RuleTable:
         self._encoded = 0
         self._made_tracked = 0
         self._moves: set[tuple[int, int]] = set()  # registers that are saved in another one
+        self.has_signals = False
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -195,6 +197,7 @@ class RuleTable:
         if number is None:
             number = self._numbers[rules] = len(self.rules)
             self.rules.append(rules)
+            self.has_signals |= rules.is_signal
         return number
 
     def track(self, register: int) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _PAUSE: Final = 0.025  # seconds between looks at a process
 _BETWEEN_WAITS: Final = 0.2
+_JVM_COUNTERS: Final = b"/hsperfdata_"  # in the path of a JVM's mapped counters
 _LOOKS_FOR_JVM: Final = (1, 3, 10, 50)  # numbers of looks at which a JVM is sought: it publishes its counters after its start
 _SHARE: Final = 20  # the next look comes after at least 20 times as long as this one took
 _MOST_PROCESSES: Final = 64  # that are looked at
@@ -586,20 +587,21 @@ class _ObservedWaits(_ObservedProcess):
     def _look_at_collections(self) -> None:
         """Note how often a JVM has collected garbage, and the options that limit the heap of a Node."""
         if self._looks_at_threads in _LOOKS_FOR_JVM and self._counters is None:
-            from perfpy.capture.runtimes.attaching import heap_options
-            from perfpy.capture.runtimes.hotspot_monitors import JvmCounters
+            if "node" in os.path.basename(self._program or ""):
+                from perfpy.capture.runtimes.attaching import heap_options  # few programs need it
 
-            self._heap_options = heap_options(self.pid)
-            with suppress(OSError, LookupError):
-                self._counters = JvmCounters(self.pid, self._procfs)
+                self._heap_options = heap_options(self.pid)
+            if any(_JVM_COUNTERS in line for line in self._procfs.map_lines(self.pid)):
+                from perfpy.capture.runtimes.hotspot_monitors import JvmCounters
+
+                with suppress(OSError, LookupError):
+                    self._counters = JvmCounters(self.pid, self._procfs)
         collections = self._counters.collections() if self._counters is not None else None
         if collections is not None:
             self._collections[1:] = [collections]
 
     def _look_at_locks(self) -> None:
         """Note which threads wait for a lock, and who holds it; and for how many looks they have not run."""
-        from perfpy.capture.wait_targets import holders_of_file_locks
-
         stuck, of_files = dict[int, tuple[tuple[_HeldLock, bytes], int]](), None
         mutexes: dict[tuple[int, bool], _HeldLock | None] = {}  # of this look: many threads may wait for one
         tids = self._procfs.threads(self.pid)
@@ -617,7 +619,10 @@ class _ObservedWaits(_ObservedProcess):
                 mutex = lock.address, lock.has_limit
                 held = mutexes[mutex] if mutex in mutexes else mutexes.setdefault(mutex, self._holder_of_mutex(*mutex, tids))
             else:
-                of_files = holders_of_file_locks(self._procfs) if of_files is None else of_files
+                if of_files is None:
+                    from perfpy.capture.wait_targets import holders_of_file_locks  # few programs lock files
+
+                    of_files = holders_of_file_locks(self._procfs)
                 holder = of_files.get(self.pid, 0)
                 held = _HeldLock(lock.file, True, lock.has_limit, holder, self._comm(holder)) if holder else None
             self._waits[tid] += 1
@@ -631,11 +636,12 @@ class _ObservedWaits(_ObservedProcess):
 
     def _lock_of(self, tid: int) -> AwaitedLock | None:
         """Return the lock for which a thread waits, None for none."""
-        from perfpy.capture.wait_targets import awaited_lock
-
         state = read_state(self.pid, tid)
-        call = _names_of_calls().get(state.call, "") if state is not None and state.call is not None else ""
-        return awaited_lock(self.pid, call, state.arguments) if state is not None and len(state.arguments) > _ARGUMENTS else None
+        if state is None or state.call is None or len(state.arguments) <= _ARGUMENTS:
+            return None
+        from perfpy.capture.wait_targets import awaited_lock  # programs that compute need none
+
+        return awaited_lock(self.pid, _names_of_calls().get(state.call, ""), state.arguments)
 
     def _holder_of_mutex(self, address: int, has_limit: bool, tids: Sequence[int]) -> _HeldLock | None:
         """Return the mutex at an address with the thread that holds it; None if it is no mutex, or nobody holds it."""
@@ -705,9 +711,7 @@ def _states_of_collections(pid: int, first: Collections, last: Collections) -> I
 
 
 class _HeldLock(NamedTuple):
-    """A lock for which a thread waits: its variable ("" without a name) or file, and the thread that holds it, with its name; "" if it has
-    ended.
-    """
+    """A lock for which a thread waits: its variable ("" without a name) or file, and its holder, with its name ("" if it has ended)."""
 
     name: str
     is_file: bool

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi import records
 from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
 from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, PerfType, RecordType
 from perfpy.abi.light_types import NamedTuple
@@ -23,8 +24,9 @@ from perfpy.capture.unwinding.process import has_stacks, plain_attr
 from perfpy.perfdata.kept_files import PROCESSES, STATES
 from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
 from perfpy.perfdata.records.stream import Chunk
-from perfpy.symbols.dso import DsoKind, DsoTable
+from perfpy.symbols.dso import DsoKind, DsoTable, is_memory, is_user_map, user_kind
 from perfpy.symbols.files.debug_files import SymbolOptions
+from perfpy.symbols.files.debug_files import find as find_files
 from perfpy.symbols.live_tasks import LiveTasks
 from perfpy.symbols.quality_notes import TruncatedStacks, truncation_note
 from perfpy.symbols.symbolizer import Symbolizer
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.symbols.dso import Dso
     from perfpy.symbols.files.debug_files import DsoFiles
+    from perfpy.untrusted.process_files import FileId
 
+    _FileKey = tuple[str, str, FileId | None]
 
 _MOST_FRAMES: Final = 127  # native ones of a callchain
 _MOST_FRAMES_OF_PYTHON: Final = 1024  # the same: a call by way of C takes some ten of them
@@ -166,10 +170,10 @@ class PieceUnwinder:
         self._truncated: dict[int, TruncatedStacks] = {}
         self._hits = DsoHits([plain_attr(attr) if number in self._unwound_events else attr for number, attr in enumerate(self._attrs)])
 
-    def _get_ready(self, before: int) -> None:
+    def _get_ready(self) -> None:
         """Open new files at once: they may be deleted before their samples are unwound."""
         if self._unwound_events and not self._is_live:
-            self._replay.open_new_files(before)
+            self._replay.open_new_files()
 
     def learn(self, chunk: Chunk) -> None:
         """Learn from records that are in the file already: synthesized ones."""
@@ -177,7 +181,7 @@ class PieceUnwinder:
         if self._concerned:
             self._note_concerned(self._concerned, seen)
         self._scan(chunk.data.data)
-        self._get_ready(0)
+        self._get_ready()
 
     def read_runtimes(self, chunk: Chunk) -> None:
         """Read what runtimes' memory tells about a piece's samples: the processes may end before the samples are unwound."""
@@ -199,7 +203,7 @@ class PieceUnwinder:
         if self._python:
             self._python.receive()
         held = self._held
-        self._get_ready(min((int(one.keys.min()) for one in held if len(one.keys)), default=0))
+        self._get_ready()
         now = time.monotonic()
         is_small = sum(len(one.chunk.data) for one in (*held, newest)) <= _MOST_JOINED
         if held and self._joins and is_small and now - self._held_since < _LONGEST_JOINING:
@@ -704,8 +708,9 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
 
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _MOST_FILES: Final = 1 << 16  # files that are known to be mapped; each further one counts as new
-_MMAP_PID: Final = struct.Struct("=8xI")
+_HEADER: Final = struct.Struct("=IHH")
 _MMAP_NAME, _MMAP2_NAME, _MMAP2_FILE = 40, 72, slice(40, 64)  # bytes of the records: the names, and device, inode and generation
+_WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
 
 
@@ -743,11 +748,11 @@ class Replay:
         self._opens_files = opens_files
         self._tasks = LiveTasks(table, types=_WANTED)
         self._ordinal = 0
-        self._files: dict[tuple[object, ...], DsoFiles] = {}
+        self._files: dict[_FileKey, DsoFiles] = {}
         self._symbolizer: Symbolizer | None = None
         self._symbolizer_of: bytes | None = None  # its processes; None after further records
         self._mapped: set[bytes] = set()  # identity and name of each file in a mapping
-        self._mapping: set[int] = set()  # processes that have mapped files since the last look at these which none had mapped before
+        self._mappings: list[bytes] = []  # records of mappings whose files no process had mapped before, until these are opened
 
     def keys(self, times: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the delivery keys of the next records: their times, or without times their numbers."""
@@ -772,7 +777,7 @@ class Replay:
                 record = chunk.record(row)
                 file = record[_MMAP2_FILE] * (kind == RecordType.MMAP2) + record[begin:].partition(b"\0")[0]
                 if file not in self._mapped:
-                    self._mapping.add(_MMAP_PID.unpack_from(record)[0])
+                    self._mappings += [record] if self._opens_files else []
                     if len(self._mapped) < _MOST_FILES:
                         self._mapped.add(file)
 
@@ -793,62 +798,76 @@ class Replay:
             self._symbolizer = Symbolizer(timeline, SymbolOptions(live=True))
             self._open_files(self._symbolizer)
             self._symbolizer_of = processes
-            self._mapping.clear()
+            self._mappings.clear()
         return self._symbolizer
 
     @property
     def has_new_files(self) -> bool:
         """Whether files were mapped since they were opened last that no process had mapped before."""
-        return bool(self._mapping)
+        return bool(self._mappings)
 
-    def open_new_files(self, before: int) -> None:
-        """Open files that were mapped since the last call. No later sample has a key below `before`."""
-        if not self.has_new_files:
-            return
-        if self._symbolizer is None:
-            self.symbolizer(before)
-            return
-        pids = np.array(sorted(self._mapping), np.uint32)
-        timeline = self._tasks.timeline(pids, DsoTable(by_identity=True), keep_exited=False)
-        self._open_files(Symbolizer(timeline, SymbolOptions(live=True)), of_some=True)
-        self._mapping.clear()
+    def open_new_files(self) -> None:
+        """Open files that were mapped since the last call. A symbolizer for them would build all address spaces."""
+        table = DsoTable(by_identity=True)
+        for record in self._mappings:
+            dso = _dso_of(record, table)
+            if dso is None or _key_of(dso) in self._files:
+                continue
+            files = find_files(dso, SymbolOptions(live=True))
+            if files.runtime is not None:  # else another process may lead to it
+                self._files[_key_of(dso)] = files
+        self._mappings.clear()
 
     def elsewhere(self) -> dict[tuple[bytes, tuple[int, ...]], bytes]:
         """Return the build-ids of files that are not at their recorded path, by name and identity: files of containers, replaced files."""
-        if self._symbolizer is None:
-            return {}
         build_ids: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
-        first_dsos: dict[tuple[str, tuple[int, ...]], Dso] = {}
-        for dso in self._symbolizer.dsos:
-            if dso.identity:
-                first_dsos.setdefault((dso.name, dso.identity[:3]), dso)
-        for number, files in self._symbolizer.found_files().items():
-            dso, file = self._symbolizer.dsos[number], files.original
-            if dso.identity and file is not None and file.path != dso.name and file.build_id:
-                name, build_id = os.fsencode(dso.name), bytes.fromhex(file.build_id)
-                build_ids[name, dso.identity] = build_id
-                if first_dsos[dso.name, dso.identity[:3]] is dso:  # synthesized mappings have no generation
-                    build_ids[name, (*dso.identity[:3], 0)] = build_id
+        first_identities: dict[tuple[str, tuple[int, ...]], FileId] = {}
+        for (name, _, identity), files in self._files.items():
+            if identity is None:
+                continue
+            first = first_identities.setdefault((name, identity[:3]), identity)
+            file = files.original
+            if file is not None and file.path != name and file.build_id:
+                build_id = bytes.fromhex(file.build_id)
+                build_ids[os.fsencode(name), identity] = build_id
+                if first == identity:  # synthesized mappings have no generation
+                    build_ids[os.fsencode(name), (*identity[:3], 0)] = build_id
         return build_ids
 
-    def _open_files(self, symbolizer: Symbolizer, *, of_some: bool = False) -> None:
-        """Find the files of all mappings, each once; a recording closes those of dropped processes. of_some: it has some processes only."""
-        present: dict[tuple[object, ...], DsoFiles] = {}
+    def _open_files(self, symbolizer: Symbolizer) -> None:
+        """Find the files of all mappings, each once; a recording closes those of dropped processes."""
+        present: dict[_FileKey, DsoFiles] = {}
         for number, dso in enumerate(symbolizer.dsos):
-            if dso.kind in (DsoKind.FILE, DsoKind.VDSO):
+            if dso.kind in _WITH_FILES:
                 key = _key_of(dso)
                 files = self._files.get(key)
                 if files is not None:
                     symbolizer.set_files(number, files)
                 if self._opens_files:
                     present[key] = files or symbolizer.files(number)
-        if self._opens_files and of_some:
-            self._files |= present
-        elif self._opens_files:
+        if self._opens_files:
             if not self._files.keys() <= present.keys():  # the next process that maps a closed file opens it again
                 self._mapped.clear()
             self._files = present
 
 
-def _key_of(dso: Dso) -> tuple[object, ...]:
+def _dso_of(record: bytes, table: DsoTable) -> Dso | None:
+    """Return what a MMAP or MMAP2 record maps if it is a file of a program, None otherwise."""
+    kind, misc, _ = _HEADER.unpack_from(record)
+    if not is_user_map(misc):
+        return None
+    mapping = records.decode(kind, misc, record[_HEADER.size :], endian=NATIVE_ENDIAN)
+    assert isinstance(mapping, (records.Mmap, records.Mmap2))
+    flags, build_id, identity = 0, b"", None
+    if isinstance(mapping, records.Mmap2):
+        flags, build_id = mapping.flags, mapping.build_id
+        identity = mapping.maj, mapping.min, mapping.ino, mapping.ino_generation
+    if is_memory(mapping.filename, flags) or user_kind(mapping.filename) not in _WITH_FILES:
+        return None
+    dso = table.dsos[table.id_of(mapping.filename, user_kind(mapping.filename), build_id.hex(), identity)]
+    dso.pids.add(mapping.pid)
+    return dso
+
+
+def _key_of(dso: Dso) -> _FileKey:
     return dso.name, dso.build_id, dso.identity

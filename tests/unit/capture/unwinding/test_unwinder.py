@@ -115,7 +115,7 @@ def test_only_files_that_no_process_has_mapped_need_a_new_symbolizer(build_id: b
         times = np.array([chunk.starts[0] + 1], np.uint64)
         replay.add(chunk, replay.keys(times), times, np.zeros(1, np.int32))
         builds.append(replay.has_new_files)
-        replay.open_new_files(0)
+        replay.open_new_files()
         assert not replay.has_new_files
     assert builds == [True, False, True, not build_id, False]
 

@@ -118,7 +118,7 @@ class Joiner:
     def join(self, pieces: Sequence[Piece], count: int) -> Flat | TextBlock:
         """Join all pieces in order, for `count` samples."""
         if count >= _WORTH_BLOCK and not any(isinstance(piece, list) for piece in pieces):
-            block = self._block([piece for piece in pieces if len(piece)], count)
+            block = self._block(_join_constants(pieces), count)
             if block is not None:
                 return block
         columns = self._end_coded(self._fuse(list(pieces), count))
@@ -176,15 +176,7 @@ class Joiner:
         """Fuse adjacent pieces where possible."""
         if not pieces:
             return [b""]
-        fused: list[Piece] = []
-        for piece in pieces:
-            if isinstance(piece, bytes) and not piece:
-                continue
-            if fused and isinstance(fused[-1], bytes) and isinstance(piece, bytes):
-                fused[-1] += piece
-            else:
-                fused.append(piece)
-        return self._pair_coded(_pack_fixed(fused, count))
+        return self._pair_coded(_pack_fixed(_join_constants(pieces), count))
 
     def _pair_coded(self, pieces: list[Piece]) -> list[Piece]:
         """Fuse coded pieces, and constants between them, while there are few distinct pairs."""
@@ -355,6 +347,17 @@ def _has_one_width(piece: Piece, count: int) -> bool:
         return False
     width = len(piece.texts[0])
     return 0 < width <= _WIDEST and set(map(len, piece.texts)) == {width} and not any(text.endswith(b"\0") for text in piece.texts)
+
+
+def _join_constants(pieces: Sequence[Piece]) -> list[Piece]:
+    """Join adjacent texts of all samples, and leave empty ones out."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and isinstance(joined[-1], bytes) and isinstance(piece, bytes):
+            joined[-1] += piece
+        elif not isinstance(piece, bytes) or piece:
+            joined.append(piece)
+    return joined
 
 
 def _as_list(piece: Piece, count: int) -> list[bytes]:

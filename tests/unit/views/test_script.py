@@ -572,6 +572,8 @@ def test_many_lines_are_one_block(widths: tuple[int, ...]) -> None:
         pairs = zip(codes.tolist(), wide.tolist(), strict=True)
         block = joiner.join([Coded(codes, texts), wide, b" ", Coded(codes, texts)], count)
         assert block.lines() == [texts[code] + number + b" " + texts[code] for code, number in pairs]
+        block = joiner.join([b"", Coded(codes, texts), b"1", b"", b"2", b"\n"], count)
+        assert block.lines() == [texts[code] + b"12\n" for code in codes.tolist()]
         texts += [bytes([65 + number]) * draw.choice(widths) for number in range(20)]
 
 

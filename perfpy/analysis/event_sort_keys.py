@@ -14,13 +14,15 @@ import numpy as np
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_HYPERVISOR, MISC_KERNEL, PerfType
 from perfpy.abi.framing import as_number
 from perfpy.analysis.dimensions import PHYSICAL_BITS
-from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, page_size, symbol_text
+from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, page_size, symbol_text, symbol_texts
 from perfpy.analysis.locations import ranks, sample_locations
 from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.sort_key import KeyTexts, MemoryWords
@@ -155,18 +157,18 @@ _LINE = 64  # bytes of a cache line
 
 def data_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of accessed data."""
-    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
+    return _by_address(texts, frames, texts.locations.ip[frames])
 
 
 def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of accessing instructions."""
-    return _by_address(texts, frames, lambda frame: int(texts.locations.ip[frame]))
+    return _by_address(texts, frames, texts.locations.ip[frames])
 
 
 def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of accessed cache lines; unmapped ones have level X."""
     location_table = texts.locations
-    column = _by_address(texts, frames, lambda frame: int(location_table.address[frame]) & -_LINE)
+    column = _by_address(texts, frames, location_table.address[frames] & ~np.uint64(_LINE - 1))
 
     def text(i: int) -> str:
         label = column.text(i)
@@ -177,13 +179,13 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     owner = np.where(is_anonymous, location_table.spaces_of(frames.astype(np.int32)), 0)
     is_user = location_table.level[frames] != ord("k")
     rank = ranks(is_user, dso_of < 0, dso_of, owner, column.same)
-    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(location_table.symbol[frames[i]] >= 0))
+    has_name = location_table.symbol[frames] >= 0
+    return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(has_name[i]), texts=None)
 
 
-def _by_address(texts: KeyTexts, frames: Int64, address_of: Callable[[int], int]) -> KeyColumn:
+def _by_address(texts: KeyTexts, frames: Int64, addresses: NDArray[np.uint64]) -> KeyColumn:
     location_table = texts.locations
     locations = sample_locations(frames)
-    addresses = np.array([address_of(frame) for frame in frames.tolist()], np.uint64)
     rank = ranks(addresses.view(np.int64))
 
     def wide(i: int) -> int:
@@ -191,8 +193,10 @@ def _by_address(texts: KeyTexts, frames: Int64, address_of: Callable[[int], int]
             return UNNAMED_WIDTH
         return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
 
-    unnamed = location_table.symbol[frames] < 0
-    return KeyColumn(rank, rank, lambda i: symbol_text(location_table, int(locations[i]), int(addresses[i])), wide, unnamed=unnamed)
+    def many(numbers: Int64) -> list[str]:
+        return symbol_texts(location_table, locations[numbers], addresses[numbers])
+
+    return KeyColumn(rank, rank, lambda i: many(np.array([i]))[0], wide, unnamed=location_table.symbol[frames] < 0, texts=many)
 
 
 def data_dso(texts: KeyTexts, frames: Int64) -> KeyColumn:

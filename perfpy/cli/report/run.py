@@ -142,7 +142,7 @@ class ReportRun:
         if self._browses:
             return self._browse(report)
         if self._plain:
-            _print(report_lines(report, text_options))
+            _print(report_lines(report, text_options, many_at_once=not is_terminal()))
             if options.columns.mode is Mode.BRANCH:
                 _print(self._branch_kind_lines())
             if self._options.threads:

@@ -22,9 +22,10 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.untrusted.text import byte_width
 from perfpy.views.report.share_colour import colour_share
+from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfpy.abi.attr import Reading
     from perfpy.analysis.report.branch_blocks import Block, BlockTable
@@ -36,13 +37,14 @@ if TYPE_CHECKING:
     from perfpy.views.recorded import Recorded
     from perfpy.views.report.callchain_text import ChainWriter
     from perfpy.views.script.code import BranchCounters
+    from perfpy.views.script.pieces import Piece
 
 
 HEADER_HINT = "# To display the perf.data header info, please use --header/--header-only options.\n#"
 
 
-def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
-    """Yield all lines of the report, without line ends."""
+def report_lines(report: Report, options: TextOptions, *, many_at_once: bool = False) -> Iterator[str]:
+    """Yield all lines of the report, without line ends; many_at_once: join thousands of rows, which takes less time."""
     if not options.quiet:
         yield from ("#", f"# Total Lost Samples: {report.lost}", "#")
     for histogram in report.histograms:
@@ -50,20 +52,22 @@ def report_lines(report: Report, options: TextOptions) -> Iterator[str]:
             continue
         if not options.quiet:
             yield from _summary(histogram, options)
-        yield from table_lines(histogram, options, report.histograms)
+        yield from table_lines(histogram, options, report.histograms, many_at_once=many_at_once)
         yield from ("", "")
     if not options.quiet:
         yield from ("#", f"# ({tip()})", "#")
 
 
-def table_lines(histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = ()) -> Iterator[str]:
+def table_lines(
+    histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = (), *, many_at_once: bool = False
+) -> Iterator[str]:
     """Return the lines of one table; with -H, levels of rows, if these have keys. tables: all tables of the report."""
     if histogram.options.rows.hierarchy:
         from perfpy.analysis.report.hierarchy import levels_of, make_hierarchy
 
         if levels := levels_of(histogram):
             return HierarchyText(make_hierarchy(histogram, levels), options).lines()
-    return HistogramText(histogram, options, tables).lines()
+    return HistogramText(histogram, options, tables).lines(many_at_once=many_at_once)
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
@@ -230,8 +234,8 @@ class HistogramText:
         index = self._histogram.layout.fields.index(entry)
         return self._options.widths[index] if index < len(self._options.widths) else 0
 
-    def lines(self) -> Iterator[str]:
-        """Yield header, rows and call trees."""
+    def lines(self, *, many_at_once: bool = False) -> Iterator[str]:
+        """Yield header, rows and call trees; many_at_once: join the rows between trees."""
         if not self._options.quiet:
             yield from heading(self.columns, self._options.separator)
         writer = chain_writer(self._histogram, self._options)
@@ -241,41 +245,52 @@ class HistogramText:
         visible = visible[histogram.percents(measure, visible) >= self._options.percent_limit]
         if self._options.most_rows:
             visible = visible[: self._options.most_rows]
+        joiner = Joiner()
         for first in range(0, len(visible), _ROWS_AT_ONCE):
             entries = visible[first : first + _ROWS_AT_ONCE]
-            rows = self._rows(entries)
+            rows = self._rows(entries, joiner, joined=many_at_once and not self._options.most_columns)
             if writer is None or trees is None:
-                yield from rows
+                yield from rows(0, len(entries))
                 continue
             printed = 0
             for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
-                yield from rows[printed : index + 1]
+                yield from rows(printed, index + 1)
                 printed, entry = index + 1, int(entries[index])
                 yield from writer.lines_of(histogram, entry)
-            yield from rows[printed:]
+            yield from rows(printed, len(entries))
 
-    def _rows(self, entries: Int64) -> list[str]:
-        filled = [
-            _pad_column(
-                column.cells(entries), 0 if column.entry is self._last else column.width, numbers=isinstance(column, MetricColumnText)
-            )
-            for column in self.columns
-        ]
+    def _rows(self, entries: Int64, joiner: Joiner, *, joined: bool) -> Callable[[int, int], list[str]]:
+        """Return a function that returns the rows from one of some entries to another; joined: in one text."""
         separator = self._options.separator
-        if separator:
-            return list(map(separator.join, zip(*filled, strict=True)))
-        rows = list(map(GAP.join, zip(repeat(""), *filled, strict=False)))
-        most = self._options.most_columns
-        return [row[:most] for row in rows] if most else rows
+        pieces: list[Piece] = []
+        for column in self.columns:
+            pieces.append(_encoded(GAP if not separator else separator if pieces else ""))
+            pieces.append(column.piece(entries, 0 if column.entry is self._last else column.width))
+        rows = joiner.join([*pieces, b"\n"], len(entries))
+        if not joined:
+            lines = [_decoded(line)[: self._options.most_columns or None] for line in rows.lines()]
+            return lambda begin, end: lines[begin:end]
+        return lambda begin, end: [_decoded(b"".join(rows.slice(begin, end)))] if begin < end else []
 
 
-def _pad_column(cells: list[str], width: int, *, numbers: bool) -> list[str]:
-    """Pad the cells of a column unless they are wide enough; escape sequences of colours count like in perf."""
-    if min(map(len, cells), default=width) >= width:
-        return cells
-    if numbers or "".join(cells).isascii():
-        return [cell.ljust(width) for cell in cells]
-    return [_pad(cell, width) for cell in cells]
+def _encoded(cell: str) -> bytes:
+    """Return a cell as bytes; it may have characters of no encoding, with which colours begin."""
+    return cell.encode(errors="surrogatepass")
+
+
+def _decoded(lines: bytes) -> str:
+    """Return lines of encoded cells without the last line end."""
+    return lines[:-1].decode(errors="surrogatepass")
+
+
+def _piece_of(cells: list[str], width: int, *, numbers: bool) -> Piece:
+    """Return cells as a part of rows, padded to a width; escape sequences of colours count like in perf."""
+    if min(map(len, cells)) < width:
+        cells = [cell.ljust(width) for cell in cells] if numbers else [_pad(cell, width) for cell in cells]
+    size, text = len(cells[0]), "".join(cells)
+    if text.isascii() and size and set(map(len, cells)) == {size} and "\0" not in text:
+        return np.frombuffer(text.encode(), f"S{size}")
+    return list(map(_encoded, cells))
 
 
 # The columns of a report's tables as text: numbers with their units, and keys padded to their widths.
@@ -288,6 +303,7 @@ _LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes
 _FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
 _INLINED: Final = " (inlined)"
 _LEVEL: Final = len("[.] ")
+_MOST_KEPT: Final = 1 << 16  # texts of a column
 OF_PROCESSES: Final = ("pid", "tgid")  #: sort keys of threads and processes
 
 
@@ -382,6 +398,10 @@ class MetricColumnText:
         """Return the numbers of an entry."""
         return self.cells(np.array([entry]))[0]
 
+    def piece(self, entries: Int64, width: int) -> Piece:
+        """Return the numbers of some entries, padded to a width."""
+        return _piece_of(self.cells(entries), width, numbers=True)
+
     def cells(self, entries: Int64) -> list[str]:
         """Return the numbers of each of some entries."""
         if self.entry.value not in self._histogram.entries.measures:
@@ -397,7 +417,9 @@ class MetricColumnText:
             texts = [cell_texts[percent] for percent in percents]
             return list(map(colour_share, percents, texts, repeat(self._colour))) if self._colour else texts
         if metric.unit is Unit.NUMBER:
-            return [f" {value:{width}d}" for value in histogram.entries.measures[metric.value][entries, member].tolist()]
+            values = histogram.entries.measures[metric.value][entries, member].tolist()
+            text_of = {value: f" {value:{width}d}" for value in set(values)}
+            return [text_of[value] for value in values]
         if metric.unit is Unit.SECONDS:
             return [f" {text:>{width}}" for text in seconds(histogram, metric, entries, member)]
         return [f" {histogram.mean(metric.value, entry, member):{width}.1f}" for entry in entries.tolist()]
@@ -418,6 +440,8 @@ class KeyColumnText:
         self._histogram = histogram
         self._options = options
         self.width = width
+        self._texts: list[bytes] = []
+        self._codes = np.zeros(0, np.int64)  #: of numbers of the key: their texts, -1 for those without one
 
     def header(self) -> str:
         """Return the column's name, padded to its width."""
@@ -428,6 +452,22 @@ class KeyColumnText:
     def cell(self, entry: int) -> str:
         """Return the text of an entry, padded for the column."""
         return self.cells(np.array([entry]))[0]
+
+    def piece(self, entries: Int64, width: int) -> Piece:
+        """Return the texts of some entries, padded to a width; those of few distinct values are made once."""
+        values = self._histogram.keys[self.entry.name]
+        if values.column.per_sample is not None or len(values.column.same) > _MOST_KEPT:
+            return _piece_of(self.cells(entries), width, numbers=False)
+        numbers = values.number[entries]
+        if not len(self._codes):
+            self._codes = np.full(len(values.column.same), -1, np.int64)
+        missing = np.flatnonzero(self._codes[numbers] < 0)
+        if len(missing):
+            new, first = np.unique(numbers[missing], return_index=True)
+            self._codes[new] = len(self._texts) + np.arange(len(new))
+            cells = self.cells(entries[missing[first]])
+            self._texts += [_encoded(_pad(cell, width)) for cell in cells]
+        return Coded(self._codes[numbers], self._texts)
 
     def cells(self, entries: Int64) -> list[str]:
         """Return the texts of some entries, padded for the column."""

@@ -18,7 +18,7 @@ from perfpy.analysis.sort_keys import sort_key
 from perfpy.cli import run
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report.callchain_text import ChainWriter, Stem
-from perfpy.views.report.text import KeyColumnText, TextOptions, _pad_column, _set, _set_function, key_texts
+from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts
 from tests.builders.perfdata import PerfDataBuilder
 from tests.builders.tracepoint_events import EventRecording
 
@@ -147,7 +147,9 @@ def test_headings_above_very_long_names_end_like_perfs():
 def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
     """Colours begin with a character that no encoding has: columns are padded without it."""
     cells = [f"{escape_of(Terminal.__new__(Terminal))}[31m 12.00%\x1b[m", " 0.10%"]
-    assert _pad_column(cells, 9, numbers=True) == [cells[0], " 0.10%   "]
+    piece = _piece_of(cells, 9, numbers=True)
+    assert isinstance(piece, list)
+    assert [_decoded(cell + b"\n") for cell in piece] == [cells[0], " 0.10%   "]
 
 
 @pytest.mark.parametrize(

@@ -314,11 +314,16 @@ class NewTraceError(Exception):
     """The next piece of trace does not go on from the one before."""
 
 
+SHORT_TNT_ENDS: Final = 1
+_KINDS: Final = bytes(SHORT_TNT_ENDS if byte & 1 or byte < 4 else 0 for byte in range(256))
+
+
 class PacketStream:
     """The packets of consecutive pieces of trace.
 
     Attributes:
         data: the current piece.
+        kinds: SHORT_TNT_ENDS for each byte of the piece that is no short TNT packet.
         offset: of the next packet in it.
         before: bytes of the pieces before.
         latest: ticks of the TSC when the piece was read, 0 if unknown.
@@ -328,6 +333,7 @@ class PacketStream:
 
     def __init__(self, pieces: Iterator[TracePiece]) -> None:
         self.data, self.offset, self.before, self.latest = b"", 0, 0, 0
+        self.kinds = b""
         self.packet = self.last = Packet("PAD", 1)
         self.is_unread = False
         self._pieces, self._view, self._reader = pieces, memoryview(b""), PacketReader()
@@ -345,7 +351,7 @@ class PacketStream:
             self.data, self._view, self.offset = b"", memoryview(b""), 0
             raise EndOfTraceError
         self.data, self._view, self.offset, self.latest = piece.data, memoryview(piece.data), 0, piece.latest
-        self._reader = PacketReader()
+        self._reader, self.kinds = PacketReader(), piece.data.translate(_KINDS)
         if not piece.continues:
             raise NewTraceError
 

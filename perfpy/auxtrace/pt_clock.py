@@ -90,18 +90,21 @@ class PtClock:
         cbr: the last ratio of the core's to the bus frequency.
         cbr_payload: that packet's payload.
         cycles, cycles_since: cycles since a time, and that time; 0: unknown.
+        has_tma: whether MTC packets tell the time.
         is_on: whether the processor traces.
         total_cycles: cycles while tracing, from CYC packets or else estimated from MTC packets.
         has_cyc: whether there are CYC packets.
         is_counted: whether a packet has told cycles that belong to the next event.
     """
 
-    def __init__(self, parameters: PtParameters) -> None:
+    def __init__(self, parameters: PtParameters, *, counts_cycles: bool = True) -> None:
+        """counts_cycles: whether to estimate cycles where no CYC packets tell them."""
+        self._counts_cycles = counts_cycles
         self.ticks = self.tsc = self.reference = self.cbr = self.cbr_payload = 0
         self._period = parameters.mtc_period
         self._numerator, self._denominator = parameters.crystal if all(parameters.crystal) else (0, 0)
         self._turbo_ratio = parameters.turbo_ratio
-        self._has_tma = self._is_new_tma = False
+        self.has_tma = self._is_new_tma = False
         self._last_mtc = self._crystal_ticks = self._crystal_delta = 0
         self.cycles = self.cycles_since = 0
         self._ticks_by_cbr = 0.0
@@ -109,11 +112,6 @@ class PtClock:
         self.is_on = self.has_cyc = self.is_counted = False
         self.total_cycles = self._counted_from = self._counted_before = 0
         self._cycles_per_tick = 0.0
-
-    @property
-    def has_tma(self) -> bool:
-        """Whether MTC packets tell the time."""
-        return self._has_tma
 
     @property
     def rate(self) -> float | None:
@@ -125,15 +123,15 @@ class PtClock:
     def forget(self) -> None:
         """Restart at a piece of trace that does not go on from the one before."""
         self.ticks = 0
-        self._has_tma = False
+        self.has_tma = False
 
     def lose_tma(self) -> None:
         """Stop counting MTC packets until the next TMA packet."""
-        self._has_tma = False
+        self.has_tma = False
 
     def set_tsc(self, payload: int, latest: int, *, after_cyc: bool) -> None:
         """Apply a TSC packet; latest: the time when the piece of trace was read, 0 if it is unknown."""
-        self._has_tma = False
+        self.has_tma = False
         if self.reference:
             time = payload | self.reference & _TOP_BYTE
             if time < self.reference and self.reference - time > 1 << 55:
@@ -168,15 +166,16 @@ class PtClock:
         self._last_mtc = crystal >> self._period & 0xFF
         self._crystal_ticks = self.tsc - fast - rest * self._numerator // self._denominator
         self._crystal_delta = 0
-        self._has_tma = self._is_new_tma = True
+        self.has_tma = self._is_new_tma = True
 
     def set_mtc(self, payload: int, *, after_cyc: bool) -> bool:
         """Apply an MTC packet; return whether the ratio of ticks to cycles must be calculated from the packets that follow."""
-        if not self._has_tma:
+        if not self.has_tma:
             return False
         self._last_mtc, self._crystal_delta = self._count_mtc(payload, self._last_mtc, self._crystal_delta, is_first=self._is_new_tma)
         self._is_new_tma = False
-        self.ticks = max(self.ticks, self._ticks_at(self._crystal_delta))
+        ticks = self._ticks_at(self._crystal_delta)
+        self.ticks = max(self.ticks, ticks)
         self._estimate_cycles()
         if after_cyc:
             self._restart_cycles()
@@ -218,7 +217,7 @@ class PtClock:
 
     def _estimate_cycles(self) -> None:
         """Estimate the cycles up to the current time, unless CYC packets tell them."""
-        if self.has_cyc:
+        if self.has_cyc or not self._counts_cycles:
             return
         self.is_counted = True
         if self.is_on and self.ticks > self._counted_from:

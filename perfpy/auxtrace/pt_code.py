@@ -6,6 +6,7 @@ A block is a run of instructions up to the first branch. Blocks are decoded once
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from operator import itemgetter
@@ -17,7 +18,6 @@ from perfpy.abi.records import Comm, Fork, Mmap, Mmap2, copies_parent
 from perfpy.disassembly.x86_lengths import LONGEST, BranchKind, branch_of
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
@@ -129,27 +129,56 @@ class Path:
         edges: numbers of the branches.
         after: the node of the address after them.
         instructions: their number.
-        popped: return addresses that were on the stack before.
-        needs: these.
+        needs: the return addresses that it takes from the stack.
         pushes: return addresses that are left on the stack.
         untimed: branches before the first one that a bit tells.
-        blocks: of code; not of paths of several packets.
+        blocks: of code.
+        ends, before: instructions up to the end of each block, and branches before its own.
+        parts: the paths whose blocks they are if these are not known yet.
         is_taken: whether the first bit is a branch that is taken.
         counts: instructions up to each branch, if they are counted.
     """
 
-    __slots__ = ("after", "blocks", "counts", "edges", "instructions", "is_taken", "needs", "popped", "pushes", "untimed")
+    __slots__ = ("after", "before", "blocks", "counts", "edges", "ends", "instructions", "is_taken", "needs", "parts", "pushes", "untimed")
 
-    def __init__(
-        self, edges: array[int], after: Node, instructions: int, stack: list[int], depths: tuple[int, int], pushes: list[int], untimed: int
-    ) -> None:
-        """stack: the innermost return addresses before the path; depths: of the stack before the path and its lowest one on the path."""
-        self.edges, self.after, self.instructions, self.pushes, self.untimed = edges, after, instructions, pushes, untimed
-        self.popped = depths[0] - depths[1]
-        self.needs = tuple(stack[len(stack) - self.popped :])
-        self.blocks: list[CodeBlock] = []
+    def __init__(self, edges: array[int], after: Node, instructions: int, needs: list[int], pushes: list[int], untimed: int) -> None:
+        self.edges, self.after, self.instructions, self.untimed = edges, after, instructions, untimed
+        self.needs, self.pushes = needs, pushes
+        self.blocks: Sequence[CodeBlock] = ()
+        self.ends: Sequence[int] = ()
+        self.before: Sequence[int] = ()
+        self.parts: Sequence[Path] = ()
         self.is_taken = False
         self.counts: Sequence[int] = ()
+
+    def join_blocks(self) -> None:
+        """Find the blocks of a path of several packets."""
+        ends, before, blocks = list[int](), list[int](), list[CodeBlock]()
+        instructions = branches = 0
+        for part in self.parts:
+            ends += [instructions + end for end in part.ends]
+            before += [branches + number for number in part.before]
+            blocks += part.blocks
+            instructions, branches = instructions + part.instructions, branches + len(part.edges)
+        self.ends, self.before, self.blocks, self.parts = ends, before, blocks, ()
+
+    @property
+    def telling(self) -> int:
+        """The number of the first block whose branch a bit tells."""
+        return next(row for row, block in enumerate(self.blocks) if block.end in (CONDITIONAL_END, RETURN_END))
+
+
+def joined(paths: Sequence[Path]) -> Path:
+    """Return consecutive paths as one."""
+    edges, needs, pushes = array("i"), list[int](), list[int]()
+    for path in paths:
+        edges.extend(path.edges)
+        taken = min(len(path.needs), len(pushes))
+        needs[:0] = path.needs[: len(path.needs) - taken]
+        pushes[len(pushes) - taken :] = path.pushes
+    path = Path(edges, paths[-1].after, sum(path.instructions for path in paths), needs, pushes, paths[0].untimed)
+    path.parts = paths
+    return path
 
 
 class Way:
@@ -171,8 +200,9 @@ class Way:
 
 
 class Node(dict[Any, Any]):
-    """What is known to follow an address: the path by the byte of a TNT packet, or by the bytes of several, or for paths with returns, a
-    dictionary of paths by the return address on top of the stack; the way by TIP_KEY.
+    """What is known to follow an address: the path by the byte of a TNT packet, or by the bytes of several; the way by TIP_KEY.
+
+    Instead of a path that takes return addresses there is a dictionary of what is known by the address on top of the stack, and so on.
     """
 
     __slots__ = ("ip",)
@@ -313,11 +343,13 @@ class AddressSpace:
         if self._path_count >= _MOST_PATHS or len(self._nodes) >= _MOST_PATHS:
             self._nodes.clear()
             self._path_count = 0
-        node = self.node(start)
-        if path.needs:
-            node.setdefault(head, {})[path.needs[-1]] = path
-        else:
-            node[head] = path
+        level: dict[Any, Any] = self.node(start)
+        for address in reversed(path.needs):
+            below = level.get(head)
+            if below.__class__ is not dict:
+                below = level[head] = {}
+            level, head = below, address
+        level[head] = path
 
     def block(self, address: int, joined: int = 0) -> CodeBlock:
         """Return the block at an address; joined: mappings that it began in."""

@@ -6,6 +6,7 @@ errors are perf 6.12's, because samples have to be perf's, too.
 
 from __future__ import annotations
 
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.auxtrace.intel_pt import (
@@ -13,6 +14,7 @@ from perfpy.auxtrace.intel_pt import (
     GENERAL_REGISTERS,
     IS_32_BIT,
     PSB,
+    SHORT_TNT_ENDS,
     EndOfTraceError,
     NewTraceError,
     Packet,
@@ -36,7 +38,9 @@ from perfpy.auxtrace.pt_code import (
     TRACE_BEGIN,
     TRACE_END,
     TX_ABORT,
+    Path,
     Way,
+    joined,
 )
 from perfpy.auxtrace.pt_walk import (
     EVT,
@@ -59,7 +63,7 @@ from perfpy.auxtrace.pt_walk import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from perfpy.auxtrace.pt_clock import PtParameters
     from perfpy.auxtrace.pt_code import AddressSpace, CodeBlock, Edges, Node
@@ -70,9 +74,9 @@ _SHORT_TNT, _CYC = Packet("TNT", 1), Packet("CYC", 1)
 _LONG_TNT, _LONG_SIZE = 0xA3, 8
 _TIP, _MTC, _EXTENDED = 0x0D, 0x59, 0x02
 _IP_SIZES: Final = (0, 2, 4, 6, 6, 0, 8, 0)
-_PARTS: Final = tuple((head,) for head in range(256))  # of short TNT packets
+_NEVER_KNOWN: Final = frozenset(b"\x19\x99" + bytes(size << 5 | kind for size in range(8) for kind in (0x11, 0x01, 0x1D)))
 _MOST_BRANCHES: Final = 1 << 20  # delivered at once
-_WIDE: Final = 4  # bytes of several short TNT packets
+_WIDE, _LONGEST_RUN = 8, 64  # short TNT packets whose path is kept together; that are followed at once
 #: searches of paths of several packets before they are judged, misses per hit that are worthwhile, and bytes without searches after that
 _JUDGED, _WORTH, _NARROW = 1 << 14, 4, 1 << 20
 _DEEPEST: Final = 1 << 16  # calls whose returns may be compressed
@@ -460,111 +464,128 @@ class PtFlow(CodeWalk):
 
     def _walk_known(self) -> None:  # noqa: C901, PLR0912, PLR0915  a call would take longer than a packet
         """Follow the TNT, TIP, CYC and MTC packets that come next, as long as their ways are known."""
-        data, offset, size, clock = self._packets.data, self._packets.offset, len(self._packets.data), self._clock
-        node, total, ticks, limit, begin = self.space.node(self._ip), self._total, clock.ticks, self._limit, offset
-        stack, branches, until, hits, misses, is_counting = self._stack, self.branches, self._until, 0, 0, self._is_counting
-        is_wide, end_of_times = self._left_narrow <= 0 and not is_counting, offset
+        packets = self._packets
+        data, kinds, offset, size = packets.data, packets.kinds, packets.offset, len(packets.data) - _LONG_SIZE
+        if offset >= size or data[offset] in _NEVER_KNOWN:
+            return
+        clock, stack, branches, is_counting, until = self._clock, self._stack, self.branches, self._is_counting, self._until
+        begin = end_of_times = offset
+        node, total, ticks, limit = self.space.node(self._ip), self._total, clock.ticks, self._limit
+        is_wide, is_sampled, hits, misses = self._left_narrow <= 0 and not is_counting, not self._period.is_ticks and not is_counting, 0, 0
+        most = _WIDE if is_wide else _LONGEST_RUN
         found: Any
-        while offset + _LONG_SIZE < size and (self.stamp < until or self._is_between):
+        while offset < size and (self.stamp < until or self._is_between):
             head = data[offset]
-            if head & 0x1F == _TIP:
-                end, found = offset + 1 + _IP_SIZES[head >> 5], node.get(TIP_KEY)
-                if found is None or end == offset + 1 or total + found.instructions >= limit or is_counting:
+            if not head & 1:
+                if head >= _FIRST_TNT:
+                    end = offset + 1 if ticks >= until else kinds.find(SHORT_TNT_ENDS, offset, offset + most)
+                    end = end if end > 0 else min(offset + most, len(data))
+                elif head == _EXTENDED and data[offset + 1] == _LONG_TNT:
+                    end = offset + _LONG_SIZE
+                else:
                     break
-                target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
-                if (edge := found.targets.get(target)) is None:
-                    break
-                branches.extend(found.edges)
-                stack.extend(found.pushes)
-                if found.pops:
-                    del stack[-1:]
-                if ticks > self._time:
-                    self._set_stamp(ticks)
-                branches.append(edge[0])
-                node, offset, total = edge[1], end, total + found.instructions
-                self._last_ip, self._has_last_ip = target, True
-            elif not head & 1:
-                found = None
-                if is_wide and (head == _EXTENDED or not (data[offset + 1] | data[offset + 2] | data[offset + 3]) & 1):
-                    key = data[offset : offset + (_LONG_SIZE if head == _EXTENDED else _WIDE)]
-                    found = node.get(key)
-                    if found.__class__ is dict:
-                        found = found.get(stack[-1] if stack else 0)
-                    if found is None:
-                        misses += 1
-                        self._keep_wide(node, key)
-                if found is not None and total + found.instructions < limit and tuple(stack[len(stack) - found.popped :]) == found.needs:
-                    hits, total, offset = hits + 1, total + found.instructions, offset + len(key)
+                key = data[offset:end]
+                found, depth = (node.get(head if end == offset + 1 else key) if is_wide else None), 0
+                while found.__class__ is dict:
+                    depth += 1
+                    found = found.get(stack[-depth]) if depth <= len(stack) else None
+                if found is not None and total + found.instructions < limit:
+                    hits, total, offset = hits + 1, total + found.instructions, end
                     if ticks > self._time:
                         self._set_stamp(ticks, found.untimed)
                     branches.extend(found.edges)
-                    if found.popped:
-                        del stack[-found.popped :]
+                    if depth:
+                        del stack[-depth:]
                     stack.extend(found.pushes)
                     node = found.after
+                elif found is not None and is_sampled:
+                    self._total = total
+                    self._follow_sampled(found)
+                    node, offset, total, limit = found.after, end, self._total, self._limit
                 else:
-                    end, node, total = self._follow_parts(offset, node, total)
-                    if end == offset:
-                        break
-                    offset, limit = end, self._limit
+                    misses += found is None and end > offset + 1
+                    offset, node, total = self._follow_parts(end, node, key, total, is_kept=is_wide and found is None)
+                    limit = self._limit
+            elif head & 0x1F == _TIP:
+                end, node, total = self._follow_tip(offset, node, total)
+                if end == offset:
+                    break
+                offset = end
             else:
                 if offset not in (begin, end_of_times):
-                    self._packets.packet = _SHORT_TNT
+                    packets.packet = _SHORT_TNT
                 end = self._follow_times(offset, total)
                 if end == offset:
                     break
                 offset, end_of_times, ticks, limit = end, end, clock.ticks, self._limit
         if offset not in (begin, end_of_times):
-            self._packets.packet = _SHORT_TNT
+            packets.packet = _SHORT_TNT
         self._judge_width(hits, misses, offset - begin)
-        self._ip, self._packets.offset, self._total, self._direct_branches = node.ip, offset, total, 0
+        self._ip, packets.offset, self._total, self._direct_branches = node.ip, offset, total, 0
 
-    def _follow_parts(self, offset: int, node: Node, total: int) -> tuple[int, Node, int]:  # noqa: C901, PLR0912
-        """Follow TNT packets, up to six bits at once; return the offset after them, the node and the instructions so far."""
-        data, limit, clock, stack, is_ticks = self._packets.data, self._limit, self._clock, self._stack, self._period.is_ticks
-        ticks, is_counting, is_approximate = clock.ticks, self._is_counting, self._is_approximate
+    def _follow_tip(self, offset: int, node: Node, total: int) -> tuple[int, Node, int]:
+        """Follow a TIP packet whose way is known; return the offset after it, the node and the instructions so far."""
+        data = self._packets.data
+        head, way = data[offset], node.get(TIP_KEY)
+        end = offset + 1 + _IP_SIZES[head >> 5]
+        if way is None or end == offset + 1 or total + way.instructions >= self._limit or self._is_counting:
+            return offset, node, total
+        target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
+        if (edge := way.targets.get(target)) is None:
+            return offset, node, total
+        self.branches.extend(way.edges)
+        self._stack.extend(way.pushes)
+        if way.pops:
+            del self._stack[-1:]
+        self._update_time()
+        self.branches.append(edge[0])
+        self._last_ip, self._has_last_ip = target, True
+        return end, edge[1], total + way.instructions
+
+    def _follow_parts(self, end: int, node: Node, key: bytes, total: int, *, is_kept: bool) -> tuple[int, Node, int]:
+        """Follow TNT packets, up to six bits at once; return the offset after them, the node and the instructions so far.
+
+        end: of the packets; is_kept: whether to keep their path together if they recur.
+        """
+        packets, clock, stack, branches, is_counting = self._packets, self._clock, self._stack, self.branches, self._is_counting
+        start, limit, ticks, known = node, self._limit, clock.ticks, list[Path]()
+        is_long = key[0] == _EXTENDED
+        rest = iter(_parts_of(int.from_bytes(key[2:], "little")) if is_long else key)
         path: Any
-        while offset + _LONG_SIZE <= len(data) and not data[offset] & 1 and (self.stamp < self._until or self._is_between):
-            parts: Sequence[int] = _PARTS[data[offset]]
-            if data[offset] == _EXTENDED and data[offset + 1] == _LONG_TNT:
-                parts = _parts_of(int.from_bytes(data[offset + 2 : offset + _LONG_SIZE], "little"))
-                offset += _LONG_SIZE
-            elif data[offset] >= _FIRST_TNT:
-                offset += 1
-            else:
-                break
-            for part in parts:
-                path = node.get(part)
-                if path.__class__ is dict:
-                    path = path.get(stack[-1] if stack else 0)
-                is_known = path is not None and not (path.popped > 1 and tuple(stack[-path.popped :]) != path.needs)
-                if not is_known or total + path.instructions >= limit:
-                    self._ip, self._total, self._packets.offset, self._packets.packet = node.ip, total, offset, _SHORT_TNT
-                    if not (is_known and is_ticks and self._extend_limit(path.instructions)):
-                        if is_known and not is_ticks and not is_counting:
-                            self._follow_sampled(path)
-                        else:
-                            self._walk_part(part)
-                        node, total, offset, limit = self.space.node(self._ip), self._total, self._packets.offset, self._limit
-                        continue
-                    limit = self._limit
-                total += path.instructions
-                if ticks > self._time:
-                    self._set_stamp(ticks, path.untimed)
-                if is_counting:
-                    if (clock.is_counted and path.is_taken) or is_approximate:
-                        self._tell_cycles(path.untimed)
-                    clock.is_counted = False
-                    self.counts.extend([total - path.instructions + count for count in path.counts])
-                self.branches.extend(path.edges)
-                if path.popped:
-                    del stack[-path.popped :]
-                if path.pushes:
-                    stack.extend(path.pushes)
-                node = path.after
-            if self._left_narrow <= 0:  # the next packets may have a path together
-                break
-        return offset, node, total
+        for head in rest:
+            path, depth = node.get(head), 0
+            while path.__class__ is dict:
+                depth += 1
+                path = path.get(stack[-depth]) if depth <= len(stack) else None
+            if path is None or total + path.instructions >= limit:
+                left, is_kept = 0 if is_long else length_hint(rest), False
+                self._ip, self._total, packets.offset, packets.packet = node.ip, total, end - left, _SHORT_TNT
+                if path is None or not (self._period.is_ticks and self._extend_limit(path.instructions)):
+                    if path is None or self._period.is_ticks or is_counting:
+                        self._walk_part(head)
+                    else:
+                        self._follow_sampled(path)
+                    node, total, end, limit = self.space.node(self._ip), self._total, packets.offset + left, self._limit
+                    continue
+                limit = self._limit
+            total += path.instructions
+            if ticks > self._time:
+                self._set_stamp(ticks, path.untimed)
+            if is_counting:
+                if (clock.is_counted and path.is_taken) or self._is_approximate:
+                    self._tell_cycles(path.untimed)
+                clock.is_counted = False
+                self.counts.extend([total - path.instructions + count for count in path.counts])
+            branches.extend(path.edges)
+            if depth:
+                del stack[-depth:]
+            if path.pushes:
+                stack.extend(path.pushes)
+            node = path.after
+            known.append(path)
+        if is_kept and len(known) > 1 and self.space.is_again(start, key):
+            self.space.keep_path(start.ip, key, joined(known))
+        return end, node, total
 
     def _follow_times(self, offset: int, total: int) -> int:
         """Apply CYC and MTC packets; return the offset after them. total: instructions before."""
@@ -598,17 +619,6 @@ class PtFlow(CodeWalk):
         if self._period.is_ticks and offset != begin:
             self._set_limit_by_time(total)
         return offset
-
-    def _keep_wide(self, node: Node, key: bytes) -> None:
-        """Keep the path of bytes from an address, if they recur there and are whole TNT packets with known paths."""
-        if not self.space.is_again(node, key):
-            return
-        if key[0] == _EXTENDED:
-            parts: Sequence[int] = _parts_of(int.from_bytes(key[2:], "little")) if key[1] == _LONG_TNT else ()
-        else:
-            parts = key if min(key) >= _FIRST_TNT else ()
-        if parts and (path := self._path_of(node, parts)) is not None:
-            self.space.keep_path(node.ip, key, path)
 
     def _judge_width(self, hits: int, misses: int, passed: int) -> None:
         """Search paths of several packets only where they recur."""

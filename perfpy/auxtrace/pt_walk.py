@@ -15,7 +15,6 @@ import numpy as np
 from perfpy.auxtrace.itrace import ENDLESS, MISMATCH, NO_INSTRUCTION, CountedCycles, Period, PtEvent
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
 from perfpy.auxtrace.pt_code import (
-    CONDITIONAL_END,
     DIRECT_END,
     IN_TX,
     INDIRECT_END,
@@ -26,11 +25,9 @@ from perfpy.auxtrace.pt_code import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from perfpy.auxtrace.pt_code import AddressFilters, AddressSpace, CodeBlock, Edges, Node
+    from perfpy.auxtrace.pt_code import AddressFilters, AddressSpace, CodeBlock, Edges
 
 
 _MOST_LOOPS: Final = 100_000  # direct branches without a packet
@@ -39,7 +36,6 @@ INTERRUPTS_OFF, INTERRUPTS_TOGGLED = 1 << 13, 1 << 14  # bits of flags (PERF_IP_
 NEVER: Final = 1 << 65
 MASK_64: Final = (1 << 64) - 1
 MOST_BITS: Final = 6  # of a short TNT packet
-_MOST_RETURNS: Final = 64  # of several packets
 #: states of the decoder: the flow is known, no PSB packet is known, no address is known, the next address is searched after an error
 IN_SYNC, NO_PSB, NO_IP, RESYNC = range(4)
 #: whose cycles a packet has told: of the next branch, of all branches that follow, of another event
@@ -95,7 +91,7 @@ class CodeWalk:
         self._is_counting, self._counts_all = counting.by_event or counting.by_branch, counting.by_branch
         self._is_approximate = self._is_counting and counting.approximately
         self._told_cycles, self._told_at = 0, (-1, -1)  # the last cycles, and the branch and the event that have them
-        self._clock = PtClock(parameters)
+        self._clock = PtClock(parameters, counts_cycles=self._is_counting)
         self._ip = 0
         self._stack: list[int] = []
         self._direct_branches = self._stuck_ip = self._stuck_period = self._stuck_left = 0
@@ -107,7 +103,7 @@ class CodeWalk:
         self._ticks_of_period = 1 << max(period.length.bit_length() - 1, 0)
         self._is_due = self._is_deferred = False
         self._lowest = self._untimed = 0
-        self._blocks: list[CodeBlock] = []  # of the current path
+        self._blocks: list[tuple[int, int, CodeBlock]] = []  # of the current path: instructions up to its end, branches before its own
         self._transaction = 0
         self._quickness = 0
         self._cbr_seen, self._cbr_told = 0, -1
@@ -222,59 +218,45 @@ class CodeWalk:
         self._blocks.clear()
         self._walk_bits(head >> 1, head.bit_length() - 2)
         if len(self.events) == events and not self._transaction and self._untimed >= 0 and not self._is_deferred:
-            edges, depths, pushes = self.branches[first:], (depth, self._lowest), self._stack[self._lowest :]
-            path = Path(edges, self.space.node(self._ip), self._total - total, tail, depths, pushes, self._untimed - first)
-            path.blocks = self._blocks[:]
+            needs = tail[len(tail) - (depth - self._lowest) :]
+            pushes, instructions = self._stack[self._lowest :], self._total - total
+            path = Path(self.branches[first:], self.space.node(self._ip), instructions, needs, pushes, self._untimed - first)
+            path.ends = [end - total for end, _, _ in self._blocks]
+            path.before = [before - first for _, before, _ in self._blocks]
+            path.blocks = [block for _, _, block in self._blocks]
             path.is_taken = bool(head >> head.bit_length() - 2 & 1)
             path.counts = [count - total for count in self.counts[first:]]
             self.space.keep_path(start, head, path)
 
     def _follow_sampled(self, path: Path) -> None:
         """Follow a known path on which instructions are sampled by their number."""
-        branches, columns, position, edges = self.branches, self._edges.columns, 0, path.edges
-        self._limit = self._period_total + self._period.length
-        total = self._total
-        for block in path.blocks:
-            end, source, target = total + block.count, 0, 0
-            if position < len(edges):
-                source, target, _, _ = columns[edges[position]]
-            while end > self._limit:
-                self._total = self._limit
-                self._note_sample()
-                number = self._total - total
-                ip, after = block.starts[number - 1], block.starts[number] if number < block.count else block.last
-                self._add_sample(ip, 0, 0, after - ip)
-            if position == path.untimed and block.end in (CONDITIONAL_END, RETURN_END):
-                self._update_time()
-            self._total = total = end
-            if end == self._limit:
-                self._note_sample()
-                self._add_sample(block.last, target if source == block.last else 0, block.flags, block.length)
-            if source == block.last:
-                branches.append(edges[position])
-                position += 1
-        del self._stack[len(self._stack) - path.popped :]
+        if not path.blocks:
+            path.join_blocks()
+        total, length, edges, is_timed = self._total, self._period.length, path.edges, self._clock.ticks <= self._time
+        limit = self._period_total + length
+        while limit - total <= path.instructions:
+            row = bisect_left(path.ends, limit - total)
+            block, before = path.blocks[row], path.before[row]
+            number = limit - total - path.ends[row] + block.count
+            ip, target, flags, size = block.last, 0, block.flags, block.length
+            if number < block.count:
+                ip, flags, size = block.starts[number - 1], 0, block.starts[number] - block.starts[number - 1]
+            else:
+                source, to, _, _ = self._edges.columns[edges[before]] if before < len(edges) else (0, 0, 0, 0)
+                target = to if source == ip else 0
+            if not is_timed and row >= (telling := path.telling) and (row > telling or number == block.count):
+                self._set_stamp(self._clock.ticks, path.untimed)
+                is_timed = True
+            self._total = self._period_total = limit
+            self._add_sample(ip, target, flags, size, before)
+            limit += length
+        if not is_timed:
+            self._set_stamp(self._clock.ticks, path.untimed)
+        self.branches.extend(edges)
+        del self._stack[len(self._stack) - len(path.needs) :]
         self._stack.extend(path.pushes)
+        self._total, self._limit = total + path.instructions, limit
         self._ip, self._direct_branches = path.after.ip, 0
-
-    def _path_of(self, node: Node, parts: Sequence[int]) -> Path | None:
-        """Return the path of several TNT packets from an address if the paths of all are known."""
-        before, edges, instructions, untimed = self._stack[-_MOST_RETURNS:], array("i"), 0, -1
-        stack = before[:]
-        lowest = len(before)
-        for part in parts:
-            path = node.get(part)
-            if path.__class__ is dict:
-                path = path.get(stack[-1] if stack else 0)
-            if path is None or tuple(stack[len(stack) - path.popped :]) != path.needs:
-                return None
-            untimed = path.untimed if untimed < 0 else untimed
-            edges.extend(path.edges)
-            instructions, node = instructions + path.instructions, path.after
-            del stack[len(stack) - path.popped :]
-            lowest = min(lowest, len(stack))
-            stack.extend(path.pushes)
-        return Path(edges, node, instructions, before, (len(before), lowest), stack[lowest:], untimed)
 
     def _walk_bits(self, bits: int, count: int) -> None:
         """Follow some branches of a TNT packet, whose bits are below a one."""
@@ -284,7 +266,7 @@ class CodeWalk:
             if self._total + block.count >= self._limit and self._sample(block):
                 continue
             self._total += block.count
-            self._blocks.append(block)
+            self._blocks.append((self._total, len(self.branches), block))
             end = block.end
             if end == DIRECT_END:
                 if block.pushes:
@@ -529,9 +511,10 @@ class CodeWalk:
         self._is_due = False
         self._add_sample(ip, target, flags, length)
 
-    def _add_sample(self, ip: int, target: int, flags: int, length: int) -> None:
+    def _add_sample(self, ip: int, target: int, flags: int, length: int, after: int = 0) -> None:
+        """Note the sample of an instruction. after: branches before it that are still to be added."""
         since, self._sampled_total = self._total - self._sampled_total, self._total
-        branches, cycles, flags = len(self.branches), self._cycles_here(), flags | self._interrupt_bits
+        branches, cycles, flags = len(self.branches) + after, self._cycles_here(), flags | self._interrupt_bits
         self.events.append(PtEvent(branches, self._time, "instructions", ip, target, flags, length, since, 0, self._total, cycles))
 
     # -- events at addresses -------------------------------------------------------

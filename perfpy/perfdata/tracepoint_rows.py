@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
+_ZERO: Final = bytes(_HALF)
 _LONGEST_TEXT: Final = 64
 _INT32_END: Final = 1 << 31
 WINDOW: Final = 1 << 17  #: samples
@@ -347,7 +348,7 @@ def _arrivals(rows: NDArray[np.intp], count: int) -> NDArray[np.integer[Any]]:
 
 def _zeros(count: int) -> NDArray[np.int32]:
     """Return zeros that need no memory."""
-    return np.broadcast_to(np.int32(0), count)
+    return np.ndarray((count,), np.int32, _ZERO, strides=(0,))
 
 
 def _gathered(rows: Ragged | Slices) -> Ragged:
@@ -636,7 +637,7 @@ class RawData(NamedTuple):
 def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
     """Return the raw data of samples of one layout, or None if their position varies, or if a sample is too short for them."""
     word = layout.raw_word
-    if word is None or not len(samples) or samples.data.ctypes.data & 7:
+    if word is None or not len(samples) or samples.data.__array_interface__["data"][0] & 7:
         return None
     words = samples.data[: len(samples.data) & ~7].view(samples.endian + "u4")
     sizes = samples.sizes

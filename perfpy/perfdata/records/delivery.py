@@ -452,12 +452,12 @@ def _nearby(ids: NDArray[np.uint64], indexes: NDArray[np.int32]) -> NDArray[np.i
 
 def _words_at(chunk: Chunk, endian: str, words: NDArray[np.int64] | int) -> tuple[NDArray[np.uint64], NDArray[np.bool_] | None]:
     """Return a word of each record, counted from its start, and whether it lies inside of the record (None: all do)."""
+    if isinstance(words, int) and len(chunk) and int(chunk.sizes.min()) >> 3 > words:
+        return chunk.column("u8", words << 3).astype(np.uint64, copy=False), None
     inside = (chunk.sizes >> 3) > words
     if not isinstance(words, int):
         inside &= words > 0
     all_inside = bool(inside.all())
-    if all_inside and isinstance(words, int):
-        return chunk.column("u8", words << 3).astype(np.uint64, copy=False), None
     data = chunk.data[: len(chunk.data) & ~7].view(endian + "u8")
     if all_inside:
         return data.take((chunk.starts >> 3) + words).astype(np.uint64, copy=False), None

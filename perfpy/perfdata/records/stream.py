@@ -515,19 +515,24 @@ class Chunk:
         return len(self.starts)
 
     @cached_property
+    def _headers(self) -> NDArray[np.uint64]:
+        """The header of each record: one reading of the buffer for all of its fields."""
+        return self.column("u8", 0)
+
+    @cached_property
     def types(self) -> NDArray[np.uint32]:
         """The type of each record."""
-        return self.column("u4", 0).astype(np.uint32, copy=False)
+        return self._headers.view(self.endian + "u4")[::2].astype(np.uint32)
 
     @cached_property
     def sizes(self) -> NDArray[np.uint16]:
         """The size of each record in bytes, header included."""
-        return self.column("u2", 6).astype(np.uint16, copy=False)
+        return self._headers.view(self.endian + "u2")[3::4].astype(np.uint16)
 
     @property
     def miscs(self) -> NDArray[np.uint16]:
         """The misc bits of each record."""
-        return self.column("u2", 4).astype(np.uint16, copy=False)
+        return self._headers.view(self.endian + "u2")[2::4].astype(np.uint16)
 
     @cached_property
     def others(self) -> NDArray[np.intp]:
@@ -556,7 +561,10 @@ class Chunk:
     def rows(self, index: NDArray[np.intp]) -> Chunk:
         """Select records."""
         shift = self.shift if isinstance(self.shift, int) else self.shift[index]
-        return Chunk(self.data, self.starts.take(index), self.endian, shift)
+        chunk = Chunk(self.data, self.starts.take(index), self.endian, shift)
+        if "_headers" in self.__dict__:
+            chunk._headers = self._headers.take(index)
+        return chunk
 
     def without(self, rows: NDArray[np.integer[Any]]) -> Chunk:
         """Drop records."""

@@ -416,7 +416,11 @@ class TimeRanges(NamedTuple):
 
     def length_within(self, first: int, last: int) -> int:
         """Return how many nanoseconds between two times are inside of the ranges."""
-        return sum(max(min(end, last) - max(start, first), 0) for start, end in self.bounded_pairs)
+        length, begin = 0, first
+        for start, end in sorted(self.bounded_pairs):  # ranges of shares may overlap
+            length += max(min(end, last) - max(start, begin), 0)
+            begin = max(begin, end)
+        return length
 
     def mask(self, times: NDArray[Any]) -> NDArray[Any]:
         """Return a mask of the times inside of the ranges."""
@@ -456,7 +460,8 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
         raise UsageError(f"Invalid time string '{text}'; {_TIMES}") from None
     if not pairs or any(end and start > end for start, end in pairs):
         raise UsageError(f"Invalid time string '{text}'; {_TIMES}")
-    if len(pairs) > 1 and (any(not start or not end for start, end in pairs) or any(a[1] > b[0] for a, b in itertools.pairwise(pairs))):
+    is_ordered = all(start and end for start, end in pairs) and all(a[1] <= b[0] for a, b in itertools.pairwise(pairs))
+    if len(pairs) > 1 and not is_ordered and "%" not in text:  # shares may overlap, in any order
         raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
     return TimeRanges(tuple(pairs))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from perfpy.recording import Recording
     from perfpy.symbols.files.build_ids import BuildIdCache
+    from perfpy.untrusted.process_files import FileId
 
 _KERNEL = "[kernel.kallsyms]"
 
@@ -95,16 +96,18 @@ def _recorded_build_ids(recording: Recording, machines: Machines, *, with_hits: 
     """
     from perfpy.symbols.dso import HOST, DsoKind, is_guest_map
 
+    found: set[tuple[bool, str, str, FileId | None]]
     entries = recording.data.features.get("build_id", ())
     if entries and not with_hits:
-        found = {(is_guest_map(entry.misc), entry.filename, entry.build_id.hex()) for entry in entries}
+        found = {(is_guest_map(entry.misc), entry.filename, entry.build_id.hex(), None) for entry in entries}
     else:
         from perfpy.analysis.locations import hit_dsos
         from perfpy.symbols.files.debug_files import GuestFiles, SymbolOptions
 
         hits = hit_dsos(recording.data, recording.symbolizer(SymbolOptions(guests=GuestFiles(machines=machines))))
-        found = {(dso.machine != HOST, dso.name, dso.build_id) for dso in hits if dso.kind is not DsoKind.BPF}  # those have no file
-    return [(build_id, name) for _, name, build_id in sorted(found)]
+        # BPF programs have no file. Files of one name that are told apart, as two of memfd_create(2), have a line each.
+        found = {(dso.machine != HOST, dso.name, dso.build_id, dso.identity) for dso in hits if dso.kind is not DsoKind.BPF}
+    return [(build_id, name) for _, name, build_id, _ in sorted(found, key=lambda one: one[:3])]
 
 
 list_command = PerfCommand(BuildIdListCommandOptions, list_build_ids)

@@ -119,6 +119,26 @@ def test_build_ids_of_files_and_of_the_kernel_are_the_same(options: list[str]):
     assert output(*PERFPY, "buildid-list", *options) == output(*PERF, "buildid-list", *options)
 
 
+IN_MEMORY = """
+import os, subprocess
+for _ in range(2):
+    fd = os.memfd_create("in memory", 0)
+    os.write(fd, open("/usr/bin/gzip", "rb").read())
+    command = ["gzip", "-c", "/usr/bin/perf"]
+    subprocess.run(command, executable=f"/proc/self/fd/{fd}", pass_fds=[fd], stdout=subprocess.DEVNULL)
+"""
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("home")
+def test_two_programs_of_one_name_in_memory_are_listed_twice(tmp_path: Path):
+    path = str(tmp_path / "perf.data")
+    output("perf", "record", "-q", "-B", "-F", "1000", "-o", path, "--", sys.executable, "-c", IN_MEMORY)
+    lists = [output(*tool, "buildid-list", "-i", path) for tool in (PERF, PERFPY)]
+    assert lists[0].count("/memfd:in memory (deleted)") == 2
+    assert lists[0] == lists[1]
+
+
 @pytest.mark.live
 @pytest.mark.usefixtures("home")
 def test_a_recording_keeps_the_same_files_and_the_places_of_its_symbols(tmp_path: Path):

@@ -217,6 +217,7 @@ class _OfEvent:
 
 #: the arguments before the fields that trace_unhandled gets by name
 _COMMON: Final = ("common_cpu", "common_s", "common_ns", "common_pid", "common_comm", "common_callchain")
+_LONG: Final = 8  # bytes of a number whose sign perf keeps
 _BEFORE_FIELDS: Final = 2 + len(_COMMON)
 _SECOND: Final = 1_000_000_000
 #: as in perf: ASCII, and Latin-1 without control characters
@@ -295,7 +296,11 @@ class TracepointArguments:
     def _values(self, field: TraceField, column: Any, raw: Any, endian: str) -> Values:
         """Return a field's values: numbers, text, or bytes for arrays of other types."""
         if not (field.is_array or field.is_dynamic):
-            return column.tolist() if isinstance(column, np.ndarray) else [0] * len(column)
+            if not isinstance(column, np.ndarray):
+                return [0] * len(column)
+            # perf reads numbers of less than 64 bits as unsigned ones: scripts compare with 0xffffffff where a field has -1.
+            numbers: Values = (column.view(f"u{column.itemsize}") if column.itemsize < _LONG else column).tolist()
+            return numbers
         data = _data(field, raw, endian)
         if not field.is_string and not (field.is_dynamic and "char" in field.type):
             return list(map(bytearray, data))

@@ -6,12 +6,13 @@ Keys and their order are perf's.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged
-from perfpy.abi.flags import NO_DATA_SOURCE, SampleType
+from perfpy.abi.flags import NO_DATA_SOURCE, ReadFormat, SampleType
 from perfpy.analysis.callchains import ChainTable
 from perfpy.perfdata.records.batches import carries_readings
 from perfpy.symbols.dso import DsoKind
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 #: numbers of a sample: key -> (column, bits)
 _NUMBERS: Final = {
     "id": ("id", 64), "stream_id": ("stream_id", 64), "pid": ("pid", 32), "tid": ("tid", 32), "cpu": ("cpu", 32), "ip": ("ip", 64),
-    "time": ("time", 64), "period": ("period", 64), "phys_addr": ("phys_addr", 64), "addr": ("addr", 64), "values": ("", 0),
+    "time": ("time", 64), "period": ("period", 64), "phys_addr": ("phys_addr", 64), "addr": ("addr", 64),
+    "time_enabled": ("enabled", 64), "time_running": ("running", 64), "values": ("", 0),
     "weight": ("weight", 64), "ins_lat": ("ins_lat", 16), "transaction": ("transaction", 64), "datasrc": ("data_src", 64),
 }  # fmt: skip
 #: column -> the bits of sample_type that provide it, and the value without them (data_src: nothing available)
@@ -48,6 +50,8 @@ _ABSENT: Final = {
     "data_src": (SampleType.DATA_SRC, NO_DATA_SOURCE),
 }
 _NO_READING: Final = (0, 0, 0)
+#: key -> the bit of read_format that provides it
+_READING_TIMES: Final = {"time_enabled": ReadFormat.TOTAL_TIME_ENABLED, "time_running": ReadFormat.TOTAL_TIME_RUNNING}
 #: the columns that are read
 COLUMNS: Final = frozenset(
     ("id", "stream_id", "identifier", "pid", "tid", "cpu", "ip", "time", "period", "phys_addr", "addr", "read", "weight", "ins_lat")
@@ -85,10 +89,13 @@ class SampleValues:
 
     def samples(self, batch: Batch) -> list[dict[str, Any]]:
         """Return the numbers of each sample."""
-        makers = {"values": self._readings, "id": self._ids}
-        columns = [makers[key](batch) if key in makers else self._numbers(batch, *where) for key, where in _NUMBERS.items()]
+        makers: dict[str, Callable[[Batch], Values]] = {"values": self._readings, "id": self._ids}
+        makers |= {key: partial(self._reading_times, name=_NUMBERS[key][0]) for key in _READING_TIMES}
+        read_format = self._event.attr.read_format
+        names = [key for key in _NUMBERS if key not in _READING_TIMES or read_format & _READING_TIMES[key]]
+        columns = [makers[key](batch) if key in makers else self._numbers(batch, *_NUMBERS[key]) for key in names]
         columns += [self._served_from(columns[-1]), batch.columns["cpumode"].tolist()]
-        keys = (*_NUMBERS, "datasrc_decode", "cpumode")
+        keys = (*names, "datasrc_decode", "cpumode")
         samples_of_batch = [dict(zip(keys, values, strict=True)) for values in zip(*columns, strict=True)]
         if self._has_data_address:
             for sample, located in zip(samples_of_batch, self._data_locations(batch), strict=True):
@@ -140,6 +147,14 @@ class SampleValues:
             return [[_NO_READING]] * len(batch)
         rows = list(zip(*(reads.values[name].tolist() for name in ("id", "value", "lost")), strict=True))
         return [rows[begin:end] for begin, end in itertools.pairwise(reads.offsets.tolist())]
+
+    def _reading_times(self, batch: Batch, name: str) -> Values:
+        """Return a time of each sample's readings; as in perf 0 if its event has a read_format, but samples no readings."""
+        reads = batch.columns.get("read")
+        if not isinstance(reads, Ragged) or not self._event.attr.sample_type & SampleType.READ:
+            return [0] * len(batch)
+        times = reads.values[name].tolist()
+        return [times[begin] if begin < end else 0 for begin, end in itertools.pairwise(reads.offsets.tolist())]
 
     def _served_from(self, words: Values) -> Values:
         texts = self._data_sources

@@ -254,6 +254,7 @@ def test_report_refuses_options_together_with_keys(recording_of_conditions: perf
         ("10%/2", ((1_100, 1_199),)),
         ("25%", ((1_000, 1_249),)),
         ("0%-50%,90%-100%", ((1_000, 1_499), (1_900, 2_000))),
+        ("20%/3,50%/1", ((1_400, 1_599), (1_000, 1_499))),
     ],
 )
 def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
@@ -264,6 +265,12 @@ def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
 def test_time_ranges_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="Invalid time string"):
         parse_time_ranges(text, 1_000, 2_000)
+
+
+def test_shares_may_overlap_in_any_order() -> None:
+    ranges = parse_time_ranges("20%/3,50%/1", 1_000, 2_000)
+    assert ranges.mask(np.array([1_000, 1_498, 1_550, 1_700], np.uint64)).tolist() == [True, True, True, False]
+    assert ranges.length_within(1_100, 2_000) == 499, "each moment counts once"
 
 
 def test_shares_of_unknown_times_are_refused(tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfpy.abi.flags import SampleType
+from perfpy.abi.attr import Reading
+from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.records import Comm, Fork, Mmap2, SampleId, Switch, SwitchCpuWide, Throttle
 from perfpy.cli import run
 from perfpy.views.scripting.tables import branch_types
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +109,28 @@ def trace_unhandled(name, context, fields):
     first = out.splitlines()[0]
     assert first.startswith(("sched__", "syscalls__", "raw_syscalls__", "irq__", "golden__"))
     assert "'common_s': " in first
+
+
+def test_negative_numbers_of_less_than_64_bits_are_unsigned_as_in_perf(runs: Runs, tmp_path: Path) -> None:
+    built = EventRecording(["kmem:kmalloc", "syscalls:sys_exit_read"])
+    built.event("kmem:kmalloc", 10, 1, 2, 3, 4, 5, -1).event("syscalls:sys_exit_read", 11, 0, -9)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    text = "def trace_unhandled(name, context, fields):\n    print(fields.get('node'), fields.get('ret'))\n"
+    assert runs(text, tmp_path / "perf.data")[:2] == (0, "4294967295 None\nNone -9\n")
+
+
+def test_a_sample_has_the_times_of_its_readings(runs: Runs, tmp_path: Path) -> None:
+    times = ReadFormat.TOTAL_TIME_ENABLED | ReadFormat.TOTAL_TIME_RUNNING | ReadFormat.ID
+    attrs = [usual_attr(USUAL | kind, read_format=times) for kind in (SampleType.READ, 0)]
+    readings: list[Any] = [[Reading(3, enabled=20, running=10, id=1)], None]
+    outs = []
+    for attr, read in zip(attrs, readings, strict=True):
+        values = {"pid": 7, "tid": 7, "time": 5, **({"read": read} if read else {})}
+        (tmp_path / "perf.data").write_bytes(PerfDataBuilder(attrs=[attr], ids=[(1,)]).sample(**values).file())
+        text = "def process_event(d):\n    print(list(d['sample'])[9:13], d['sample']['time_enabled'], d['sample']['time_running'])\n"
+        outs.append(runs(text, tmp_path / "perf.data")[1])
+    keys = ["addr", "time_enabled", "time_running", "values"]
+    assert outs == [f"{keys} 20 10\n", f"{keys} 0 0\n"], "0 if samples have no readings, whatever their event's read_format"
 
 
 def handlers(runs: Runs) -> tuple[str, list[str], list[str]]:

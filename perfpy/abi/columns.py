@@ -278,6 +278,8 @@ class Ragged:
 _LONG_ROW: Final = 256  # bytes; longer rows are copied one by one, shorter ones by one index over all rows
 
 
+_MOST_CUT: Final = 512  # words of a row, on average; a mask over longer rows costs more than copying them one by one
+_SPARSEST: Final = 3  # words from the first to the last row for each of a row, for such a mask
 _UNALIGNED: Final = 3  # bits of the position of bytes that are no whole number of 32-bit words
 
 
@@ -315,8 +317,11 @@ class Slices:
 
     def gather(self) -> Ragged:
         """Return a copy of the rows in this machine's byte order."""
-        if int(self.lengths.sum()) * self.words.itemsize > _LONG_ROW * len(self.starts):
-            return self._copy_rows()
+        size = int(self.lengths.sum())
+        if size * self.words.itemsize > _LONG_ROW * len(self.starts):
+            span = int(self.starts[-1] + self.lengths[-1] - self.starts[0])
+            is_dense = size <= _MOST_CUT * len(self.starts) and self.ascend and span <= _SPARSEST * size
+            return self._cut_out() if is_dense else self._copy_rows()
         if (
             self.words.itemsize == 1
             and not (len(self.words) | int(np.bitwise_or.reduce(self.starts | self.lengths, initial=0))) & _UNALIGNED
@@ -325,6 +330,16 @@ class Slices:
             return Ragged(self.words.view(np.uint32)[index].view(self.words.dtype), offsets << 2)
         index, offsets = slices_index(self.starts, self.lengths)
         return Ragged(self.words[index].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
+
+    def _cut_out(self) -> Ragged:
+        """Copy rows that ascend by a mask over all words from the first to the last."""
+        offsets = np.zeros(len(self.starts) + 1, np.int64)
+        np.cumsum(self.lengths, out=offsets[1:])
+        ends = self.starts + self.lengths
+        runs = np.empty(2 * len(ends) - 1, np.int64)  # a row, and what is between it and the next one
+        runs[::2], runs[1::2] = self.lengths, self.starts[1:] - ends[:-1]
+        is_row = np.repeat(np.arange(len(runs)) % 2 == 0, runs)
+        return Ragged(self.words[self.starts[0] : ends[-1]][is_row].astype(self.words.dtype.newbyteorder("="), copy=False), offsets)
 
     def _copy_rows(self) -> Ragged:
         """Copy the rows one by one."""

@@ -29,7 +29,7 @@ from perfpy.abi.flags import (
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.perfdata.header import Feature, key_of
-from perfpy.symbols.interning import IdTable, first_occurrences
+from perfpy.symbols.interning import IdTable, first_occurrences, number_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -284,6 +284,7 @@ def shorten_chains(table: ChainTable, is_rare: NDArray[np.bool_], function_of: N
         most: about the sum of the sizes (ChainTable.sizes) of short chains that there is room for.
     """
     plain, number = ChainTable(is_narrow=True), []
+    function_of = number_values(function_of)[1]
     first = 0
     for frames, counts in table.parts():
         rare = is_rare[first : first + len(counts)]
@@ -330,9 +331,9 @@ class ShortChains(NamedTuple):
 def _without_repetitions(
     frames: NDArray[np.int32], counts: NDArray[np.int64], rare: NDArray[np.bool_], function_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the chains, rare ones with the innermost frame of each function only."""
+    """Return the chains, rare ones with the innermost frame of each function only. function_of: as low numbers as there are functions."""
     chain = np.repeat(np.arange(len(counts)), counts)
-    kept = first_occurrences(chain.astype(np.uint64) << np.uint64(32) | function_of[frames].astype(np.uint64)) | ~rare[chain]
+    kept = first_occurrences((chain * (int(function_of.max()) + 1) + function_of[frames]).view(np.uint64)) | ~rare[chain]
     return frames[kept], np.bincount(chain[kept], minlength=len(counts))
 
 

@@ -33,14 +33,21 @@ _ROOM = 3  # minimum slots per id
 _WORTH_TABLE = 4096  # values
 _TABLE_ITEM = 4
 _NEAR = 2
+_SLOTS_OF_LOW = 8  # per key
 
 
 def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
     """Mark the first occurrence of each key.
 
     Keys are scattered into a table in reverse, so that of equal keys the first is written last. A key that does not read back its own
-    position is a repetition, or was overwritten by another key and is retried with another multiplier.
+    position is a repetition, or was overwritten by another key and is retried with another multiplier. Low keys are their own slots.
     """
+    if (highest := int(keys.max(initial=0))) < _SLOTS_OF_LOW * len(keys):
+        holder = np.empty(highest + 1, np.int32)
+        positions = np.arange(len(keys), dtype=np.int32)
+        slots = keys.view(np.int64)
+        holder[slots[::-1]] = positions[::-1]
+        return np.equal(holder[slots], positions)
     first = np.zeros(len(keys), np.bool_)
     bits = max(4, (2 * len(keys)).bit_length())
     holder = np.empty(1 << bits, np.int32)

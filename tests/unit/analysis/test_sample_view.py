@@ -358,6 +358,20 @@ def test_rows_of_many_blocks_have_the_numbers_that_each_has_alone(monkeypatch: p
         assert row_fingerprints(Slices(words, starts[::-1], lengths[::-1])).tolist() == alone[::-1]
 
 
+@pytest.mark.parametrize("lengths", [(3, 3), (30, 50), (30, 90), (700, 900)])
+@pytest.mark.parametrize("gap", [0, 7, 400])
+def test_rows_of_a_buffer_are_gathered_in_their_order(lengths: tuple[int, int], gap: int) -> None:
+    generator = np.random.default_rng(gap)
+    size = generator.integers(*lengths, 20, endpoint=True)
+    starts = np.cumsum(size + gap) - size
+    words = generator.integers(0, 1 << 62, int(starts[-1] + size[-1]) + 9).astype(">u8")
+    for order in (slice(None), slice(None, None, -1), slice(0, 1)):
+        column = Slices(words, starts[order], size[order])
+        expected = [words[start : start + count].tolist() for start, count in zip(starts[order], size[order], strict=True)]
+        assert [row.tolist() for row in column.gather()] == expected
+        assert column.gather().values.dtype == np.dtype("u8")
+
+
 def test_millions_of_similar_chains_have_different_hashes() -> None:
     low, high = np.meshgrid(np.arange(0, 16 * 1000, 16), np.arange(0, 16 * 1000, 16))
     words = np.stack([low.ravel(), high.ravel()], axis=1).astype(np.uint64).ravel() + np.uint64(0x7F0000000000)

@@ -53,7 +53,7 @@ def test_new_ids_come_with_the_places_where_they_were_first_seen(before, batch):
     assert [batch.index(key) for key in fresh] == new.tolist()
 
 
-@given(KEYS)
+@given(KEYS | st.lists(st.integers(0, 60), max_size=40))
 def test_a_first_occurrence_has_no_equal_key_before_it(keys):
     expected = [key not in keys[:at] for at, key in enumerate(keys)]
     assert first_occurrences(np.array(keys, np.uint64)).tolist() == expected

@@ -157,7 +157,16 @@ def by_number(values: Int64, text: Text, *, falling: bool = False) -> KeyColumn:
 def by_text(texts: list[str], *, wide: bool = True) -> KeyColumn:
     """Return a column of texts, sorted by bytes; wide: whether they widen the column."""
     rank = name_ranks(texts)
-    return KeyColumn(rank, rank, lambda i: texts[i], (lambda i: byte_width(texts[i])) if wide else no_width)
+
+    def many(numbers: Int64) -> list[str]:
+        return list(map(texts.__getitem__, numbers.tolist()))
+
+    def widest(numbers: Int64) -> int:
+        return max(map(byte_width, set(many(numbers))), default=0)
+
+    if not wide:
+        return KeyColumn(rank, rank, lambda i: texts[i], texts=many)
+    return KeyColumn(rank, rank, lambda i: texts[i], lambda i: byte_width(texts[i]), texts=many, widest=widest)
 
 
 def number(_texts: KeyTexts, values: Int64) -> KeyColumn:

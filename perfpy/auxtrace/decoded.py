@@ -38,8 +38,6 @@ from perfpy.auxtrace.arm_spe import (
 )
 from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPiece, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
-from perfpy.auxtrace.pt_code import CodeOfDumps
-from perfpy.auxtrace.pt_samples import PtSamples
 from perfpy.errors import PerfError, plural
 from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.perfdata.kept_files import KEPT_FILES, encode
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.auxtrace.pt_code import CodeSources
+    from perfpy.auxtrace.pt_code import CodeOfDumps, CodeSources
     from perfpy.auxtrace.pt_samples import TakeCalls
     from perfpy.perfdata.reader import PerfData
 
@@ -131,6 +129,9 @@ def decoded_recording(data: PerfData, itrace: Itrace, code: CodeSources) -> Bina
     aux = aux_pieces(data)
     if any(info.type == ARM_SPE for info in aux.infos):
         return _SpeRecording(data, aux, itrace).write()
+    from perfpy.auxtrace.pt_code import CodeOfDumps  # recordings of Arm SPE need no code
+    from perfpy.auxtrace.pt_samples import PtSamples
+
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, itrace, TraceClock(*words), code)
     records = _with_compiled_code(data, CodeOfDumps(code.find_compiled, words), is_stripped=itrace.details.is_stripped)
@@ -146,6 +147,9 @@ def follow_calls(data: PerfData, code: CodeSources, take: TakeCalls) -> None:
     """Decode the calls and returns of an Intel PT recording, in perf's order, until `take` refuses more. Raises PerfError without one."""
     if data.endian != NATIVE_ENDIAN or not needs_decoding(data) or not any(info.type == INTEL_PT for info in aux_pieces(data).infos):
         raise PerfError(f"{data.path}: no Intel PT trace that could be decoded; perfpy record -e intel_pt//u -- COMMAND records one")
+    from perfpy.auxtrace.pt_code import CodeOfDumps
+    from perfpy.auxtrace.pt_samples import PtSamples
+
     aux = aux_pieces(data)
     words = PtSamples.clock_words(data, aux)
     samples = PtSamples(data, aux, parse_itrace("cr"), TraceClock(*words), code, take)

@@ -175,24 +175,26 @@ class _Tables:
         cells = [[""] * len(order)]
         cells += [_percents(rows.counts[name][order], total) for name, total in zip(self._counters(), totals, strict=True)]
         cells.append([f"0x{offset:x}" for offset in rows.offset[order].tolist()])
-        cells.append([node_text(rows.memory_nodes[row]) for row in listed])
+        nodes = [rows.memory_nodes[row] for row in listed]
+        text_of_nodes = {some: node_text(some) for some in set(nodes)}
+        cells.append([text_of_nodes[some] for some in nodes])
         cells.append(_numbers(rows.physical[order]))
         cells += [_numbers(rows.accesses.pid[accesses])] if "pid" in fields else []
         if "tid" in fields:
             cells.append([f"{thread:>7}:{names.comm(thread)}" for thread in rows.accesses.tid[accesses].tolist()])
-        numbers = names.number[order].tolist()
+        numbers = names.number[order]
         cells += [[f"0x{address:x}" for address in names.address[order].tolist()]] if "iaddr" in fields else []
         means = self._means[2:4] if self._style.display == "peer" else self._means[:2]
         cells += [_numbers(mean[order]) for mean in (*means, self._means[4])]
         cells += [_numbers(self._records[order]), [str(len(rows.cpus[row])) for row in listed]]
         cells += [self._texts(names.symbol, numbers)] if "iaddr" in fields else []
-        cells += [[names.dso.text(number) for number in numbers]] if "iaddr" in fields or "dso" in fields else []
+        cells += [names.dso.texts_of(numbers)] if "iaddr" in fields or "dso" in fields else []
         cells += [self._texts(names.source, numbers)] if "iaddr" in fields and names.source is not None else []
         return [*cells, [self._row_nodes.text(row) for row in listed]]
 
-    def _texts(self, names: KeyColumn, numbers: Sequence[int]) -> list[str]:
+    def _texts(self, names: KeyColumn, numbers: NDArray[np.int64]) -> list[str]:
         length = None if self._style.full_symbols else _LONGEST_NAME
-        return [names.text(number)[:length] for number in numbers]
+        return [text[:length] for text in names.texts_of(numbers)]
 
 
 class _RowNodes:
@@ -250,7 +252,8 @@ class _RowNodes:
 
 
 def _percents(parts: NDArray[np.int64], whole: int) -> list[str]:
-    return [f"{100.0 * part / whole if whole else 0.0:.2f}%" for part in parts.tolist()]
+    texts = {part: f"{100.0 * part / whole if whole else 0.0:.2f}%" for part in set(parts.tolist())}
+    return [texts[part] for part in parts.tolist()]
 
 
 def _numbers(values: NDArray[np.generic]) -> list[str]:
@@ -480,16 +483,12 @@ def row_line(columns: Sequence[AlignedColumn], cells: Sequence[str]) -> str:
 
 def row_lines(columns: Sequence[AlignedColumn], cells: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the rows of columns of texts."""
-    padded = [_padded_texts(column, texts) for column, texts in zip(columns, cells, strict=True)]
-    for row in zip(*padded, strict=True):
-        yield _SEPARATOR + _SEPARATOR.join(row)
+    form = _SEPARATOR + _SEPARATOR.join(map(_form, columns))
+    return (form % row for row in zip(*cells, strict=True))
 
 
-def _padded_texts(column: AlignedColumn, texts: Sequence[str]) -> Sequence[str]:
-    width = column.width
-    if column.loose:
-        return texts
-    return [text.ljust(width) for text in texts] if column.left else [text.rjust(width) for text in texts]
+def _form(column: AlignedColumn) -> str:
+    return "%s" if column.loose else f"%{'-' if column.left else ''}{column.width}s"
 
 
 def _padded(column: AlignedColumn, cell: str) -> str:

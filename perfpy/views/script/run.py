@@ -400,7 +400,7 @@ MadeT = TypeVar("MadeT")
 GivenT = TypeVar("GivenT")
 
 #: the number of samples for which another process is worthwhile
-_LINES_EACH: Final = 100_000
+_LINES_EACH: Final = 250_000
 
 
 class _Done(NamedTuple, Generic[MadeT]):

@@ -272,7 +272,7 @@ def frames_named(frames: Frames, test: Callable[[str], bool]) -> NDArray[np.bool
 
 
 _SETS: Final = ("pids", "tids", "cpus", "comms", "dsos", "symbols", "events")
-_MOMENT: Final = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|ms|s|m|%)\s*")
+_MOMENT: Final = r"\s*(\d+(?:\.\d*)?)\s*(ns|us|ms|s|m|%)\s*"
 _NANOSECONDS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
 
 
@@ -346,7 +346,7 @@ def _time_ranges(time: Any, recorded: RecordedTimes) -> TimeRanges:
 def _nanoseconds(moment: float | str, recorded: RecordedTimes) -> int:
     """Return the time on the recording's clock."""
     if isinstance(moment, str):
-        match = _MOMENT.fullmatch(moment)
+        match = re.fullmatch(_MOMENT, moment)
         if match is None:
             raise ValueError(f"a time is seconds from the first sample, or a text such as '1.5s', '200ms' or '10%'; not {moment!r}")
         number, unit = float(match[1]), match[2]

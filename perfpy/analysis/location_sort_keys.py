@@ -63,7 +63,7 @@ def dso_width(texts: KeyTexts, frame: int) -> int:
 
 #: the key of code that is not in a Python function
 NO_PYTHON: Final = "[no Python function]"
-_PYTHON: Final = re.compile(PYTHON_MARK + r"(?P<name>[^:]+):(?P<path>[^:].*)", re.DOTALL)
+_PYTHON: Final = PYTHON_MARK + r"(?P<name>[^:]+):(?P<path>[^:].*)"
 _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
 _NO_IPC: Final = f"{'-':<5s} {'-':>2s}".ljust(len("IPC   [IPC Coverage]"))  # padded also where the function has no name
@@ -235,7 +235,7 @@ def python_line(texts: KeyTexts, locations: Int64) -> KeyColumn:
 
 def _python_names(texts: KeyTexts, locations: Int64) -> list[tuple[str, str] | None]:
     """Return the name and the file of each Python function."""
-    matches = map(_PYTHON.fullmatch, map(texts.locations.name, (locations >> ROLE_BITS).tolist()))
+    matches = map(re.compile(_PYTHON, re.DOTALL).fullmatch, map(texts.locations.name, (locations >> ROLE_BITS).tolist()))
     return [(match["name"], match["path"]) if match else None for match in matches]
 
 

@@ -47,12 +47,12 @@ def comm(texts: KeyTexts, values: Int64) -> KeyColumn:
 
 
 _GIL_STATES = {GilState.HOLDS: "holds", GilState.RELEASED: "released", GilState.WAITS: "waits"}
-_DIGITS = re.compile("[0-9]+")
+_DIGITS = "[0-9]+"
 
 
 def comm_without_digits(texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of comms with <N> for each number: kworker/0:1 and kworker/1:2 share a row."""
-    return by_text([_DIGITS.sub("<N>", texts.tasks.comms[number]) for number in values.tolist()])
+    return by_text([re.sub(_DIGITS, "<N>", texts.tasks.comms[number]) for number in values.tolist()])
 
 
 def thread(texts: KeyTexts, values: Int64) -> KeyColumn:

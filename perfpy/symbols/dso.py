@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_NAME: Final = "[unknown]"
 _VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
-_PERF_MAP = re.compile(r"/tmp/perf-([0-9]{1,10})\.map\Z")  # no process has a longer number
-_JITTED = re.compile(r"(jitted-\d+)-\d+\.so\Z")  # the name that `inject --jit` gives a function's image
-_MODULE_FILE = re.compile(r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z")
+_PERF_MAPS = "/tmp/perf-"
+_PERF_MAP = _PERF_MAPS + r"([0-9]{1,10})\.map\Z"  # no process has a longer number
+_JITTED = r"(jitted-\d+)-\d+\.so\Z"  # the name that `inject --jit` gives a function's image
+_MODULE_FILE = r"(?P<stem>.+)\.ko(?:\.(?:gz|xz|zst))?\Z"
 
 
 HOST: Final = -1  # the machine that recorded
@@ -95,7 +96,7 @@ class Dso:
         """The common name of all code that a runtime generated in one process, "" for other files."""
         if self.short_name == PYTHON_IMAGE:
             return "Python"
-        match = _JITTED.match(self.short_name)
+        match = re.match(_JITTED, self.short_name)
         return match[1] if match else self.short_name if self.kind is DsoKind.JIT else ""
 
 
@@ -105,7 +106,7 @@ def short_name(name: str, kind: DsoKind) -> str:
         return module_name(name)
     if kind is DsoKind.KERNEL and "vmlinux" in name:
         return "[kernel.vmlinux]"
-    jit = _PERF_MAP.match(name)
+    jit = re.match(_PERF_MAP, name) if name.startswith(_PERF_MAPS) else None
     if jit:
         return f"[JIT] tid {jit[1]}"
     return name if name.startswith("[") else name.rsplit("/", 1)[-1]
@@ -115,7 +116,7 @@ def module_name(name: str) -> str:
     """Return [nf_tables] for /lib/modules/.../nf-tables.ko.xz; names in brackets stay."""
     if name.startswith("["):
         return name
-    file = _MODULE_FILE.match(os.path.basename(name))
+    file = re.match(_MODULE_FILE, os.path.basename(name))
     return f"[{(file['stem'] if file else os.path.basename(name)).replace('-', '_')}]"
 
 
@@ -123,12 +124,12 @@ def is_module(name: str) -> bool:
     """Whether a name of kernel code is a module's: [name] or a .ko file, not the kernel's own."""
     if name.startswith("["):
         return not name.startswith((KERNEL_NAME[:-1], GUEST_KERNEL_NAME[:-1], "[vdso]", "[vsyscall]"))
-    return _MODULE_FILE.match(os.path.basename(name)) is not None
+    return re.match(_MODULE_FILE, os.path.basename(name)) is not None
 
 
 def perf_map_pid(name: str) -> int | None:
     """Return N for /tmp/perf-N.map, None for any other name."""
-    jit = _PERF_MAP.match(name)
+    jit = re.match(_PERF_MAP, name) if name.startswith(_PERF_MAPS) else None
     return int(jit[1]) if jit else None
 
 

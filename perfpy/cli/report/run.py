@@ -355,7 +355,7 @@ def _print_counts(lines: Iterable[str]) -> int:
 #: Formats that do not need addresses within functions.
 BY_FUNCTION: Final = ("flamegraph", "folded")
 #: Characters not used in file names.
-_NO_NAME: Final = re.compile(r"[^\w.:=,+-]")
+_NO_NAME: Final = r"[^\w.:=,+-]"
 
 #: Options about tables and rows, which exports do not have; JSON beside them has tables.
 _OF_TABLES: Final = ("sort", "fields", "hierarchy", "percent_limit")
@@ -484,7 +484,7 @@ def write_folded(stacks: Sequence[Stacks], path: str, *, quiet: bool) -> None:
 def _beside(path: str, event: str) -> str:
     """Return a name such as stacks-page-faults.txt for stacks.txt."""
     stem, extension = os.path.splitext(path)
-    return f"{stem}-{_NO_NAME.sub('_', event)[:100]}{extension}"
+    return f"{stem}-{re.sub(_NO_NAME, '_', event)[:100]}{extension}"
 
 
 def _speedscope(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
@@ -827,7 +827,7 @@ def _number(token: str, kind: type[int] | type[float]) -> float:
     return kind(float(digits[0]))
 
 
-_ADDRESS: Final = re.compile("0x[0-9a-fA-F]{1,16}")
+_ADDRESS: Final = "0x[0-9a-fA-F]{1,16}"
 
 
 def configured_percentage(config: Config) -> str:
@@ -840,7 +840,7 @@ def configured_percentage(config: Config) -> str:
 
 def hidden_keys(chosen: SampleFilter) -> tuple[tuple[str, str, str], ...]:
     """Return the keys that a filter restricts to one value: (key, perf's name of the filter, the value)."""
-    names = [name for name in chosen.symbols or () if not _ADDRESS.fullmatch(name)]  # perf handles addresses separately
+    names = [name for name in chosen.symbols or () if not re.fullmatch(_ADDRESS, name)]  # perf handles addresses separately
     lists = (("dso", "dso", chosen.dsos), ("comm", "comm", chosen.comms), ("symbol", "symbol", names))
     return tuple((key, name, next(iter(values))) for key, name, values in lists if values and len(values) == 1)
 

@@ -20,14 +20,14 @@ Demangle: TypeAlias = Callable[[bytes], str]
 _PLT: Final = b"@plt"
 _LONG: Final = 1024  # bytes; longer names are not cached
 # the end of a legacy Rust name: ::h and 16 hex digits
-_LLVM_COPY = re.compile(r"\.llvm\.[0-9A-F@]+\Z")  # the suffix of functions that link-time optimization made global; Rust's tools drop it
+_LLVM_COPY = r"\.llvm\.[0-9A-F@]+\Z"  # the suffix of functions that link-time optimization made global; Rust's tools drop it
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}\Z")
-_RUST_END = re.compile(r"17h[0-9a-f]{16}E(?=\.)")  # of a legacy name, before the suffix of a copy of the function
-_COPY_SUFFIX = re.compile(r"(?:\.[\w@]+)+")
+_RUST_END = r"17h[0-9a-f]{16}E(?=\.)"  # of a legacy name, before the suffix of a copy of the function
+_COPY_SUFFIX = r"(?:\.[\w@]+)+"
 _RUST_ESCAPES: Final = {
     "$SP$": "@", "$BP$": "*", "$RF$": "&", "$LT$": "<", "$GT$": ">", "$LP$": "(", "$RP$": ")", "$C$": ",",
 }  # fmt: skip
-_RUST_ESCAPE = re.compile(r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\.")
+_RUST_ESCAPE = r"\$(?:SP|BP|RF|LT|GT|LP|RP|C|u[0-9a-f]{1,6})\$|\.\.|\."
 _LLVM_SUFFIX: Final = r" \((\.[^()]*)\)\Z"
 _ANGLES: Final = r"<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
 _PARENTHESES: Final = r"\((?:[^()]|\([^()]*\))*\)"
@@ -54,9 +54,9 @@ def _new(name: bytes) -> str:
     stub = name.endswith(_PLT)
     text = plain(name[: -len(_PLT)] if stub else name)
     if text.startswith(("_Z", "___Z")):
-        end = _RUST_END.search(text)
-        is_copy = end is not None and _COPY_SUFFIX.fullmatch(text, end.end())
-        original, suffix = (text[: end.end()], _LLVM_COPY.sub("", text[end.end() :])) if end and is_copy else (text, "")
+        end = re.search(_RUST_END, text) if "17h" in text else None
+        is_copy = end is not None and re.fullmatch(_COPY_SUFFIX, text[end.end() :])
+        original, suffix = (text[: end.end()], re.sub(_LLVM_COPY, "", text[end.end() :])) if end and is_copy else (text, "")
         demangled = _rust_legacy(_within_budget(original, _cxx) or original) + suffix
     elif text.startswith("_R"):
         demangled = _within_budget(text, _rust_v0) or text
@@ -181,7 +181,7 @@ def _rust_legacy(text: str) -> str:
 def _rust_part(part: str) -> str:
     if part.startswith("_$"):
         part = part[1:]
-    return _RUST_ESCAPE.sub(_rust_escape, part)
+    return re.sub(_RUST_ESCAPE, _rust_escape, part)
 
 
 def _rust_escape(match: re.Match[str]) -> str:
@@ -200,7 +200,7 @@ def _rust_v0(name: str) -> str | None:
     import pycxxfilt  # see _llvm
 
     try:
-        return pycxxfilt.rust_demangle(_LLVM_COPY.sub("", name))
+        return pycxxfilt.rust_demangle(re.sub(_LLVM_COPY, "", name))
     except (ValueError, UnicodeError):
         return None
 
@@ -217,7 +217,7 @@ _JAVA_METHOD: Final = rf"L({_CLASS});([^;()\[/]*)\(((?:{_JAVA_ARGUMENT})*)\)[^)]
 _JAVA_TYPES: Final = {"B": "byte", "C": "char", "D": "double", "F": "float", "I": "int", "J": "long", "S": "short", "Z": "bool"}
 
 #: V8's marks before a function: bytecode ~, baseline code ^, Maglev's +, optimized *; regular expressions have none, but may begin with ^
-_TIER: Final = re.compile(r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval):)[~^+*]")
+_TIER: Final = r"(?:(?<=\] )|^)((?:LazyCompile|Function|JS|Script|Eval):)[~^+*]"
 
 
 def without_tier(name: str) -> str:
@@ -228,7 +228,7 @@ def without_tier(name: str) -> str:
     >>> without_tier("RegExp:^a+$")
     'RegExp:^a+$'
     """
-    return _TIER.sub(r"\1", name) if ":" in name else name
+    return re.sub(_TIER, r"\1", name) if ":" in name else name
 
 
 def managed_name(name: str) -> str | None:

@@ -455,7 +455,7 @@ class SharedFiles:
 
 # Find the ELF file of a kernel module, or its debug file of the same build, and the offset of its frames.
 
-_PACKED: Final = re.compile(r"\.(?:gz|xz|zst)\Z")
+_PACKED: Final = r"\.(?:gz|xz|zst)\Z"
 
 
 def find_debug_module(dso: Dso, root: str) -> tuple[ElfFile, int] | None:
@@ -494,7 +494,7 @@ def _files(dso: Dso, root: str) -> Iterator[ElfFile]:
 
 def _module_candidates(dso: Dso, root: str) -> Iterator[str]:
     """Yield paths by likelihood: the module itself, then the distributions' folders for debug files."""
-    plain = _PACKED.sub("", dso.name)
+    plain = re.sub(_PACKED, "", dso.name)
     names = (dso.name, f"{_DEBUG_ROOT}{plain}", f"{_DEBUG_ROOT}{plain}.debug") if dso.name.startswith("/") else ()
     try:
         yield from (paths.below(root, name) for name in names)

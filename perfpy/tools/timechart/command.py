@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _UNITS: Final = {"": 1, "ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
-_DURATION: Final = re.compile(r"(\d{1,15})(ns|us|ms|s)?\Z")
+_DURATION: Final = r"(\d{1,15})(ns|us|ms|s)?\Z"
 
 
 def parse_duration(text: str) -> int:
@@ -30,7 +30,7 @@ def parse_duration(text: str) -> int:
     >>> parse_duration("1ms"), parse_duration("20")
     (1000000, 20)
     """
-    match = _DURATION.match(text)
+    match = re.match(_DURATION, text)
     if match is None:
         raise ValueError("a time such as 500us or 2ms")
     return int(match[1]) * _UNITS[match[2] or ""]

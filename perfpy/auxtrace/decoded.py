@@ -269,11 +269,11 @@ class _SpeRecording:
         pieces: dict[int, list[AuxPiece]] = {}
         for piece in self._aux.pieces:
             pieces.setdefault(piece.record.idx, []).append(piece)
-        shapes: list[RecordShape] = []
+        shapes: dict[int, RecordShape] = {}
         mine = [pieces[number] for number in sorted(pieces)]
         return [_Queue(_signed(one[0].record.cpu), _signed(one[0].record.tid), self._decode(one, shapes)) for one in mine]
 
-    def _decode(self, pieces: list[AuxPiece], shapes: list[RecordShape]) -> Iterator[tuple[SpeRecords, int]]:
+    def _decode(self, pieces: list[AuxPiece], shapes: dict[int, RecordShape]) -> Iterator[tuple[SpeRecords, int]]:
         """Yield the records of one trace, some at a time, and the number of damaged bytes. Raises PerfError if there are too many."""
         for piece in pieces:
             for records, damaged in decode_records(self._aux.read, piece.offset, piece.size, shapes):

@@ -110,6 +110,28 @@ def test_lanes_find_the_packets_that_a_walk_finds(seed: int, monkeypatch: pytest
         assert len(rows(decoded(trace, 5)[0])) >= len(expected) - 4
 
 
+@pytest.mark.parametrize("bits", [64, 2, 0])
+@pytest.mark.parametrize("seed", range(4))
+def test_aligned_records_are_those_that_packets_tell(seed: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several windows, with padding between, and where records of different shapes have one signature, which costs time only."""
+    draw = random.Random(seed)
+    trace = spe.random_trace(seed, 300)
+    records = [trace[begin : begin + 64] for begin in range(0, len(trace), 64)]
+    for _ in range(40):
+        records.insert(draw.randrange(len(records)), bytes(64))
+    trace = b"".join(records)
+    with monkeypatch.context() as patch:
+        patch.setattr(arm_spe, "_aligned_records", lambda data, shapes: None)
+        expected = rows(decoded(trace)[0])
+    if bits < 64:  # of headers in signatures
+        monkeypatch.setattr(arm_spe, "_WALKED", arm_spe._WALKED & np.uint64((1 << bits) - 1))
+    monkeypatch.setattr(arm_spe, "_ALIGNED_WINDOW", draw.choice((640, 6400, 1 << 20)))
+    shapes: dict[int, arm_spe.RecordShape] = {}
+    parts = list(decode_records(lambda offset, size: trace[offset : offset + size], 0, len(trace), shapes))
+    assert rows(SpeRecords.concat([records for records, _ in parts])) == expected
+    assert bits < 64 or 10 < len(shapes) < 256
+
+
 def test_a_cut_trace_has_the_whole_records_before_the_cut() -> None:
     trace = spe.random_trace(3, 12)
     whole = rows(decoded(trace)[0])

@@ -219,6 +219,7 @@ class SlowParts:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._parts: list[SlowPart] = []
+        self._begin = time.monotonic()
         self._imports: list[list[Any]] = []
         self._profiler: Profiler | None = None
         self._lines: list[str] = []
@@ -230,6 +231,7 @@ class SlowParts:
             return
         from perfpy.profiling import Profiler  # only with --perfpy
 
+        self._begin = time.monotonic()
         options = ["--python", "--off-cpu", "-F", _SESSION_FREQUENCY]
         self._profiler = Profiler(None, options, None, python=True)
         try:
@@ -293,10 +295,12 @@ class SlowParts:
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return
+        end = time.monotonic()
         try:
             profiler.stop()
             with profiler.open() as recording:
-                self._lines = list(lines_of_parts(slowest_parts(self._parts)[: self._config.getoption("--perfpy-slowest")], recording))
+                shown = slowest_parts(self._parts)[: self._config.getoption("--perfpy-slowest")]
+                self._lines = [*lines_of_parts(shown, recording), *line_of_rest(self._parts, shown, self._begin, end)]
                 if page := self._config.getoption("--perfpy-page"):
                     recording.flamegraph(page)
                     self._lines.append(f"page of the session: {page}")
@@ -399,6 +403,25 @@ def lines_of_parts(parts: Sequence[EqualParts], recording: Recording) -> Iterato
             rows = report.top(1) if first is not None and _tells_enough(first, part.seconds) else ()
             sentences = [f"{row.percent:.0f} % of its samples are in {row.texts['pyline']}" for row in rows]
         yield from (f"{'':12}{one_line(sentence)}" for sentence in sentences[:2])
+
+
+def line_of_rest(parts: Iterable[SlowPart], shown: Iterable[EqualParts], begin: float, end: float) -> Iterator[str]:
+    """Yield a line on the time of a session that none of the shown parts covers, if there is any; begin, end: of the session."""
+    of_parts = _covered(parts, begin, end)
+    rest = end - begin - _covered((part for row in shown for part in row.parts), begin, end)
+    outside = end - begin - of_parts
+    if rest >= _SHORTEST:
+        further = f"{rest - outside:.2f} s in further tests, fixtures and imports, {outside:.2f} s outside of them"
+        yield f"{rest:8.2f} s  {'in no row above':20}  of the session's {end - begin:.2f} s: {further}"
+
+
+def _covered(parts: Iterable[SlowPart], begin: float, end: float) -> float:
+    """Return for how long at least one of these parts ran, within a time: a fixture may start others, and workers run at once."""
+    total, reached = 0.0, begin
+    for part in sorted(parts, key=lambda one: one.begin):
+        total += max(min(part.end, end) - max(part.begin, reached), 0.0)
+        reached = max(reached, min(part.end, end))
+    return total
 
 
 def _tells_enough(histogram: Histogram, seconds: float) -> bool:

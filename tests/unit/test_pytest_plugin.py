@@ -8,7 +8,7 @@ import pytest
 
 import perfpy
 from perfpy.errors import UsageError
-from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, lines_of_parts, slowest_parts
+from perfpy.pytest_plugin import NEW_BASELINE, Baselines, SlowPart, budget, judge, line_of_rest, lines_of_parts, slowest_parts
 from tests.builders.perfdata import PerfDataBuilder
 from tests.builders.sampled_program import PID, Stack, sampled_program
 
@@ -128,3 +128,18 @@ def test_the_beginnings_of_a_fixture_are_one_part(tmp_path: Path) -> None:
     assert parts[1].line() == "    0.02 s  fixture data          4 times, longest for test_x.py::test_0 (0.01 s)"
     with perfpy.open(tmp_path / "perf.data") as recording:
         assert parts[1].samples(recording).report().histograms[0].leader.samples in range(24, 29)
+
+
+def test_the_time_of_no_row_is_told() -> None:
+    """Parts within others, and those of workers at the same time, count once."""
+    outer, inner = SlowPart("a", "fixture db", 1.0, 3.0, 7), SlowPart("a", "fixture net", 1.5, 2.5, 7)
+    other, short = SlowPart("b", "test", 2.0, 4.0, 8), SlowPart("c", "test", 5.0, 5.5, 8)
+    parts = [outer, inner, other, short]
+    (line,) = line_of_rest(parts, slowest_parts(parts)[:2], 0.0, 6.0)
+    assert line.split(maxsplit=2)[:2] == ["3.00", "s"]
+    assert line.endswith(
+        "in no row above       of the session's 6.00 s: 0.50 s in further tests, fixtures and imports, 2.50 s outside of them"
+    )
+    assert not [*line_of_rest([outer], slowest_parts([outer]), 1.0, 3.005)]
+    (empty,) = line_of_rest([], [], 0.0, 1.0)
+    assert "0.00 s in further" in empty

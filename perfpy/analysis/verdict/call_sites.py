@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,33 @@ _STARTS: Final = re.compile(
 )
 
 
+class HotLine(NamedTuple):
+    """The line at which a function has most of some samples.
+
+    Attributes:
+        path, line: where it is.
+        period: of its samples.
+        whole: the period of all of these samples of the function.
+        lines: how many lines they have.
+    """
+
+    path: str
+    line: int
+    period: int
+    whole: int
+    lines: int
+
+    @property
+    def place(self) -> SourceLine:
+        """The path and the line."""
+        return self.path, self.line
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nearly all of the samples are at this line, so that it stands for all of them."""
+        return self.period >= NEARLY_ALL * self.whole
+
+
 class Statements:
     """The lines of functions in the samples of one event.
 
@@ -66,18 +93,20 @@ class Statements:
         """The same samples as waits, with their reasons."""
         return None if self.functions is None else Waits(self.functions)
 
-    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> SourceLine | None:
-        """Return the path and the line at which a function has most of the samples that are charged to it.
+    def line(self, function: int, *, callee: str = "", in_kernel: bool = False, among: NDArray[np.bool_] | None = None) -> HotLine | None:
+        """Return the line at which a function has most of the samples that are charged to it.
 
         Args:
             function: its number.
             callee: count only samples in this function that it calls.
             in_kernel: count only samples in the kernel.
+            among: the samples that count; None for all.
         """
         functions = self.functions
         if functions is None:
             return None
-        rows = np.flatnonzero(functions.charged_functions == function)
+        is_charged = functions.charged_functions == function
+        rows = np.flatnonzero(is_charged if among is None else is_charged & among)
         leaf = functions.leaf[rows]
         if in_kernel:
             rows = rows[functions.category_of[leaf] == KERNEL]
@@ -87,16 +116,25 @@ class Statements:
             rows = rows[np.isin(entered, callees)]
         return self._heaviest(function, functions.innermost_frames(function, rows))
 
-    def wait_line(self, function: int, reason: int, tid: int | None = None) -> SourceLine | None:
-        """Return the path and the line at which a function waits longest for a reason; tid: in one thread."""
+    def own_line(self, function: int, among: NDArray[np.bool_]) -> HotLine | None:
+        """Return the line at which a function has most of its own samples; without any, with what it calls. among: see line()."""
+        functions = self.functions
+        if functions is None:
+            return None
+        of_function = np.flatnonzero((functions.leaf == function) & among)
+        rows = of_function if len(of_function) else np.flatnonzero(among)
+        return self._heaviest(function, functions.innermost_frames(function, rows))
+
+    def wait_line(self, function: int, reason: int, tid: int | None = None) -> HotLine | None:
+        """Return the line at which a function waits longest for a reason; tid: in one thread."""
         if self.functions is None or self.waits is None:
             return None
         is_chosen = (self.functions.charged_functions == function) & (self.waits.reason == reason)
         rows = np.flatnonzero(is_chosen if tid is None else is_chosen & (self.waits.rows.dimensions["tid"] == tid))
         return self._heaviest(function, self.functions.innermost_frames(function, rows))
 
-    def line_with_callees(self, function: int) -> SourceLine | None:
-        """Return the path and the line at which a function has most samples, with all functions that it calls."""
+    def line_with_callees(self, function: int) -> HotLine | None:
+        """Return the line at which a function has most samples, with all functions that it calls."""
         functions = self.functions
         return None if functions is None else self._heaviest(function, functions.innermost_frames(function, _all_rows(functions)))
 
@@ -132,7 +170,7 @@ class Statements:
             if totals[best] < MOST * totals.sum():
                 return None
         line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
-        return ProcessStart(functions.name(best), line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
+        return ProcessStart(functions.name(best), line and line.place, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:
         """Whether a line of a function's samples is not in the function: then code was inlined there."""
@@ -167,11 +205,14 @@ class Statements:
                 totals[line] = totals.get(line, 0.0) + period
         return totals
 
-    def _heaviest(self, function: int, frames: FunctionFrames) -> SourceLine | None:
+    def _heaviest(self, function: int, frames: FunctionFrames) -> HotLine | None:
         """Return the line with most of some samples, if possible one within the function."""
         totals = self._periods_of_lines(frames)
         inside = {line: period for line, period in totals.items() if not self.is_inlined(function, line)} or totals
-        return max(inside, key=lambda line: (inside[line], -line[1])) if inside else None
+        if not inside:
+            return None
+        best = max(inside, key=lambda line: (inside[line], -line[1]))
+        return HotLine(*best, int(inside[best]), int(frames.period.sum()), sum(period > 0 for period in totals.values()))
 
 
 def _all_rows(functions: SampledFunctions) -> Int64:

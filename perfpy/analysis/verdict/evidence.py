@@ -15,7 +15,7 @@ from perfpy.abi.flags import PerfType, RecordType
 from perfpy.abi.framing import LONGEST_COMM
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, has_off_cpu, is_dummy, is_off_cpu, is_time
-from perfpy.analysis.verdict.call_sites import Statements
+from perfpy.analysis.verdict.call_sites import HotLine, Statements
 from perfpy.analysis.verdict.categories import OWN
 from perfpy.analysis.verdict.functions import SampledFunctions, sampled_functions
 from perfpy.analysis.verdict.phases import (
@@ -560,16 +560,16 @@ class Evidence:
         """Whether this is the name of the program that recorded, whose work is in the recording of a whole machine."""
         return comm != "" and comm == self._processes.recorder
 
-    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> tuple[str, int] | None:
-        """Return the path and the line at which a function has most of its samples: see Statements.line()."""
+    def line(self, function: int, *, callee: str = "", in_kernel: bool = False) -> HotLine | None:
+        """Return the line at which a function has most of its samples: see Statements.line()."""
         return None if self._statements is None else self._statements.line(function, callee=callee, in_kernel=in_kernel)
 
     def charged_lines(self, function: int) -> dict[SourceLine, float]:
         """Return the lines of the samples that are charged to a function, with their shares: see Statements.charged_lines()."""
         return {} if self._statements is None else self._statements.charged_lines(function)
 
-    def line_with_callees(self, function: int, *, waits: bool) -> tuple[str, int] | None:
-        """Return the path and the line at which a function runs or waits longest, with all functions that it calls."""
+    def line_with_callees(self, function: int, *, waits: bool) -> HotLine | None:
+        """Return the line at which a function runs or waits longest, with all functions that it calls."""
         statements = self.wait_statements if waits else self._statements
         return None if statements is None else statements.line_with_callees(function)
 
@@ -577,8 +577,8 @@ class Evidence:
         """Whether a line of a function's samples is not in the function: then code was inlined there."""
         return self._statements is not None and self._statements.is_inlined(function, line)
 
-    def wait_line(self, wait: Wait) -> tuple[str, int] | None:
-        """Return the path and the line at which the function of a wait waits longest.
+    def wait_line(self, wait: Wait) -> HotLine | None:
+        """Return the line at which the function of a wait waits longest.
 
         A thread can wait for Python's lock after every line, so that wait has the line at which the function runs longest.
         """
@@ -587,8 +587,8 @@ class Evidence:
         line = self._line_of_name(wait.function) if wait.reason == GIL else None
         return line or self.wait_statements.wait_line(wait.number, wait.reason)
 
-    def second_line(self, wait: Wait) -> tuple[str, int] | None:
-        """Return the path and the line at which the second function of a wait waits longest."""
+    def second_line(self, wait: Wait) -> HotLine | None:
+        """Return the line at which the second function of a wait waits longest."""
         statements = self.wait_statements
         is_known = statements is not None and wait.second_number >= 0 and wait.reason != GIL
         return statements.wait_line(wait.second_number, wait.reason) if statements is not None and is_known else None
@@ -635,7 +635,7 @@ class Evidence:
         waits = self.wait_statements.waits if self.wait_statements is not None else None
         return None if waits is None else activity_of(tid, waits, self.functions if self.seconds is not None else None)
 
-    def function_of_lock(self, tid: int) -> tuple[str, SourceLine | None] | None:
+    def function_of_lock(self, tid: int) -> tuple[str, HotLine | None] | None:
         """Return the own function ("" if unknown) and the line in which a thread waits longest for locks; None if it does not."""
         statements = self.wait_statements
         if statements is None or statements.waits is None:
@@ -750,13 +750,13 @@ class Evidence:
         rows = np.flatnonzero(functions.rows.dimensions["tid"] == tid)
         return int(functions.rows.dimensions["pid"][rows[0]]) if len(rows) else 0
 
-    def waker_line(self, waker: Waker) -> tuple[str, int] | None:
-        """Return the path and the line at which a waker waited or ran."""
+    def waker_line(self, waker: Waker) -> HotLine | None:
+        """Return the line at which a waker waited or ran."""
         if waker.number < 0 or self.wait_statements is None:
             return None
         return self.line(waker.number) if waker.reason == RUNNING else self.wait_statements.wait_line(waker.number, waker.reason)
 
-    def _line_of_name(self, name: str) -> tuple[str, int] | None:
+    def _line_of_name(self, name: str) -> HotLine | None:
         """Return the line of a function of the waits' report, whose numbers may differ, where it uses CPUs."""
         functions = self.functions
         numbers = [] if functions is None else [one for one in functions.present.tolist() if functions.name(one) == name]

@@ -626,6 +626,11 @@ class SampledFunctions:
         totals = sum_by(number.ravel(), self.rows.period[rows], len(pairs))
         return {divmod(pair, span): total for pair, total in zip(pairs.tolist(), totals.tolist(), strict=True)}
 
+    @cached_property
+    def has_own_callers(self) -> bool:
+        """Whether callers are functions of own code only: recordings without any own code have the direct callers."""
+        return bool((self.charged_functions >= 0).any())
+
     def hottest_callers(self) -> dict[int, Share]:
         """Return for each function with samples the function that calls it in most of them, and the share of the function's samples.
 
@@ -638,7 +643,7 @@ class SampledFunctions:
         """Return the same by function and group; groups: of each row."""
         size, span = len(self.category_of), int(groups.max(initial=0)) + 1
         is_own = self.are_own_and_named
-        has_own = bool((self.charged_functions >= 0).any())
+        has_own = self.has_own_callers
         callers = np.where(is_own[self.leaf], _NONE, self.charged_functions)
         is_sought = callers < 0
         rows = np.flatnonzero(is_own[self.leaf] if has_own else np.ones(len(self.leaf), np.bool_))

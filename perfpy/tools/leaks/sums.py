@@ -221,7 +221,8 @@ class _FrameTexts:
     ) -> None:
         self._with_lines = with_lines
         self._frames = frames
-        self._codes = codes
+        self._rows = frames.tolist()
+        self._codes = codes.tolist()
         self._text = text
         self._version = version
         self._known: dict[int, SumsFrame] = {}
@@ -234,7 +235,7 @@ class _FrameTexts:
     def of(self, number: int) -> SumsFrame:
         """Return the frame with a number."""
         if number not in self._known:
-            code, offset = self._frames[number].tolist() if number < len(self._frames) else (hook.UNKNOWN, 0)
+            code, offset = self._rows[number] if number < len(self._rows) else (hook.UNKNOWN, 0)
             if code & hook.NATIVE:
                 self._name_module(code & ~hook.NATIVE)
             elif code < len(self._codes):
@@ -243,13 +244,13 @@ class _FrameTexts:
 
     def _python_frame(self, code: int, offset: int) -> SumsFrame:
         if code not in self._names:
-            name, name_size, file, file_size, *_ = self._codes[code].tolist()
+            name, name_size, file, file_size, *_ = self._codes[code]
             self._names[code] = self._decoded(name, name_size), self._decoded(file, file_size)
         return SumsFrame(*self._names[code], partial(self._line, code, offset))
 
     def _line(self, code: int, offset: int) -> int:
         """Return the line of an instruction of a Python code object."""
-        *_, lines, lines_size, first_line = self._codes[code].tolist()
+        *_, lines, lines_size, first_line = self._codes[code]
         if code not in self._lines:
             self._lines[code] = decode_lines(self._text[lines : lines + lines_size], first_line, self._version)
         rows = self._lines[code]
@@ -260,7 +261,7 @@ class _FrameTexts:
         return self._text[begin : begin + size].decode("utf-8", "replace")
 
     def _path(self, number: int) -> str:
-        _, _, file, file_size, *_ = self._codes[number].tolist()
+        _, _, file, file_size, *_ = self._codes[number]
         return os.fsdecode(self._text[file : file + file_size].replace(b"\0", b""))
 
     def _modules(self) -> list[int]:

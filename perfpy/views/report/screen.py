@@ -35,6 +35,7 @@ from perfpy.views.report.screen_table import (
     NO_NOTES,
     OF_FUNCTIONS,
     OF_OTHERS,
+    RowLine,
     RowNotes,
     ScreenColumns,
     call_lines,
@@ -742,16 +743,21 @@ def row_notes(
     """Return the styles and the hottest callers of the functions in some rows, in rows of commands those of the command."""
     if functions is None:
         return NO_NOTES
-    commands, of_rows = np.zeros(len(report.folded), np.int64), np.zeros(len(functions.rows), np.int64)
-    dimension = next((getattr(key, "dimension", "") for key in histogram.layout.keys if key.name == "comm"), "")
-    if dimension in functions.rows.dimensions:
-        commands, of_rows = (one.dimensions[dimension].astype(np.int64) for one in (report.folded, functions.rows))
+    commands, of_rows = _commands_of(report, histogram, functions)
     callers = functions.hottest_callers_by(of_rows)
     of_entries = _symbols(histogram, entries)
     styles = {entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
     found = {entry: callers.get((symbol, int(commands[histogram.entries.row[entry]]))) for entry, symbol in of_entries.items()}
     notes = {entry: caller_text(caller, name) for entry, caller in found.items() if caller is not None and caller.name}
-    return RowNotes(styles, notes)
+    return RowNotes(styles, notes, functions.has_own_callers)
+
+
+def _commands_of(report: Report, histogram: Histogram, functions: SampledFunctions) -> tuple[Int64, Int64]:
+    """Return the number of the command of each row of the report, and of each sample of the functions; 0 in tables without commands."""
+    dimension = next((getattr(key, "dimension", "") for key in histogram.layout.keys if key.name == "comm"), "")
+    if dimension not in functions.rows.dimensions:
+        return np.zeros(len(report.folded), np.int64), np.zeros(len(functions.rows), np.int64)
+    return report.folded.dimensions[dimension].astype(np.int64), functions.rows.dimensions[dimension].astype(np.int64)
 
 
 def caller_text(caller: Share, name: Callable[[str], str]) -> str:
@@ -760,21 +766,25 @@ def caller_text(caller: Share, name: Callable[[str], str]) -> str:
     return "" if caller.share < _RARE_CALLER else f"{visible(name(caller.name))}{share}"
 
 
-def row_lines(
-    report: Report, histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]
-) -> dict[int, tuple[str, int]]:
-    """Return the path and the line at which the program's own functions in some rows have most samples, and at which C functions were
-    called by Python, as far as lines are known.
+def row_lines(report: Report, histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]) -> dict[int, RowLine]:
+    """Return the line at which the program's own functions in some rows have most samples, and at which C functions were called by
+    Python, as far as lines are known; in rows of commands, with the samples of the command.
     """
     if functions is None:
         return {}
     statements = Statements(report, histogram.leader.event.index)
-    lines: dict[int, tuple[str, int]] = {}
+    if statements.functions is None:
+        return {}
+    lines: dict[int, RowLine] = {}
+    commands, of_rows = _commands_of(report, histogram, statements.functions)
     for entry, symbol in _symbols(histogram, entries).items():
-        line = statements.line(symbol) if functions.category_of[symbol] == OWN else None
-        line = statements.line_with_callees(symbol) if is_called_c_function(functions.name(symbol)) else line
-        if line is not None and not statements.is_inlined(symbol, line):
-            lines[entry] = line
+        is_c_function = is_called_c_function(functions.name(symbol))
+        if not is_c_function and functions.category_of[symbol] != OWN:
+            continue
+        among = of_rows == commands[histogram.entries.row[entry]]
+        line = statements.own_line(symbol, among) if is_c_function else statements.line(symbol, among=among)
+        if line is not None and not statements.is_inlined(symbol, line.place):
+            lines[entry] = RowLine(*line.place, histogram.share(line.period), line.lines if is_c_function else 0)
     return lines
 
 

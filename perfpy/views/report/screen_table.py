@@ -22,6 +22,7 @@ from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, key_texts, metric_header, seconds
+from perfpy.views.verdict.sentence import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,6 +100,7 @@ def fitted_path(names: Sequence[str], arrow: str, width: int) -> str:
 
 
 _CALLERS: Final = "Called from"
+_OWN_CALLERS: Final = ("Called from own code", "Own caller")  # functions of libraries between them are left out; without room
 _CALLERS_SHARE: Final = 4  # callers take at most a quarter of the window
 _BAR: Final = 12
 _ROW_BAR: Final = 8  # beside several columns
@@ -170,6 +172,21 @@ class Fit(NamedTuple):
         return sum(widths) + self.gap * max(len(widths) - 1, 0)
 
 
+class RowLine(NamedTuple):
+    """The hottest line of a row's function.
+
+    Attributes:
+        path, line: where it is.
+        percent: of the event's samples, those at this line.
+        lines: from how many lines a C function is called; 0 for other functions.
+    """
+
+    path: str
+    line: int
+    percent: float
+    lines: int
+
+
 class ScreenColumns:
     """The columns of a histogram in windows, for some of its entries.
 
@@ -182,7 +199,7 @@ class ScreenColumns:
         every_key: keep columns that are equal in all entries.
         without_callees: leave out shares with callees.
         charged: entry -> the percentage that is charged to its function. It determines bars if the measure is the own share.
-        lines: entry -> path and line of its function, which its name gets as a suffix.
+        lines: entry -> the hottest line of its function, which its name gets as a suffix.
         calls: entry -> the function of a library that its function mostly calls, for the same suffix.
     """
 
@@ -197,7 +214,7 @@ class ScreenColumns:
         every_key: bool = False,
         without_callees: bool = False,
         charged: Mapping[int, float] | None = None,
-        lines: Mapping[int, tuple[str, int]] | None = None,
+        lines: Mapping[int, RowLine] | None = None,
         calls: Mapping[int, str] | None = None,
     ) -> None:
         self._histogram = histogram
@@ -234,7 +251,7 @@ class ScreenColumns:
         texts = [_as_shown(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
         if key == _SYMBOL and self._lines:
             of_rows = zip(texts, rows.tolist(), strict=True)
-            return [_with_line(text, self._lines.get(entry), self._calls.get(entry, "")) for text, entry in of_rows]
+            return [_with_line(text, self._lines.get(entry), self.share(entry), self._calls.get(entry, "")) for text, entry in of_rows]
         return texts
 
     @property
@@ -343,10 +360,17 @@ class ScreenColumns:
 
 
 class RowNotes(NamedTuple):
-    """Remarks on rows, by entry: the style of the function's name, and its hottest caller."""
+    """Remarks on rows, by entry.
+
+    Attributes:
+        styles: of the function's name.
+        callers: the function's hottest caller.
+        own_callers: whether callers are functions of own code only.
+    """
 
     styles: Mapping[int, str]
     callers: Mapping[int, str]
+    own_callers: bool = False
 
 
 NO_NOTES: Final = RowNotes({}, {})
@@ -355,7 +379,8 @@ NO_NOTES: Final = RowNotes({}, {})
 def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes: RowNotes = NO_NOTES) -> Table:
     """Return a table of some rows, of at most this width; in wide windows with the callers of their functions."""
     callers = {entry: notes.callers.get(entry, "") for entry in entries}
-    widest = max([len(_CALLERS), *map(cell_len, callers.values())]) if any(callers.values()) else 0
+    headers = _OWN_CALLERS if notes.own_callers else (_CALLERS,)
+    widest = max([len(headers[0]), *map(cell_len, callers.values())]) if any(callers.values()) else 0
     reserved = min(widest, width // _CALLERS_SHARE)
     fit = (columns.fit_beside(width, reserved + _bar_and_gap(width)[1]) if reserved else None) or columns.fit(width)
     free = width - fit.width - fit.gap
@@ -368,7 +393,8 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     for key, room in zip(columns.keys, fit.keys, strict=True):
         table.add_column(_short_header(key.header, room), no_wrap=True, width=room, overflow="ellipsis")
     if of_callers:
-        table.add_column(_CALLERS, no_wrap=True, width=of_callers, overflow="ellipsis")
+        header = next((one for one in headers if len(one) <= of_callers), headers[-1])
+        table.add_column(header, no_wrap=True, width=of_callers, overflow="ellipsis")
     shares = [columns.share(entry) for entry in entries]
     names = columns.key_cells(np.array(entries, np.int64), fit)
     for entry, share, cells in zip(entries, shares, names, strict=True):
@@ -409,21 +435,31 @@ def _as_shown(text: str, beside_file: bool) -> str:
 _C_FUNCTIONS: Final = {short_path(BUILT_IN): "C", short_path(BUILT_IN_BY_CALL): "C?"}
 
 
-def _with_line(text: str, line: tuple[str, int] | None, call: str = "") -> str:
+_NEARLY_ALL: Final = 0.9  # of a row's share: then it is the line's
+
+
+def _with_line(text: str, line: RowLine | None, share: float, call: str = "") -> str:
     """Return the name of a function with its hottest line, and what it mostly calls.
 
-    >>> _with_line("parse (app.py)", ("/srv/app.py", 14)), _with_line("audit", ("/src/prog.cpp", 41)), _with_line("main", None)
-    ('parse (app.py:14)', 'audit (prog.cpp:41)', 'main')
-    >>> _with_line("render (app.js:3)", ("/srv/app.js", 5))
+    share: of the row. If the line has less, its own share follows it; C functions have the number of lines that call them, too.
+
+    >>> _with_line("audit", RowLine("/src/prog.cpp", 41, 93.0, 0), 94.0), _with_line("main", None, 94.0)
+    ('audit (prog.cpp:41)', 'main')
+    >>> _with_line("parse (app.py)", RowLine("/srv/app.py", 14, 60.2, 0), 94.0)
+    'parse (app.py:14, 60 %)'
+    >>> _with_line("render (app.js:3)", RowLine("/srv/app.js", 5, 9.0, 0), 9.0)
     'render (app.js:5)'
-    >>> _with_line("sorted (built-in)", ("/srv/app.py", 14))
-    'sorted (C, app.py:14)'
-    >>> _with_line("total (app.py)", ("/srv/app.py", 14), "DataFrame.apply()")
+    >>> _with_line("sorted (built-in)", RowLine("/srv/app.py", 14, 9.0, 3), 20.0)
+    'sorted (C, app.py:14, 9 %, 3 lines)'
+    >>> _with_line("total (app.py)", RowLine("/srv/app.py", 14, 9.0, 0), 9.0, "DataFrame.apply()")
     'total (app.py:14, DataFrame.apply())'
     """
     if line is None:
         return text
-    location = f"{visible(short_path(line[0]))}:{line[1]}{call and f', {call}'}"
+    is_whole = line.percent >= _NEARLY_ALL * share
+    parts = [f"{visible(short_path(line.path))}:{line.line}", "" if is_whole else percent(line.percent / 100)]
+    parts += [f"{line.lines} lines" if line.lines > 1 and not is_whole else "", call]
+    location = ", ".join(filter(None, parts))
     name, separator, file = text.removesuffix(")").rpartition(" (")
     if separator and file in _C_FUNCTIONS:
         return f"{name} ({_C_FUNCTIONS[file]}, {location})"

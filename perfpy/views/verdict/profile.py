@@ -47,6 +47,7 @@ from perfpy.views.verdict.sentence import (
     MOST_LOST,
     NAMELESS_SCRIPT,
     ONE_THREAD,
+    OTHERS,
     STANDS_OUT,
     UNCERTAIN,
     Sentence,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 
     from perfpy.analysis.filters import SampleFilter
     from perfpy.analysis.report.report import Report
+    from perfpy.analysis.verdict.call_sites import HotLine
     from perfpy.analysis.verdict.functions import ChargedFunction, SampledFunctions
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.views.recorded import Recorded
@@ -296,7 +298,7 @@ def few_samples(evidence: Evidence) -> Iterator[Sentence]:
         if first and first.category == OWN and first.name and count > 1 and count >= HALF * functions.samples:
             numbers["in function"], names["function of most"] = float(count), first.name
             which = "all" if count == functions.samples else f"{count}"
-            doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first)}{doubt}"
+            doubt = f", {which} of them in {function_text(first.name)}{_source(evidence, first, amount=OTHERS)}{doubt}"
     yield Sentence(FEW_SAMPLES, f"Only {samples}{doubt}; record longer or {more}.", numbers, names)
 
 
@@ -415,7 +417,8 @@ def _named_tree(evidence: Evidence, functions: SampledFunctions, number: int, sh
     """Name a function that calls what the time is spent in, where no function alone stands out."""
     tree = functions.tree(number, share)
     numbers, names = {"charged": share}, {"function": tree.name}
-    line = source(tree.name, evidence.line_with_callees(number, waits=False)) if tree.name.startswith(PYTHON_MARK) else ""
+    hot = evidence.line_with_callees(number, waits=False) if tree.name.startswith(PYTHON_MARK) else None
+    line = source(tree.name, hot, amount=_amount(functions, hot)) if hot is not None else ""
     text = f"{start_with(share, functions)} of {measure_of(evidence)} in {function_text(tree.name)}{line} and the code it calls"
     called = _called_from(functions, tree, share, numbers, names, "caller")
     return Sentence("hot tree", f"{text}{called}{_of_process(evidence)}.", numbers, names)
@@ -493,7 +496,9 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         share = sum(one.share for one in builtins)
         numbers["callee"], names["callee"] = share, builtins[0].name
         where = f"{join_names([*dict.fromkeys(builtin_text(one.name) for one in builtins)])}, called from "
-        where += f"{function_text(hot.name)}{_source(evidence, hot)}{_caller_of_nameless(hot)}"
+        line = _source(evidence, hot, callee=builtins[0].name) if len(builtins) == 1 else ""
+        line = line or _source(evidence, hot, amount=OTHERS)
+        where += f"{function_text(hot.name)}{line}{_caller_of_nameless(hot)}"
         return _Beginning(f"{start_with(share, functions)} of {measure} in {where}", "builtin", numbers, names)
     if hot.own < MOSTLY * hot.charged and callee and callee.share >= HALF * hot.charged and callee.name and not _is_python(hot):
         share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
@@ -746,12 +751,26 @@ def _is_python(hot: ChargedFunction) -> bool:
     return hot.name.startswith(PYTHON_MARK)
 
 
-def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_kernel: bool = False) -> str:
-    """Return where most samples of a function are, as a suffix; callee, in_kernel: those in a function that it calls, or in the kernel."""
+def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_kernel: bool = False, amount: str = "") -> str:
+    """Return where most samples of a function are, as a suffix, with their share if they are not nearly all.
+
+    Args:
+        evidence: of the recording.
+        hot: the function.
+        callee, in_kernel: only samples in a function that it calls, or in the kernel.
+        amount: the words in place of the share.
+    """
     line = evidence.line(hot.number, callee=callee, in_kernel=in_kernel) if hot.category == OWN else None
-    if line is not None and evidence.is_inlined(hot.number, line):
-        return source(hot.name, line).replace("(", "(inlined code at ", 1)
-    return source(hot.name, line)
+    if line is None or evidence.functions is None:
+        return source(hot.name, None)
+    amount = "" if line.is_alone else amount or _amount(evidence.functions, line)
+    text = source(hot.name, line, amount=amount)
+    return text.replace("(", "(inlined code at ", 1) if evidence.is_inlined(hot.number, line.place) and not amount else text
+
+
+def _amount(functions: SampledFunctions, line: HotLine) -> str:
+    """Return the share of a line, "" if it has nearly all samples of its function."""
+    return "" if line.is_alone else percent(functions.share(line.period) * functions.busy)
 
 
 def _shown_file(hot: ChargedFunction) -> str:

@@ -16,6 +16,7 @@ from perfpy.views.readable import at_a_glance, short_path
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from perfpy.analysis.verdict.call_sites import HotLine
     from perfpy.analysis.verdict.evidence import Evidence
     from perfpy.analysis.verdict.functions import LibraryFunction, SampledFunctions, Share
     from perfpy.analysis.verdict.processes import ProcessStart
@@ -98,14 +99,22 @@ def program_text(name: str) -> str:
     return f'"{visible(name)}"'
 
 
-def source(name: str, line: tuple[str, int] | None, file: str = "") -> str:
+OTHERS: Final = "others"  #: see source()
+
+
+def source(name: str, line: tuple[str, int] | HotLine | None, file: str = "", *, amount: str = "") -> str:
     """Return where a function is, as a suffix: its line, or else its file.
+
+    amount: how much is at this line, if the sentence's number is not nearly all there; OTHERS: only that there are other lines.
 
     >>> source("main", ("/src/prog.cpp", 41)), source("memcpy", None, "libc.so.6"), source("JS:*f file:///srv/app.js:12:34", None)
     (' (prog.cpp:41)', ' (libc.so.6)', ' (function at app.js:12)')
+    >>> source("main", ("/src/prog.cpp", 41), amount="30 %"), source("main", ("/src/prog.cpp", 41), amount=OTHERS)
+    (' (30 % at prog.cpp:41)', ' (prog.cpp:41 and other lines)')
     """
     if line is not None and line[1]:
-        return f" ({visible(line[0].rpartition('/')[2])}:{line[1]})"
+        place = f"{visible(line[0].rpartition('/')[2])}:{line[1]}"
+        return f" ({place} and other lines)" if amount == OTHERS else f" ({amount} at {place})" if amount else f" ({place})"
     text = at_a_glance(name) if not _EXPRESSION.match(name) else ""
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
         return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"

@@ -50,6 +50,7 @@ from perfpy.views.verdict.sentence import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from perfpy.analysis.verdict.call_sites import HotLine
     from perfpy.analysis.verdict.evidence import Evidence
     from perfpy.analysis.verdict.waits import SeenLock, Wait, WaitingGoroutines, Waker
 
@@ -267,10 +268,10 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         names["function"], numbers["in function"] = wait.function, wait.in_function
         is_one = wait.in_function >= ONE_FUNCTION
         has_both = not is_one and wait.second and in_both >= ONE_FUNCTION
-        both = f" and {function_text(wait.second)}{source(wait.second, evidence.second_line(wait))}" if has_both else ""
+        both = f" and {function_text(wait.second)}{_wait_source(wait, wait.second, evidence.second_line(wait))}" if has_both else ""
         most = "" if is_one or both else "mostly "
         if both or wait.in_function >= IN_ONE_FUNCTION:
-            text += f", {most}in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}{both}"
+            text += f", {most}in {function_text(wait.function)}{_wait_source(wait, wait.function, evidence.wait_line(wait))}{both}"
         elif is_endless:  # each thread hangs in another one
             text += f", in {function_text(wait.function)}, {function_text(wait.second)} and others"
     text += _without_end(evidence, wait, numbers, is_endless=is_endless)
@@ -324,13 +325,21 @@ def _lock(lock: SeenLock) -> str:
     return f"the mutex {visible(lock.name)}" if lock.name else "a mutex"
 
 
+def _wait_source(wait: Wait, function: str, line: HotLine | None) -> str:
+    """Return where a function waits longest, as a suffix, with the time at that line if it is not nearly all of the function's."""
+    if line is None or line.is_alone or wait.reason == reasons.GIL:  # that line is where it runs
+        return source(function, line)
+    return source(function, line, amount=seconds(line.period / NANOSECONDS_A_SECOND))
+
+
 def waits_for_started(evidence: Evidence, wait: Wait) -> Iterator[Sentence]:
     """Tell how long the thread that starts processes waited for them in each function: for most of the time, and not in one alone."""
     share = wait.in_function + (wait.in_second if wait.second else 0.0)
     if wait.threads > 1 or wait.longest < BUSY * evidence.elapsed or share < IN_ONE_FUNCTION or wait.in_function >= ONE_FUNCTION:
         return
     name, elapsed = evidence.comm(wait.thread), max(evidence.elapsed, wait.longest)
-    clauses = [f"{percent(wait.in_function)} in {function_text(wait.function)}{source(wait.function, evidence.wait_line(wait))}"]
+    where = _wait_source(wait, wait.function, evidence.wait_line(wait))
+    clauses = [f"{percent(wait.in_function)} in {function_text(wait.function)}{where}"]
     if wait.second and wait.in_second >= MATTERS:
         clauses.append(f"{percent(wait.in_second)} in {function_text(wait.second)}")
     text = f"{program_text(name) if name else 'The program'} waited {seconds(wait.longest)} of {seconds(elapsed)} for them: "

@@ -483,7 +483,7 @@ def rows(folder: Path, *stacks: Stack, options: ScreenOptions = OWN, height: int
 
 def test_own_functions_have_their_hottest_line(tmp_path: Path) -> None:
     text = rows(tmp_path, Stack(("scan+3", "main"), 30), Stack(("scan+7", "main"), 60), Stack(("memcpy@libc.so.6", "copy+32", "main"), 10))
-    assert "scan (^[[2Ja.c:47)" in text, "the heavier of two lines; names of files are data"
+    assert "scan (^[[2Ja.c:47, 60 %)" in text, "the heavier of two lines with its own share; names of files are data"
     assert "memcpy (" not in text, "lines of libraries say nothing about the program"
 
 

@@ -132,7 +132,7 @@ def test_the_line_of_a_wait_is_that_of_the_call(tmp_path: Path) -> None:
         for offset, count in ((0x20, 600), (0x30, 300))
     ]
     first, *_ = with_lines(tmp_path, [Stack(("main",), 20), *waits], line_of_statement)
-    assert first == '"app" slept 0.9 s of 0.92 s, in nap() (a.c:41).'
+    assert first == '"app" slept 0.9 s of 0.92 s, in nap() (0.6 s at a.c:41).', "the line has its own time"
 
 
 def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_line_of_a_library_call_is_that_of_the_call(tmp_path: Path) -> None:
     calls = [Stack(("memmove@libc.so.6", f"copy+{offset}", "main"), count) for offset, count in ((32, 350), (16, 250))]
     stacks = [*calls, Stack(("copy+48", "main"), 400)]
     first, *_ = with_lines(tmp_path, stacks, line_of_statement)
-    assert first == "60 % of the CPU time is in memmove(), called from copy() (a.c:41)."
+    assert first == "60 % of the CPU time is in memmove(), called from copy() (35 % at a.c:41)."
 
 
 def test_the_line_of_system_calls_is_that_of_the_call(tmp_path: Path) -> None:

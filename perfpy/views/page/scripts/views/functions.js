@@ -65,7 +65,7 @@ export class FunctionTable {
     if (tree.kind !== this.kind || !this.by) Object.assign(this, { by: FIRST[tree.kind], order: "" });
     const [, order, by] = /^([+-]?)(\w+)$/.exec(sort || "") || [];
     if (COLUMNS[tree.kind].some(([key]) => key === by)) Object.assign(this, { by, order });
-    Object.assign(this, { kind: tree.kind, sides: sidesOf(tree) });
+    Object.assign(this, { kind: tree.kind, sides: sidesOf(tree), hasOwn: /[12]/.test(charges) });
     this.names = names;
     this.rows = functionRows(tree, names, charged, charges);
     this.draw(moving);
@@ -110,7 +110,10 @@ export class FunctionTable {
   }
 
   /* The columns, with the names of what is compared. */
-  titled(columns) { return columns.map(([key, title]) => [key, title.replace("before", this.sides[0]).replace("after", this.sides[1])]); }
+  titled(columns) {
+    const named = (key, title) => key === "callerName" && this.hasOwn ? `${title} own code` : title.replace("before", this.sides[0]).replace("after", this.sides[1]);
+    return columns.map(([key, title]) => [key, named(key, title)]);
+  }
 
   direction() {
     if (this.by === "change") return { "": "other", "+": "descending", "-": "ascending" }[this.order];

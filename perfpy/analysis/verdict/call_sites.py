@@ -59,7 +59,7 @@ class HotLine(NamedTuple):
     lines: int
 
     @property
-    def place(self) -> SourceLine:
+    def source_line(self) -> SourceLine:
         """The path and the line."""
         return self.path, self.line
 
@@ -170,7 +170,9 @@ class Statements:
             if totals[best] < MOST * totals.sum():
                 return None
         line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
-        return ProcessStart(functions.name(best), line and line.place, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait)
+        return ProcessStart(
+            functions.name(best), line and line.source_line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait
+        )
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:
         """Whether a line of a function's samples is not in the function: then code was inlined there."""

@@ -783,8 +783,8 @@ def row_lines(report: Report, histogram: Histogram, functions: SampledFunctions 
             continue
         among = of_rows == commands[histogram.entries.row[entry]]
         line = statements.own_line(symbol, among) if is_c_function else statements.line(symbol, among=among)
-        if line is not None and not statements.is_inlined(symbol, line.place):
-            lines[entry] = RowLine(*line.place, histogram.share(line.period), line.lines if is_c_function else 0)
+        if line is not None and not statements.is_inlined(symbol, line.source_line):
+            lines[entry] = RowLine(*line.source_line, histogram.share(line.period), line.lines if is_c_function else 0)
     return lines
 
 

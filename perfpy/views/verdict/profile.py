@@ -765,7 +765,8 @@ def _source(evidence: Evidence, hot: ChargedFunction, *, callee: str = "", in_ke
         return source(hot.name, None)
     amount = "" if line.is_alone else amount or _amount(evidence.functions, line)
     text = source(hot.name, line, amount=amount)
-    return text.replace("(", "(inlined code at ", 1) if evidence.is_inlined(hot.number, line.place) and not amount else text
+    is_inlined = evidence.is_inlined(hot.number, line.source_line)
+    return text.replace("(", "(inlined code, " if amount else "(inlined code at ", 1) if is_inlined else text
 
 
 def _amount(functions: SampledFunctions, line: HotLine) -> str:

@@ -113,8 +113,8 @@ def source(name: str, line: tuple[str, int] | HotLine | None, file: str = "", *,
     (' (30 % at prog.cpp:41)', ' (prog.cpp:41 and other lines)')
     """
     if line is not None and line[1]:
-        place = f"{visible(line[0].rpartition('/')[2])}:{line[1]}"
-        return f" ({place} and other lines)" if amount == OTHERS else f" ({amount} at {place})" if amount else f" ({place})"
+        location = f"{visible(line[0].rpartition('/')[2])}:{line[1]}"
+        return f" ({location} and other lines)" if amount == OTHERS else f" ({amount} at {location})" if amount else f" ({location})"
     text = at_a_glance(name) if not _EXPRESSION.match(name) else ""
     if name.partition(":")[0].isalpha() and "::" not in name and text.endswith(")") and " (" in text:
         return f" (function at {visible(text.rpartition(' (')[2])}" if ":" in text else f" ({visible(text.rpartition(' (')[2])}"

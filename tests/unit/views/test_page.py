@@ -380,7 +380,7 @@ def test_lines_of_functions_are_those_of_the_headline(tmp_path: Path) -> None:
             shares = evidence.charged_lines(hot.number)
             assert 0 <= sum(shares.values()) <= 1 + 1e-9
             if (line := evidence.line(hot.number)) is not None:
-                assert shares[line.place] == pytest.approx(line.period / line.whole)
+                assert shares[line.source_line] == pytest.approx(line.period / line.whole)
         for one in code_data(parts.annotation, parts.sites):
             places = {(source["path"], line[0]) for source in one["sources"] for line in source["lines"]}
             value = with_charged_lines([one], evidence)[0]

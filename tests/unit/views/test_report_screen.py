@@ -181,12 +181,12 @@ def test_rows_above_a_limit_are_all_shown_however_low_the_screen(own: Path) -> N
 
 def test_own_shares_come_first_and_determine_the_order(own: Path) -> None:
     heading, *rows = section(of_own(own, "chains-user"), "task-clock")
-    assert heading.split() == ["Self", "Children", "Symbol", "Called", "from"]
+    assert heading.split() == ["Self", "Children", "Symbol", "Called", "from", "own", "code"]
     assert percents(rows) == sorted(percents(rows), reverse=True)
     assert rows[0].split()[-2:] == ["spin", "middle"]
     assert min(percents(rows)) > 0  # functions without own samples only call others
     heading, *rows = section(of_own(own, "chains-user", options=PLAIN), "task-clock")
-    assert heading.split() == ["Children", "Self", "Symbol", "Called", "from"]
+    assert heading.split() == ["Children", "Self", "Symbol", "Called", "from", "own", "code"]
     assert rows[0].split()[-1] == "_start"
 
 

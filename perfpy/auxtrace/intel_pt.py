@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 PSB: Final = b"\x02\x82" * 8
 _MNT: Final = b"\x02\xc3\x88"
-_IP_PACKETS: Final = {0x0D: "TIP", 0x11: "TIP.PGE", 0x01: "TIP.PGD", 0x1D: "FUP"}
 _IP_SIZES: Final = {0: 0, 1: 2, 2: 4, 3: 6, 4: 6, 6: 8}
+#: first byte -> kind, bytes of payload, detail
+_SIMPLE: Final = {
+    size << 5 | head: (kind, length, size)
+    for head, kind in {0x0D: "TIP", 0x11: "TIP.PGE", 0x01: "TIP.PGD", 0x1D: "FUP"}.items()
+    for size, length in _IP_SIZES.items()
+} | {0x19: ("TSC", 7, 0), 0x59: ("MTC", 1, 0)}
 _SIGN_EXTENDED: Final = 3  # IPBytes
 _WHOLE: Final = 8  # bytes of an address
 _TOP_16: Final = 0xFFFF << 48
@@ -147,6 +152,8 @@ class PacketReader:
 
     def read(self, data: memoryview, offset: int) -> Packet | None:
         """Return the packet at an offset, or None if there is none, or only a part of one."""
+        if not self._item_size and (simple := _SIMPLE.get(data[offset])) is not None:
+            return _with_payload(data, offset, simple[0], 1, simple[1], simple[2])
         packet = self._decode(data, offset)
         if packet is None:
             return None
@@ -177,13 +184,8 @@ class PacketReader:
                 value |= byte >> 1 << shift
                 is_continued, shift, length = byte & 1, shift + 7, length + 1
             return Packet("CYC", length, value & (1 << 64) - 1)
-        if (kind := _IP_PACKETS.get(head & 0x1F)) is not None:
-            size = _IP_SIZES.get(head >> 5)
-            return _with_payload(data, offset, kind, 1, size, head >> 5) if size is not None else None
-        if head == 0x19:
-            return _with_payload(data, offset, "TSC", 1, 7)
-        if head == 0x59:
-            return _with_payload(data, offset, "MTC", 1, 1)
+        if (simple := _SIMPLE.get(head)) is not None:
+            return _with_payload(data, offset, simple[0], 1, simple[1], simple[2])
         if head == 0x99 and offset + 1 < len(data):
             value = data[offset + 1]
             kind = _MODES.get(value >> 5)
@@ -393,10 +395,11 @@ def _with_payload(data: memoryview, offset: int, kind: str, before: int, size: i
 
 def _decode_extended(data: memoryview, offset: int) -> Packet | None:
     """Return a packet whose header has two bytes or more."""
-    raw = bytes(data[offset : offset + len(PSB)])
-    if raw == PSB:
-        return Packet("PSB", len(PSB))
-    if raw.startswith(_MNT):
-        return _with_payload(data, offset, "MNT", len(_MNT), 8)
-    kind, size, detail = _EXTENDED.get(raw[1] if len(raw) > 1 else 0, ("", 0, 0))
+    kind, size, detail = _EXTENDED.get(data[offset + 1] if offset + 1 < len(data) else 0, ("", 0, 0))
+    if not kind:
+        raw = bytes(data[offset : offset + len(PSB)])
+        if raw == PSB:
+            return Packet("PSB", len(PSB))
+        if raw.startswith(_MNT):
+            return _with_payload(data, offset, "MNT", len(_MNT), 8)
     return _with_payload(data, offset, kind, 2, size, detail) if kind else None

@@ -590,12 +590,14 @@ class PtFlow(CodeWalk):
     def _follow_times(self, offset: int, total: int) -> int:
         """Apply CYC and MTC packets; return the offset after them. total: instructions before."""
         data, clock, begin = self._packets.data, self._clock, offset
-        rate, since, cycles, is_counting = clock.rate, clock.cycles_since, clock.cycles, self._is_counting
+        rate, since, cycles, is_counting, is_fresh = None, 0, clock.cycles, self._is_counting, False
         while offset + 1 < len(data):
             head = data[offset]
             if head & 3 == 3:
                 if head & 4 and data[offset + 1] & 1:
                     break
+                if not is_fresh:
+                    rate, since, is_fresh = clock.rate, clock.cycles_since, True
                 passed = head >> 3 | (data[offset + 1] >> 1 << 5 if head & 4 else 0)
                 cycles += passed
                 if is_counting:
@@ -609,7 +611,7 @@ class PtFlow(CodeWalk):
                 if clock.set_mtc(data[offset + 1], after_cyc=self._packets.packet.kind == "CYC"):
                     self._packets.offset = offset + 2
                     clock.calibrate(self._until_mtc())
-                rate, since, cycles = clock.rate, clock.cycles_since, clock.cycles
+                cycles, is_fresh = clock.cycles, False
                 offset, self._packets.packet = offset + 2, _SHORT_TNT
             else:
                 break
@@ -876,17 +878,6 @@ class PtFlow(CodeWalk):
 def _parts_of(bits: int) -> list[int]:
     """Return the parts of a TNT packet as short TNT packets. bits: those of the packet below a one."""
     count, parts = bits.bit_length() - 1, []
-    if count == _LONG_BITS:
-        return [
-            bits >> 40 & 0x7E | 0x80,
-            bits >> 34 & 0x7E | 0x80,
-            bits >> 28 & 0x7E | 0x80,
-            bits >> 22 & 0x7E | 0x80,
-            bits >> 16 & 0x7E | 0x80,
-            bits >> 10 & 0x7E | 0x80,
-            bits >> 4 & 0x7E | 0x80,
-            bits << 1 & 0x3E | 0x40,
-        ]
     while count > 0:
         size = min(count, MOST_BITS)
         count -= size
@@ -894,7 +885,6 @@ def _parts_of(bits: int) -> list[int]:
     return parts
 
 
-_LONG_BITS: Final = 47  # of a full long TNT packet
 _AFTER_STATUS: Final = 6  # packets after PSBEND among which a TIP.PGE packet cancels the status's address
 _BEFORE_TARGET: Final = frozenset(("PIP", "MODE.Exec", "VMCS", "MNT"))
 _NOT_IN_STATUS: Final = frozenset("TIP.PGD TIP.PGE TIP TNT TraceSTOP PSB PTWRITE EXSTOP MWAIT PWRE PWRX BBP BIP BEP CFE EVD".split())

@@ -658,7 +658,7 @@ class _CallStack:
     def __init__(self, trace: int) -> None:
         self.trace = trace
         self.returns: list[int] = []
-        self._ended: list[bool] = []
+        self._ended: list[int] = []  # positions of calls with which tracing ended
         self._counts: dict[int, int] = {}
 
     def follow(self, kinds: list[int], values: list[int]) -> None:
@@ -669,24 +669,28 @@ class _CallStack:
                 if len(returns) >= _DEEPEST_CALLS:
                     self._drop_outermost()
                     counts = self._counts
+                if kind == _ENDED_CALL:
+                    ended.append(len(returns))
                 returns.append(value)
-                ended.append(kind == _ENDED_CALL)
                 counts[value] = counts.get(value, 0) + 1
                 continue
             if counts.get(value):
                 while True:
                     address = returns.pop()
-                    ended.pop()
                     counts[address] -= 1
                     if address == value:
                         break
+                while ended and ended[-1] >= len(returns):
+                    ended.pop()
             if kind == _BEGIN:
-                while ended and ended[-1]:
+                while ended and ended[-1] == len(returns) - 1:
                     counts[returns.pop()] -= 1
                     ended.pop()
 
     def _drop_outermost(self) -> None:
-        del self.returns[: _DEEPEST_CALLS // 2], self._ended[: _DEEPEST_CALLS // 2]
+        dropped = _DEEPEST_CALLS // 2
+        del self.returns[:dropped]
+        self._ended[:] = [position - dropped for position in self._ended if position >= dropped]
         self._counts = dict(Counter(self.returns))
 
 

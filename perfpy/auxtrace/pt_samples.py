@@ -552,7 +552,8 @@ class PtSamples:
         is_simple = self._calls is None and self._last is None and not self._left_to_skip
         if blocks is None and is_simple and "instructions" in self._attrs and "cycles" not in self._attrs:
             events = self._write_instructions(queue, pid, tid, events, writer)
-        for event in events:
+        times = self._nanoseconds(np.array([event.ticks for event in events], np.uint64)).tolist()
+        for event, time in zip(events, times, strict=True):
             if event.kind not in ("error", "pebs") and not self._attrs.keys() & _KINDS_OF.get(event.kind, (event.kind,)):
                 continue
             self._follow(tid, queue, walked, numbers[walked : event.position])
@@ -561,7 +562,7 @@ class PtSamples:
                 self._write_rows(queue, blocks, position, event.position, writer)
             position = event.position
             for kind in _KINDS_OF.get(event.kind, (event.kind,)):
-                if raw := self._event_bytes(queue, pid, tid, event._replace(kind=kind)):
+                if raw := self._event_bytes(queue, pid, tid, event._replace(kind=kind), time):
                     self._count_bytes(len(raw))
                     writer.write(raw)
         if blocks is not None:
@@ -717,8 +718,8 @@ class PtSamples:
             self._edge_table = np.array(edges, np.uint64).reshape(-1, 4).T.copy()
         return self._edge_table
 
-    def _event_bytes(self, queue: _PtQueue, pid: int, tid: int, event: PtEvent) -> bytes:
-        """Return the record of an event that is no branch; b"" for none."""
+    def _event_bytes(self, queue: _PtQueue, pid: int, tid: int, event: PtEvent, time: int) -> bytes:
+        """Return the record of an event that is no branch; b"" for none. time: the event's, in nanoseconds."""
         if event.kind == "error":
             return self._error_bytes(queue, pid, tid, event)
         if event.kind == "pebs":
@@ -746,7 +747,7 @@ class PtSamples:
             "pid": pid,
             "tid": tid,
             "cpu": queue.cpu,
-            "time": int(self._nanoseconds(np.array([event.ticks], np.uint64))[0]),
+            "time": time,
             "period": period,
             "weight": event.flags,
             "misc": MISC_KERNEL if address >= _KERNEL else MISC_USER,

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
-_MOST_PATHS: Final = 1 << 18  # kept of a process
+_MOST_NODES: Final = 1 << 18  # kept of a process
+_MOST_OF_PATHS, _BRANCHES_OF_ONE = 1 << 19, 8  # how much of paths is kept: each counts as one, with one more for so many branches
 _MOST_SEEN: Final = 1 << 17
 _ERRORS_OF_FILE: Final = 2  # perf reports a file that it cannot read twice
 
@@ -286,7 +287,7 @@ class AddressSpace:
         self._starts = [mapping.start for mapping in self._mappings]
         self.blocks: dict[int, CodeBlock] = {}
         self._nodes: dict[int, Node] = {}
-        self._path_count = 0
+        self._kept = 0  # of paths, as keep_path() counts it
         self._seen: set[int] = set()  # hashes of an address and several packets
 
     def copy(self) -> AddressSpace:
@@ -339,10 +340,10 @@ class AddressSpace:
 
     def keep_path(self, start: int, head: int | bytes, path: Path) -> None:
         """Keep the path from an address by the bytes of TNT packets."""
-        self._path_count += 1
-        if self._path_count >= _MOST_PATHS or len(self._nodes) >= _MOST_PATHS:
+        self._kept += 1 + len(path.needs) + len(path.edges) // _BRANCHES_OF_ONE
+        if self._kept >= _MOST_OF_PATHS or len(self._nodes) >= _MOST_NODES:
             self._nodes.clear()
-            self._path_count = 0
+            self._kept = 0
         level: dict[Any, Any] = self.node(start)
         for address in reversed(path.needs):
             below = level.get(head)

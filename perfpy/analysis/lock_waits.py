@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.event_pairs import LockEvents, pair_contentions

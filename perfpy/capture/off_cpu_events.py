@@ -22,6 +22,7 @@ from perfpy.abi.flags import PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.abi.sample_layout import user_registers
 from perfpy.capture.record_options import Callchain
+from perfpy.capture.sample_attrs import SWITCH
 from perfpy.capture.targets import ANY, online_cpus
 from perfpy.errors import KernelRefusedError
 from perfpy.events.event import Event
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 
 _WHO_AND_WHEN: Final = SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.PERIOD
-SWITCH: Final = ("sched", "sched_switch")
 _WAKING: Final = ("sched", "sched_waking")
 _FIELD: Final = re.compile(r"field:[^;]*\b(\w+)(?:\[\d+\])?;\s*offset:(\d+);\s*size:(\d+);")
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
@@ -242,15 +242,40 @@ class SwitchedCounters(Protocol):
         """Enable or disable an event's counters."""
 
 
-class SwitchLimit:
-    """Watches the switches of one recording. most is the limit of stacks per second, 0 for none; tell is called with a warning."""
+def switch_limit(counters: SwitchedCounters, plan: WaitPlan, most: int, tell: Callable[[str], None]) -> SwitchLimit:
+    """Return the limit of stacks of switches in a recording of waits."""
+    note = (
+        f"note: recording the stacks of {most:,} context switches a second, a part of all (--off-cpu-limit): those"
+        " of more would disturb the target"
+    )
+    sampled = counters.events[plan.switches] if plan.switches >= 0 else None
+    return SwitchLimit(counters, sampled, [counters.events[number] for number in plan.hidden], most, lambda: tell(note))
 
-    def __init__(self, counters: SwitchedCounters, plan: WaitPlan, most: int, tell: Callable[[str], None]) -> None:
+
+class SwitchLimit:
+    """Watches the switches of one recording.
+
+    Args:
+        counters: of the recording.
+        sampled: the event whose rate is limited; None for none.
+        limited: the events that are disabled above the limit.
+        most: stacks per second; 0 for no limit.
+        warn: called the first time.
+    """
+
+    def __init__(
+        self,
+        counters: SwitchedCounters,
+        sampled: OpenEvent | None,
+        limited: Sequence[OpenEvent],
+        most: int,
+        warn: Callable[[], None] = lambda: None,
+    ) -> None:
         self._counters = counters
-        self._sampled = counters.events[plan.switches] if plan.switches >= 0 else None
-        self._limited = [counters.events[number] for number in plan.hidden]
+        self._sampled = sampled
+        self._limited = limited
         self._most = most
-        self._tell = tell
+        self._warn = warn
         self._looked = time.monotonic()
         self._last_total = 0
         self._resume = 0.0  # when disabled events are enabled again; 0 while they are on
@@ -272,10 +297,7 @@ class SwitchLimit:
             if too_long > 0:
                 if not self._has_warned:
                     self._has_warned = True
-                    self._tell(
-                        f"note: recording the stacks of {self._most:,} context switches a second, a part of all (--off-cpu-limit): those"
-                        " of more would disturb the target"
-                    )
+                    self._warn()
                 self._switch(now, resume=now + min(too_long, _LONGEST_REST))
 
     def _switch(self, now: float, *, resume: float) -> None:

@@ -52,6 +52,10 @@ _CALL_STACK: Final = BranchSample.USER | BranchSample.CALL_STACK | BranchSample.
 _L3_MISSES_ONLY: Final = {"ibs_op": 1 << 16, "ibs_fetch": 1 << 59}
 
 
+#: the tracepoint of context switches
+SWITCH: Final = ("sched", "sched_switch")
+_CALLS: Final = ("raw_syscalls", "sys_enter")
+_SOME_STACKS: Final = 2000  # of switches on a CPU, a second
 _WORTH_WAKING: Final = 1 << 18  # bytes in a ring buffer
 
 
@@ -88,6 +92,31 @@ def configure_sampling(
     attrs |= {event: _following(event, attrs, result) for event in result if event.leader in groups and event.leader.sample_read}
     final = dict(zip(result, _with_ids(list(attrs.values()), options, kernel), strict=True))
     return change_events(result, lambda event: {"attr": final[event]})
+
+
+def copy_stacks_of_chosen(events: Sequence[Event], *, is_calm: bool) -> list[Event]:
+    """Return the events of a recording of all tasks, with tracepoints that copy stacks replaced by two or three events each.
+
+    The first one copies the stacks of the chosen tasks, the last one has the kernel's callchains of all tasks: a machine may switch
+    some ten thousand times a second. Switches have a further event between them that copies the stacks of all tasks. On machines that
+    are not calm, it copies some, only switches have the kernel's callchains, and system calls are those of chosen tasks. Hits have
+    samples of several events, of which perfpy.capture.unwinding.chosen_tasks keeps one.
+    """
+    result = []
+    for event in events:
+        attr = event.attr
+        if attr.type != PerfType.TRACEPOINT or not attr.sample_type & SampleType.STACK_USER:
+            of_chosen = event.tracepoint == _CALLS and not is_calm
+            result.append(event._replace(of_chosen=True, attr=attr.copy(inherit=1)) if of_chosen else event)
+            continue
+        kept = attr.sample_type & ~(SampleType.STACK_USER | SampleType.REGS_USER)
+        if event.tracepoint != SWITCH and not is_calm:
+            kept &= ~SampleType.CALLCHAIN
+        result.append(event._replace(of_chosen=True, attr=attr.copy(inherit=1)))
+        if event.tracepoint == SWITCH:
+            result.append(event if is_calm else event._replace(attr=attr.copy(freq=1, sample_freq=_SOME_STACKS)))
+        result.append(event._replace(attr=attr.copy(sample_type=kept, sample_stack_user=0, sample_regs_user=0)))
+    return result
 
 
 def _walks_instead_of_lbr(event: Event, options: RecordOptions) -> str:

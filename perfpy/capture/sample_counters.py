@@ -59,6 +59,7 @@ class SampleCounters:
         skip_foreign: skip threads of processes with privileges too, such as ssh-agent, if one is left.
         cgroup_fds: event -> the folder of the cgroup whose tasks it follows.
         needs_all: refuse an event that one kind of core lacks, even if another kind has it.
+        chosen: the threads of events that are opened for the chosen tasks only.
         tell: called with each line for the user.
 
     Attributes:
@@ -76,6 +77,7 @@ class SampleCounters:
         skip_missing: bool = False,
         skip_foreign: bool = False,
         needs_all: bool = False,
+        chosen: Sequence[int] = (),
         tell: Callable[[str], None],
     ) -> None:
         self.events = events_to_open(events)
@@ -86,6 +88,7 @@ class SampleCounters:
         self._skip_missing = skip_missing
         self._skip_foreign = skip_foreign
         self._needs_all = needs_all
+        self._chosen = tuple(chosen)
         self._tell = tell
         self._missing: set[int] = set()
         self._foreign: set[int] = set()
@@ -145,7 +148,7 @@ class SampleCounters:
             if cgroup is not None:
                 yield CounterTarget(cpu, cgroup, cgroup=True)
             else:
-                yield from (CounterTarget(cpu, tid) for tid in self.tids)
+                yield from (CounterTarget(cpu, tid) for tid in (self._chosen if event.event.of_chosen else self.tids))
 
     # refusals, called by the opener
 
@@ -177,7 +180,7 @@ class SampleCounters:
 
     def goes_without(self, tid: int, refusal: KernelRefusedError) -> bool:
         """Whether to skip a thread that has ended or may not be measured, if one is left."""
-        has_ended = self._skip_missing and refusal.errno == errno.ESRCH
+        has_ended = (self._skip_missing or tid in self._chosen) and refusal.errno == errno.ESRCH
         is_foreign = self._skip_foreign and is_of_another_user(refusal)
         if not has_ended and not is_foreign:
             return False

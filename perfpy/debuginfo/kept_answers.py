@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import weakref
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -552,7 +551,7 @@ def _attributes(reader: FormReader, abbreviation: Abbreviation, offset: int) -> 
     attributes: dict[int, Attribute] = {}
     for attribute, form, constant in abbreviation.attributes:
         value, offset = reader.value(form, constant, offset)
-        attributes[attribute] = Attribute._make((form, value))
+        attributes[attribute] = Attribute(form, value)
     return attributes, offset
 
 

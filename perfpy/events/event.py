@@ -126,6 +126,7 @@ class Event(NamedTuple):
         ebb: whether its overflows are event-based branches (POWER)
         role: for an event that a recording adds for its side-band: TRACKING, SWITCHES or TEXT_POKES
         system_wide: whether a recording opens it for all tasks on every CPU, whatever its target is
+        of_chosen: whether a recording of all tasks opens it for the chosen ones only, those whose stacks it copies
         generic: the id of the generic hardware event that a core PMU's own event of that name counts; None for other events
         text_name: the name without the PMU that was put before it on a hybrid machine; "" for other events
         is_named: whether the term `name` gave it its name
@@ -159,6 +160,7 @@ class Event(NamedTuple):
     ebb: bool = False
     role: str = ""
     system_wide: bool = False
+    of_chosen: bool = False
     generic: int | None = None
     text_name: str = ""
     is_named: bool = False

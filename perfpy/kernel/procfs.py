@@ -245,6 +245,11 @@ class ProcFs:
         """Return a text that changes with every boot; "" if the kernel has none."""
         return self.read("sys/kernel/random/boot_id").decode().strip()
 
+    def context_switches(self) -> int:
+        """Return the number of context switches of all CPUs since the system's start; 0 if it is unknown."""
+        found = self.read("stat").partition(b"\nctxt ")[2].partition(b"\n")[0]
+        return int(found) if found.isdigit() else 0
+
     def setting(self, name: str) -> int | None:
         """Return a number of /proc/sys by its dotted name; None if it does not exist."""
         data = self.read("sys/" + name.replace(".", "/"))

@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
 
@@ -25,21 +26,23 @@ class HigherPriority:
         change: how much nicer values become lower (setpriority(2)): 5 means three times the CPU time of others, 10 nine times.
         realtime: seconds for which this process also runs before all others that have no realtime priority, if more tasks than CPUs
             are runnable or were in the last minute. For work that is short by its nature: the others wait for it.
+        also: child processes that get the same priority.
     """
 
-    def __init__(self, change: int, realtime: float = 0) -> None:
+    def __init__(self, change: int, realtime: float = 0, also: Collection[int] = ()) -> None:
         self._change = change
         self._realtime = realtime
         self._usual: int | None = None
         self._is_realtime = False
         self._alarm: Any = None
-        self._children: list[int] = []
+        self._children = [*also]
 
     def __enter__(self) -> HigherPriority:
         usual = os.getpriority(os.PRIO_PROCESS, 0)
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, usual - self._change)
-            self._usual = usual
+            for pid in (0, *self._children):
+                os.setpriority(os.PRIO_PROCESS, pid, usual - self._change)
+                self._usual = usual
         if self._realtime and _lacks_cpus():
             self._begin_realtime()
         return self
@@ -53,8 +56,9 @@ class HigherPriority:
             return
         with contextlib.suppress(OSError, ValueError):  # no permission; not the main thread
             self._alarm = signal.signal(signal.SIGALRM, lambda _number, _frame: self._end_realtime())
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
-            self._is_realtime = True
+            for pid in (0, *self._children):
+                os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+                self._is_realtime = True
             signal.setitimer(signal.ITIMER_REAL, self._realtime)
 
     def include(self, pid: int) -> None:

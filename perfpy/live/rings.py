@@ -96,12 +96,12 @@ class LiveRings:
         self.waits: WaitPlan | None = None
         self._limit: SwitchLimit | None = None
         if options.off_cpu.enabled:
-            from perfpy.capture.off_cpu_events import SwitchLimit, add_wait_events  # rarely needed
+            from perfpy.capture.off_cpu_events import add_wait_events, switch_limit  # rarely needed
 
             events, self.waits = add_wait_events(events, options, target, kernel, tell)
         self.counters = counters = self._opened(kernel, events, procfs, workload, tell)
         if self.waits is not None:
-            self._limit = SwitchLimit(counters, self.waits, options.off_cpu.limit, tell)
+            self._limit = switch_limit(counters, self.waits, options.off_cpu.limit, tell)
         self._watched = {*counters.fds()} if target.has_tasks else set()
         self._poll = select.poll()
         for fd in {*self._watched, *counters.ring_fds()}:

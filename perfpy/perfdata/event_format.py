@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.perfdata.header import FieldReader, FieldWriter
 
 if TYPE_CHECKING:

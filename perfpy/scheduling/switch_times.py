@@ -7,12 +7,11 @@ thread after that departure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each, grouped, rows_where
-from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

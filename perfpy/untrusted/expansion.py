@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,17 +192,14 @@ _LONG_LIST: Final = 15
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
 
-class ColumnChunk:
+class ColumnChunk(NamedTuple):
     """One column of one row group. `start` and `size` are of its pages in the file; `number` counts the group's columns."""
 
-    __slots__ = ("name", "number", "size", "start", "values")
-
-    def __init__(self, number: int, name: str, values: int, start: int, size: int) -> None:
-        self.number = number
-        self.name = name
-        self.values = values
-        self.start = start
-        self.size = size
+    number: int
+    name: str
+    values: int
+    start: int
+    size: int
 
 
 def column_chunks(file: BinaryIO, columns: int) -> Iterator[ColumnChunk]:

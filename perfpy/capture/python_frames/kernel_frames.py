@@ -427,7 +427,7 @@ def find_thread(program: BpfCode, threads: int, scratch: int, *, is_sample: bool
     program.load(_R1, _SCRATCH, HEAD_OFFSETS["time"])
     program.load(_R2, _ENTRY, _ENTRY_OFFSETS["quiet_until"])
     program.jump_if_below(_R1, _R2, "end")
-    program.jump("unknown")
+    program.jump("unknown" if is_sample else "process")
     program.label("known")
 
 

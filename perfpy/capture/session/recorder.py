@@ -10,13 +10,21 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.light_types import NamedTuple
 from perfpy.capture.record_options import ANYWHERE, GUEST_EVENT, RecordOptions, TraceOptions
-from perfpy.capture.sample_attrs import MAX_RATE, configure_sampling, is_aux, sampling_warnings, with_frequency
+from perfpy.capture.sample_attrs import (
+    MAX_RATE,
+    SWITCH,
+    configure_sampling,
+    copy_stacks_of_chosen,
+    is_aux,
+    sampling_warnings,
+    with_frequency,
+)
 from perfpy.capture.sample_counters import SampleCounters, pages_for
 from perfpy.capture.session import closing
 from perfpy.capture.session.inputs import STOPPING, Attention, OutputSwitch, Wakeups, names_only
@@ -34,6 +42,7 @@ from perfpy.perfdata.writer import Packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from perfpy.capture.control import Control
     from perfpy.capture.off_cpu_events import WaitPlan
@@ -54,6 +63,7 @@ _CLOCK: Final = "task-clock"  # in seconds, as the time off the CPU beside it
 _NO_TASKS: Final = 244  # exit status of perf record for tasks that do not exist: -ENOMEM
 _KILLED: Final = 128  # plus the signal's number: the exit status
 _HIGH_PRIORITY: Final = -10  # nice value
+_MOST_CHOSEN: Final = 1 << 13  # counters of one event for chosen threads
 _WORTH_ANOTHER_PASS: Final = 1 << 16  # bytes; with less in the ring buffers, wait for the next wakeup
 
 #: perf's text.
@@ -74,6 +84,7 @@ class RecordSummary(NamedTuple):
         lost: samples that did not fit in the ring buffers.
         wakeups: how often there was data to write.
         pid: the process of the command; 0 without one.
+        left: the stacks of chosen processes that were not unwound in time.
 
     >>> import perfpy
     >>> summary = perfpy.record(["true"], output="true.data")
@@ -88,6 +99,7 @@ class RecordSummary(NamedTuple):
     lost: int
     wakeups: int
     pid: int = 0
+    left: int = 0
 
 
 class Recorder:
@@ -141,6 +153,10 @@ class Recorder:
             self._names = RuntimeNames(self.options, self.command, self._tell)
             self.options = self._names.options
         self.sleeping: Collection[int] = ()  #: processes whose threads that sleep at first get a sample of sched:sched_switch
+        self.at_end: Callable[[Collection[int]], AbstractContextManager[object]] = (
+            nullcontext  #: surrounds the work of its helpers at the end
+        )
+        self.is_calm = True  #: whether the machine switches rarely enough to copy the stacks of all tasks
         self._waits: WaitPlan | None = None
         self._trace: TracePlan | None = None
         self._copier: FrameCopier | None = None
@@ -204,7 +220,8 @@ class Recorder:
         if self._attention.signal:
             code = _KILLED + self._attention.signal
         file, pid = self._file, self._workload.pid if self._workload else 0
-        return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, self._attention.wakeups, pid)
+        wakeups, left = self._attention.wakeups, getattr(self._output, "left", 0)  # of an output that is unwound
+        return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, wakeups, pid, left)
 
     def prepare(self) -> tuple[Target, list[Event]]:
         """Return the target and the events, before anything is opened or written. Raises PerfError for invalid ones."""
@@ -222,7 +239,8 @@ class Recorder:
 
             events, self.options, self._trace = plan_trace(events, self.options, target, self._machine.sysfs, self._tell)
         if not self.options.off_cpu.enabled:
-            return target, configure_sampling(events, self.options, target, self._kernel, self._machine.sysfs)
+            events = configure_sampling(events, self.options, target, self._kernel, self._machine.sysfs)
+            return target, copy_stacks_of_chosen(events, is_calm=self.is_calm) if self._has_chosen(target) else events
         from perfpy.capture.off_cpu_events import add_wait_events  # rarely needed
 
         self.options = options = self.options._replace(
@@ -337,6 +355,7 @@ class Recorder:
             skip_missing=target.kind in ("pid", "user"),
             skip_foreign=target.kind == "user",
             needs_all=options.off_cpu.enabled,  # whose plan has the indexes of events
+            chosen=self._chosen_threads(),
             tell=self._warn,
         )
         counters.open()
@@ -352,6 +371,17 @@ class Recorder:
         for event in counters.events if options.verbose else ():
             self._tell(f"{event.name}: {len(counters.ids(event))} counters, {event.attr!r}")
         return counters
+
+    def _chosen_threads(self) -> list[int]:
+        """Return the threads whose stacks are copied if other tasks' are not: those of processes, or the new program's."""
+        if pids := self.options.sampling.unwind_around:
+            return [tid for pid in pids for tid in self._procfs.threads(pid)]
+        return [self._workload.pid] if self._workload else []
+
+    def _has_chosen(self, target: Target) -> bool:
+        """Whether only chosen tasks' stacks are copied: those of too many threads on too many CPUs need too many counters."""
+        around = self.options.sampling.unwind_around
+        return around is not None and len(self._chosen_threads() if around else self.command) * len(target.cpus) <= _MOST_CHOSEN
 
     def _warn_of_hidden_addresses(self) -> None:
         """Warn if the kernel is sampled, but hides the addresses of its functions."""
@@ -389,11 +419,11 @@ class Recorder:
 
     def _record_departures(self, begin: int) -> None:
         """Write samples of sched:sched_switch of the processes' threads that sleep already, as if they left their CPU then."""
-        from perfpy.capture.off_cpu_events import SWITCH, tracepoint_field  # rarely needed
+        from perfpy.capture.off_cpu_events import tracepoint_field  # rarely needed
         from perfpy.capture.sleeping_threads import DepartureRecords
 
         state, task = (tracepoint_field(*SWITCH, name) for name in ("prev_state", "prev_pid"))
-        event = next((event for event in self._counters.events if event.event.tracepoint == SWITCH), None)
+        event = next((event for event in self._counters.events if event.event.tracepoint == SWITCH), None)  # that of chosen tasks, if any
         if event is not None and state is not None and task is not None:
             tids = [tid for pid in self.sleeping for tid in self._procfs.threads(pid)]
             records = DepartureRecords(event.attr, self._counters.ids(event)[0], 0, state, task=task)
@@ -460,7 +490,8 @@ class Recorder:
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, 0, priority)
         try:
-            self._output.complete(attention.signal_fd, attention.is_called_again)
+            with self.at_end(self._output.others):
+                self._output.complete(attention.signal_fd, attention.is_called_again)
         except OutputFailedError as failure:
             self._failure = self._failure or failure
 

@@ -12,6 +12,7 @@ import gc
 import os
 import select
 import signal
+import sys
 import time
 from contextlib import suppress
 from functools import partial
@@ -60,6 +61,7 @@ _PATIENCE: Final = 60.0  # seconds for its start: with cold disks and busy or em
 _LOWEST_PRIORITY: Final = 19  # nice value
 _HIGHER: Final = 10  # how much lower the nice value of a process becomes that reads runtimes' memory
 _LATE: Final = 3.0  # seconds after which the user is informed
+MOST_WAIT: Final = 4.0  #: seconds at the end after which the remaining stacks are left, in a recording for the sake of some processes
 _SLOW: Final = 1.0  # seconds at the end after which the user is informed
 _DEFAULT_NAME: Final = "perf.data"
 _STACKS: Final = ".stacks"
@@ -73,6 +75,7 @@ class UnwoundOutput(RecordOutput):
         tell: called with each line for the user.
         keep_stacks: also write the raw stacks beside it.
         new_reader: starts the process that reads Python frames (record --python).
+        concerned: the processes whose stacks are unwound; those of their stacks that take too long at the end are left; None for all.
 
     Attributes:
         piece: bytes that are rewritten at once.
@@ -84,6 +87,7 @@ class UnwoundOutput(RecordOutput):
         frame_counters: its own counters, closed with the last file.
         images: at the end, images of functions by file name.
         hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
+        left: at the end, the number of stacks that were not unwound in time.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class UnwoundOutput(RecordOutput):
         tell: Callable[[str], None],
         keep_stacks: bool = False,
         new_reader: Callable[[Spool], ReaderProcess] | None = None,
+        concerned: SharedProcesses | None = None,
     ) -> None:
         super().__init__(path, packer)
         self.tell = tell
@@ -113,7 +118,8 @@ class UnwoundOutput(RecordOutput):
         self.stack_file: Callable[[], StackFile] | None = None
         self.frame_copier: FrameCopier | None = None
         self.frame_counters: list[Counter] = []
-        self.hits = b""
+        self.hits, self.left = b"", 0
+        self._concerned = concerned
         self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)
         self._knows = True  # whether written records are also for the other process
@@ -247,6 +253,8 @@ class UnwoundOutput(RecordOutput):
             self.images[os.fsdecode(name)] = image
         elif kind == process.HITS:
             self.hits = data
+        elif kind == process.LEFT:
+            self.left = int.from_bytes(data, sys.byteorder)
         elif kind == process.NOTE:
             self.tell(data.decode("utf-8", "replace"))
         elif kind == process.FINISHED:
@@ -301,10 +309,12 @@ class UnwoundOutput(RecordOutput):
             self._reader.close()
 
     def _wait_for_rest(self, signal_fd: int, hurried: Callable[[], bool]) -> None:
-        end = time.monotonic() + _SLOW
+        end, latest = (time.monotonic() + limit for limit in (_SLOW, MOST_WAIT))
         while self._unwinds and not self._finished:
-            self._process.wait(max(end - time.monotonic(), 0.0) if end else None, signal_fd)
+            self._process.wait(max(end - time.monotonic(), 0.0) if end else _SLOW, signal_fd)
             self.take()
+            if self._concerned and time.monotonic() >= latest:
+                self._concerned.end_unwinding()
             if hurried():
                 self._process.kill()
                 self._give_up("unwinding was interrupted")
@@ -428,6 +438,8 @@ class SideBandLog:
 
 
 _PIECE_OF_WAITS: Final = 8 << 20  # bytes; small pieces cost no more
+_MOST_OF_CHOSEN: Final = 4000  # stacks of switches a second
+_MOST_OF_ALL: Final = 1000  # the same, on each CPU
 _THREADS_OF_NUMPY: Final = "OPENBLAS_NUM_THREADS"
 
 
@@ -451,10 +463,11 @@ def open_output(
     if options.python:
         _load_shared_modules()
     around = options.sampling.unwind_around
-    concerned = SharedProcesses(around) if options.python and around is not None else None
+    concerned = SharedProcesses(around) if around is not None else None
     new_reader = partial(_new_reader, events[0].attr, copier.maps if copier else None, concerned) if options.python else None
     serve = partial(_serve, plan, only, options, concerned)
-    output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=options.sampling.keep_stacks, new_reader=new_reader)
+    keeps = options.sampling.keep_stacks
+    output = UnwoundOutput(options.output.path, packer, serve, tell=tell, keep_stacks=keeps, new_reader=new_reader, concerned=concerned)
     output.unwinds_late = options.sampling.unwind_late
     output.frame_copier = copier
     output.most = options.output.max_size
@@ -549,10 +562,35 @@ def open_file(
     file = DataFile(output, file_counters, options, procfs, workload=workload, packer=packer, attrs=attrs)
     output.expect(((event.attr, counters.ids(event)) for event in counters.events), file.early_features())
     if plan is not None:
-        from perfpy.capture.off_cpu_events import SwitchLimit  # rarely needed
+        from perfpy.capture.off_cpu_events import switch_limit  # rarely needed
 
-        output.after_round = SwitchLimit(counters, plan, options.off_cpu.limit, output.tell).check
+        output.after_round = switch_limit(counters, plan, options.off_cpu.limit, output.tell).check
+    elif any(event.event.of_chosen for event in counters.events):
+        output.after_round = _limit_stacks(counters)
     return file
+
+
+def _limit_stacks(counters: SampleCounters) -> Callable[[], None]:
+    """Return a function that limits the stacks of switches: of the chosen tasks, and of all."""
+    from perfpy.capture.off_cpu_events import SwitchLimit  # rarely needed
+    from perfpy.capture.sample_attrs import SWITCH
+
+    copying = [event for event in counters.events if has_stacks(event.attr) and event.event.tracepoint]
+    of_chosen = [event for event in copying if event.event.of_chosen]
+    switches = next((event for event in of_chosen if event.event.tracepoint == SWITCH), None)
+    limits = [SwitchLimit(counters, switches, of_chosen, _MOST_OF_CHOSEN)]
+    # the kernel limits those with a frequency
+    limits += [
+        SwitchLimit(counters, one, [one], _MOST_OF_ALL * len(counters.cpus))
+        for one in copying
+        if not (one.event.of_chosen or one.attr.freq)
+    ]
+
+    def check() -> None:
+        for limit in limits:
+            limit.check()
+
+    return check
 
 
 def _in_file(counters: SampleCounters, options: RecordOptions, plan: WaitPlan | None) -> tuple[list[EventAttr], SampleCounters]:

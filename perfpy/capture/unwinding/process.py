@@ -162,7 +162,8 @@ FEATURES: Final = 5
 WRITTEN: Final = 6
 
 #: Answers: ready; records of the oldest piece; its end; a copy of its side-band records; a line for the user; the files that
-#: samples hit; all work is finished; lines of a perf map (u64 pid, text); the image of the Python functions (path, NUL, bytes).
+#: samples hit; all work is finished; lines of a perf map (u64 pid, text); the image of the Python functions (path, NUL, bytes);
+#: the number of stacks that were not unwound because it was late (u64).
 READY: Final = 11
 RECORDS: Final = 12
 PIECE_DONE: Final = 13
@@ -172,6 +173,7 @@ HITS: Final = 16
 FINISHED: Final = 17
 NAMES: Final = 18
 IMAGE: Final = 19
+LEFT: Final = 20
 
 _REQUEST: Final = struct.Struct("=II")
 _EXTENT: Final = struct.Struct("=QQQ")
@@ -260,6 +262,7 @@ _MOST: Final = 512 << 20  # ten seconds of stacks of two CPUs at 2 kHz
 _SHARE: Final = 32  # one part in 32 of the machine's memory
 _PUBLISHED_MOST: Final = 256  # extents
 _MOST_SHARED: Final = 1 << 16  # processes
+_SHARED_HEAD: Final = 16  # bytes
 _SLOT: Final = 8 * (1 + 3 * _PUBLISHED_MOST)
 _PUBLISHED: Final = 8 + 2 * _SLOT
 
@@ -302,13 +305,14 @@ class PublishedExtents:
 
 
 class SharedProcesses:
-    """Numbers of processes in memory that the processes forked from this one share: u64 count; u32 pid[].
+    """Numbers of processes in memory that the processes forked from this one share: u64 count; u64 is_late; u32 pid[].
 
-    One process adds them. Their readers see a number before the count that includes it.
+    One process adds them. Their readers see a number before the count that includes it. The recorder sets is_late when the user has waited
+    long enough for the rest of the stacks.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
-        self._memory = mmap.mmap(-1, 8 + 4 * _MOST_SHARED)
+        self._memory = mmap.mmap(-1, _SHARED_HEAD + 4 * _MOST_SHARED)
         self._known: set[int] = set()
         for pid in pids:
             self.add(pid)
@@ -317,7 +321,7 @@ class SharedProcesses:
         """Add a process, as long as there is room."""
         (count,) = struct.unpack_from("=Q", self._memory)
         if count < _MOST_SHARED:
-            struct.pack_into("=I", self._memory, 8 + 4 * count, pid)
+            struct.pack_into("=I", self._memory, _SHARED_HEAD + 4 * count, pid)
             struct.pack_into("=Q", self._memory, 0, count + 1)
 
     def __contains__(self, pid: int) -> bool:
@@ -325,8 +329,17 @@ class SharedProcesses:
             return True
         (count,) = struct.unpack_from("=Q", self._memory)
         if count > len(self._known):
-            self._known.update(struct.unpack_from(f"={count}I", self._memory, 8))
+            self._known.update(struct.unpack_from(f"={count}I", self._memory, _SHARED_HEAD))
         return pid in self._known or count >= _MOST_SHARED
+
+    def end_unwinding(self) -> None:
+        """Let the remaining stacks be as they are."""
+        struct.pack_into("=Q", self._memory, 8, 1)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the remaining stacks are not to be unwound."""
+        return bool(struct.unpack_from("=Q", self._memory, 8)[0])
 
 
 def _slot(turn: int) -> int:

@@ -28,13 +28,13 @@ from perfpy.capture.python_frames.answers import (
     FoundCode,
     FoundName,
     FoundProcess,
+    ReadNames,
     ReadUpTo,
     Refused,
     encode_message,
 )
 from perfpy.capture.python_frames.kernel_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
 from perfpy.capture.python_frames.locating import RuntimeLocator, loaded_files
-from perfpy.capture.python_frames.threads import ReadNames
 from perfpy.capture.unwinding import process as messages
 from perfpy.capture.unwinding.process import OWN_COMMS
 from perfpy.capture.unwinding.serving import SpoolReader
@@ -259,7 +259,9 @@ class FrameReader:
         assert self._sampled is not None
         copies = [*self._sampled.take()]
         while copies:
-            looks = {tid: self._look_first(pid, tid, copied) for pid, tid, copied in copies if copied.words is None}
+            # a thread may have been sampled a thousand times since the last look
+            unknown = {tid: (pid, copied) for pid, tid, copied in copies if copied.words is None}
+            looks = {tid: self._look_first(pid, tid, copied) for tid, (pid, copied) in unknown.items()}
             later = [*self._sampled.take()] if looks else []
             last = {tid: copied for _, tid, copied in (*copies, *later)}
             for pid, tid, copied in copies:

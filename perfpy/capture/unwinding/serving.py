@@ -10,6 +10,7 @@ import contextlib
 import mmap
 import os
 import select
+import sys
 from collections import deque
 from functools import partial
 from itertools import chain
@@ -125,7 +126,7 @@ class _Service:
 
     def note(self, kind: int, extents: list[Extent]) -> None:
         """Read runtimes for a piece that has to wait for its turn."""
-        if kind == process.PIECE and self._unwinder is not None:
+        if kind == process.PIECE and self._unwinder is not None and self._unwinder.reads_runtimes:
             self._unwinder.read_runtimes(chunk_of(self._stores.bytes_of(extents)))
 
     def answers(self, requests: Iterator[tuple[int, list[Extent]]]) -> Iterator[bytes]:
@@ -139,6 +140,8 @@ class _Service:
                 yield process.answer(process.HITS, unwinder.hits())
                 yield from (process.answer(process.IMAGE, os.fsencode(name) + b"\0" + image) for name, image in unwinder.images())
                 yield from (process.answer(process.NOTE, note.encode()) for note in unwinder.notes())
+                if unwinder.left:
+                    yield process.answer(process.LEFT, unwinder.left.to_bytes(8, sys.byteorder))
                 yield process.answer(process.FINISHED)
                 return
             else:

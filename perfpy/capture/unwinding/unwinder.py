@@ -15,7 +15,7 @@ import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.columns import Columns, Ragged, distinct, slices_index
-from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, PerfType, RecordType
+from perfpy.abi.flags import CONTEXT_MAX, CONTEXT_USER, CONTEXTS, MISC_COMM_EXEC, MISC_USER, NATIVE_ENDIAN, PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import Cursor, SampleLayout, variable_decoders
 from perfpy.abi.task_columns import TASK_TYPES
@@ -33,7 +33,7 @@ from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.unwind.callchains import UserCallchains
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from perfpy.capture.off_cpu_events import RawField, WaitPlan
     from perfpy.capture.python_frames.recorded_frames import PythonFrames
     from perfpy.capture.runtimes.hotspot import JavaFrames
+    from perfpy.capture.unwinding.chosen_tasks import ConcernedProcesses, RepeatedHits
     from perfpy.capture.unwinding.observed_states import ObservedCommands, ObservedStates
     from perfpy.capture.unwinding.process import SharedProcesses
     from perfpy.capture.unwinding.switches_to_waits import PieceWaits
@@ -57,6 +58,7 @@ _MOST_JOINED: Final = 8 << 20  # bytes
 _LONGEST_JOINING: Final = 8.0  # seconds
 _COMM: Final = struct.Struct("=IHHII")  # the header of a COMM record, and its pid and tid
 _FORK: Final = struct.Struct("=IHHIIII")  # the header of a FORK record, and its pid, ppid, tid and ptid
+_MOST_AT_ONCE: Final = 1 << 10  # stacks
 _PART: Final = 1 << 16  # bytes that the recorder writes at once
 
 
@@ -68,6 +70,7 @@ class _Held(NamedTuple):
         events, keys: of the samples.
         times: of all its records.
         other_events: of the side-band.
+        is_dropped: bool[n], of the samples: whether another one is of the same hit, or none of the concerned processes is; None for none.
     """
 
     chunk: Chunk
@@ -77,6 +80,7 @@ class _Held(NamedTuple):
     keys: NDArray[np.uint64]
     times: NDArray[np.uint64]
     other_events: NDArray[np.int32]
+    is_dropped: NDArray[np.bool_] | None = None
 
 
 class UnwoundPiece(NamedTuple):
@@ -111,6 +115,9 @@ class PieceUnwinder:
         only_python: unwind the stacks of Python processes only; those of others cost far more than they tell.
         around: unwind the stacks only of these processes, of new ones that they or the recorder start, and of those that wake them.
         concerned: tells the reader of Python frames which processes these are.
+
+    Attributes:
+        left: the number of stacks that were not unwound because it was late.
     """
 
     def __init__(
@@ -133,7 +140,6 @@ class PieceUnwinder:
         self._attrs = [event.attr for event in events]
         self._are_tracepoints = np.array([attr.type == PerfType.TRACEPOINT for attr in self._attrs], np.bool_)
         self._unwound_events = [event.index for event in events if has_stacks(event.attr) and (only is None or event.index in only)]
-        self._replay = Replay(self._table, opens_files=not is_live)
         self._is_live = is_live
         self._only_python = only_python
         self._own = os.getpid() if own is None else own
@@ -160,11 +166,16 @@ class PieceUnwinder:
         self._created: list[int] = []  # processes that were created, until they are looked at
         self._concerned: ConcernedProcesses | None = None
         self._wakings: dict[int, RawField] = {}  # the thread that is woken, by event
+        self._repeated: RepeatedHits | None = None
         if around is not None:
+            from perfpy.capture.unwinding.chosen_tasks import ConcernedProcesses, RepeatedHits, wakings_of  # rarely needed
+
+            self._repeated = RepeatedHits(self._attrs)
             self._concerned = ConcernedProcesses(around, os.getppid(), concerned)
             self._wakings = wakings_of(self._attrs)
+        self._replay = Replay(self._table, opens_files=not is_live, concerned=self._concerned)
         self._held: list[_Held] = []  # pieces that wait for the next one, which are unwound together
-        self._held_since = 0.0
+        self._held_since, self.left = 0.0, 0
         self._joins = joins and self._java is None
         self._current: tuple[Symbolizer, UserCallchains] | None = None
         self._truncated: dict[int, TruncatedStacks] = {}
@@ -177,11 +188,14 @@ class PieceUnwinder:
 
     def learn(self, chunk: Chunk) -> None:
         """Learn from records that are in the file already: synthesized ones."""
-        seen = self._see(chunk)
-        if self._concerned:
-            self._note_concerned(self._concerned, seen)
+        self._see(chunk)
         self._scan(chunk.data.data)
         self._get_ready()
+
+    @property
+    def reads_runtimes(self) -> bool:
+        """Whether read_runtimes() reads anything."""
+        return self._java is not None
 
     def read_runtimes(self, chunk: Chunk) -> None:
         """Read what runtimes' memory tells about a piece's samples: the processes may end before the samples are unwound."""
@@ -198,8 +212,6 @@ class PieceUnwinder:
     def take(self, chunk: Chunk) -> UnwoundPiece | None:
         """Take the next piece; return the records of the previous one, None for the first."""
         newest = self._see(chunk)
-        if self._concerned:
-            self._note_concerned(self._concerned, newest)
         if self._python:
             self._python.receive()
         held = self._held
@@ -253,8 +265,6 @@ class PieceUnwinder:
 
     def _see(self, chunk: Chunk) -> _Held:
         """Learn from the side-band of a piece."""
-        if not self._is_live and self._machine == "x86_64":
-            self._note_new(executing_processes(chunk), created_processes(chunk))
         table = self._table
         rows, others = np.flatnonzero(chunk.types == RecordType.SAMPLE), chunk.others
         samples, side_band = chunk.rows(rows), chunk.rows(others)
@@ -266,14 +276,24 @@ class PieceUnwinder:
         other_events[of_kernel] = table.of_side_band(kernel_records)
         times[others[of_kernel]] = table.side_band_times(kernel_records, other_events[of_kernel])
         keys = self._replay.keys(times)
+        held = _Held(chunk, rows, samples, events, keys[rows], times, other_events)
+        if self._concerned and self._repeated:
+            is_dropped = self._repeated.are_repeated(samples, events, times[rows], table.layouts)
+            is_dropped |= self._note_concerned(self._concerned, held)
+            held = held._replace(is_dropped=is_dropped)
+        if not self._is_live and self._machine == "x86_64":
+            concern = self._concerned.choose if self._concerned else list
+            self._note_new(concern(executing_processes(chunk)), concern(created_processes(chunk)))
         self._replay.add(chunk, keys, times, other_events)
-        return _Held(chunk, rows, samples, events, keys[rows], times, other_events)
+        return held
 
     def _unwound(self, held: _Held) -> UnwoundPiece:
         rewriting = Rewriting(held.chunk)
+        is_wanted = np.ones(len(held.rows), np.bool_) if held.is_dropped is None else ~held.is_dropped
+        rewriting.kept_records[held.rows[~is_wanted]] = False
         switches: Ragged | None = None
         for number in self._unwound_events:
-            indexes = np.flatnonzero(held.events == number)
+            indexes = np.flatnonzero((held.events == number) & is_wanted)
             if len(indexes):
                 samples = held.samples.rows(indexes)
                 chains, leaves = self._chains(number, samples, held.keys[indexes])
@@ -323,12 +343,14 @@ class PieceUnwinder:
         side_times = held.times[others]
         return self._waits.of_piece(held.samples, held.events, side_band, held.other_events, side_times, switches, newest, oldest)
 
-    def _note_concerned(self, concerned: ConcernedProcesses, held: _Held) -> None:
-        """Note the processes that a piece's forks and wakeups make worth unwinding."""
+    def _note_concerned(self, concerned: ConcernedProcesses, held: _Held) -> NDArray[np.bool_]:
+        """Note the processes that a piece's forks and wakeups make worth unwinding; return which samples concern none of them: wakeups."""
         words = held.chunk.data[: len(held.chunk.data) & ~3].view(np.uint32)
         forks = held.chunk.others[held.chunk.types[held.chunk.others] == RecordType.FORK]
         pid, parent, tid = (words.take((held.chunk.starts[forks] >> 2) + 2 + number, mode="clip").tolist() for number in range(3))
         concerned.note_forks(zip(pid, parent, tid, strict=True))
+        is_foreign = np.zeros(len(held.rows), np.bool_)
+        wakeups = []
         for number in distinct(held.events[held.events >= 0]).tolist():
             samples = held.samples.rows(np.flatnonzero(held.events == number))
             field = self._wakings.get(number)
@@ -337,12 +359,24 @@ class PieceUnwinder:
                 concerned.note_threads(columns["pid"], columns["tid"])
             if field is not None and "raw" in columns:
                 concerned.note_wakeups(columns["pid"], columns["raw"], field)
+                if not self._attrs[number].sample_type & SampleType.CALLCHAIN:  # the machine is too busy for others' wakeups
+                    wakeups.append((number, columns["pid"], columns["raw"], field))
+        for number, *wakeup in wakeups:
+            is_foreign[held.events == number] = concerned.concern_none(*wakeup)
+        return is_foreign
 
     def _chains(self, number: int, samples: Chunk, keys: NDArray[np.uint64]) -> tuple[Ragged, NDArray[np.uint64] | None]:
         """Return complete callchains of one event's samples; and the sampled addresses if they change."""
+        if self._concerned and self._java is None and len(samples) > _MOST_AT_ONCE:  # it may become late meanwhile
+            half = len(samples) // 2
+            parts = [self._chains(number, samples.rows(rows), keys[rows]) for rows in np.split(np.arange(len(samples)), [half])]
+            return Ragged.concat([chains for chains, _ in parts]), None
         pids = self._pids(number, samples)
         if self._concerned:
             is_concerned = np.isin(pids, self._concerned.pids)
+            if self._concerned.is_late:
+                self.left += int(is_concerned.sum())
+                is_concerned[:] = False
             if not is_concerned.all():
                 return self._chains_of(number, samples, keys, is_concerned)
         if self._only_python and self._python:
@@ -374,7 +408,8 @@ class PieceUnwinder:
     def _unwound_chains(
         self, number: int, samples: Chunk, keys: NDArray[np.uint64], pids: NDArray[np.uint32]
     ) -> tuple[Ragged, NDArray[np.uint64] | None]:
-        callchains = self._callchains(int(keys.min()), distinct(pids) if self._is_live else None)
+        only = self._concerned.sorted_pids if self._concerned else distinct(pids) if self._is_live else None
+        callchains = self._callchains(int(keys.min()), only)
         fields = {*callchains.fields, "ip", "cpumode", *(("tid", "time") if self._python else ())}
         columns = self._table.layouts[number].decode(samples.data, samples.starts, fields, late=True)
         extended: Ragged = callchains.extend(columns, np.full(len(samples), number, np.int32), keys)["callchain"].gather()
@@ -434,88 +469,6 @@ class PieceUnwinder:
         )
 
 
-# Recordings of all CPUs for the sake of a few processes (perfpy why): unwinding the stacks of a busy machine takes many times as long as
-# recording them, and what runtimes' memory tells is gone by then.
-
-_FAMILY: Final = 0  # the level of the processes themselves
-_FARTHEST: Final = 2  # levels: the waker of a waker
-_IN_INTERRUPT: Final = 0x8 | 0x10  # TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ: the current process did not wake anybody
-_FLAGS: Final = 2  # the offset of common_flags in raw data (trace_events.h, struct trace_entry)
-_WAKINGS: Final = ("sched_waking", "sched_wakeup_new")
-
-
-class ConcernedProcesses:
-    """The processes whose stacks are unwound.
-
-    These are the chosen ones, those that they start, and those that wake threads of either.
-
-    Args:
-        pids: of the processes.
-        recorder: the process whose new children belong to them, too.
-        shared: where another process reads which ones these are; None for none.
-
-    Attributes:
-        pids: int64[n], of all so far.
-    """
-
-    def __init__(self, pids: Iterable[int], recorder: int, shared: SharedProcesses | None = None) -> None:
-        self._recorder = recorder
-        self._shared = shared
-        self._levels = dict.fromkeys(pids, _FAMILY)
-        self._process_of: dict[int, int] = {}  # of each thread
-        self.pids = np.array([*self._levels], np.int64)
-
-    def note_forks(self, forks: Iterable[tuple[int, int, int]]) -> None:
-        """Note new threads: process, parent process, thread."""
-        for pid, parent, tid in forks:
-            self._process_of[tid] = pid
-            if pid != parent and (parent == self._recorder or self._levels.get(parent) == _FAMILY):
-                self._add(pid, _FAMILY)
-
-    def note_threads(self, pid: NDArray[np.int32], tid: NDArray[np.int32]) -> None:
-        """Note the processes of threads; pid, tid: of samples."""
-        pairs = distinct(pid.astype(np.int64) << 32 | tid.astype(np.int64) & 0xFFFFFFFF)
-        self._process_of.update(zip((pairs & 0xFFFFFFFF).tolist(), (pairs >> 32).tolist(), strict=True))
-
-    def note_wakeups(self, pid: NDArray[np.int32], raw: Ragged, woken: RawField) -> None:
-        """Note who woke whom, except in interrupts.
-
-        Args:
-            pid: int32[n], the current process of each sample.
-            raw: its raw data.
-            woken: the field with the thread that is woken, of 32 bits.
-        """
-        rows = np.flatnonzero(raw.lengths >= max(woken.offset + 4, _FLAGS + 1))
-        begins = raw.offsets[rows]
-        rows, begins = (column[raw.values[begins + _FLAGS] & _IN_INTERRUPT == 0] for column in (rows, begins))
-        bytes_of_tid = raw.values[begins[:, None] + np.arange(woken.offset, woken.offset + 4)]
-        pairs = distinct(pid[rows].astype(np.int64) << 32 | np.ascontiguousarray(bytes_of_tid).view("=u4").ravel().astype(np.int64))
-        wakers, targets = (pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()
-        for _ in range(_FARTHEST):
-            for waker, target in zip(wakers, targets, strict=True):
-                level = self._levels.get(self._process_of.get(target, 0), _FARTHEST)
-                if waker > 0 and level < self._levels.get(waker, _FARTHEST + 1) - 1:
-                    self._add(waker, level + 1)
-
-    def _add(self, pid: int, level: int) -> None:
-        if pid not in self._levels:
-            self.pids = np.append(self.pids, pid)
-            if self._shared is not None:
-                self._shared.add(pid)
-        self._levels[pid] = level
-
-
-def wakings_of(attrs: Sequence[EventAttr]) -> dict[int, RawField]:
-    """Return the field with the thread that is woken, for the events among attrs that have one."""
-    from perfpy.capture.off_cpu_events import tracepoint_field
-    from perfpy.kernel.sysfs import Tracefs
-
-    tracefs = Tracefs()
-    fields = {tracefs.event_id("sched", name): tracepoint_field("sched", name, "pid") for name in _WAKINGS}
-    chosen = ((number, fields.get(attr.config)) for number, attr in enumerate(attrs) if attr.type == PerfType.TRACEPOINT)
-    return {number: field for number, field in chosen if field is not None}
-
-
 def with_build_ids(part: bytes, build_ids: Mapping[tuple[bytes, tuple[int, ...]], bytes]) -> bytes:
     """Write the build-ids of files into the records of their mappings: a report could take files of the host with the same path."""
     changed = bytearray(part)
@@ -571,7 +524,8 @@ def _joined(pieces: list[_Held]) -> _Held:
     events, keys, times, other_events = (
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("events", "keys", "times", "other_events")
     )
-    return _Held(chunk, rows, chunk.rows(rows), events, keys, times, other_events)
+    dropped = [piece.is_dropped for piece in pieces if piece.is_dropped is not None]
+    return _Held(chunk, rows, chunk.rows(rows), events, keys, times, other_events, np.concatenate(dropped) if dropped else None)
 
 
 def _concatenated(parts: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -709,6 +663,7 @@ def _truncate_to_room(chains: Ragged, most: NDArray[np.int64]) -> Ragged:
 _WANTED: Final = list(TASK_TYPES - {RecordType.KSYMBOL})
 _MOST_FILES: Final = 1 << 16  # files that are known to be mapped; each further one counts as new
 _HEADER: Final = struct.Struct("=IHH")
+_MMAP_PID: Final = struct.Struct("=8xI")
 _MMAP_NAME, _MMAP2_NAME, _MMAP2_FILE = 40, 72, slice(40, 64)  # bytes of the records: the names, and device, inode and generation
 _WITH_FILES: Final = (DsoKind.FILE, DsoKind.VDSO)
 _MOST_UNUSED: Final = 64  # files of a live view that stay open although the last samples did not hit their processes
@@ -741,11 +696,13 @@ class Replay:
     Args:
         table: the events of the records.
         opens_files: whether to open files as soon as they are mapped. A live view of all processes opens those that samples hit.
+        concerned: the processes whose files are opened then; None for all.
     """
 
-    def __init__(self, table: EventTable, *, opens_files: bool = True) -> None:
+    def __init__(self, table: EventTable, *, opens_files: bool = True, concerned: ConcernedProcesses | None = None) -> None:
         self._table = table
         self._opens_files = opens_files
+        self._concerned = concerned
         self._tasks = LiveTasks(table, types=_WANTED)
         self._ordinal = 0
         self._files: dict[_FileKey, DsoFiles] = {}
@@ -775,6 +732,8 @@ class Replay:
         for kind, begin in ((RecordType.MMAP, _MMAP_NAME), (RecordType.MMAP2, _MMAP2_NAME)):
             for row in chunk.others[chunk.types[chunk.others] == kind].tolist():
                 record = chunk.record(row)
+                if self._concerned and not self._concerned.choose(_MMAP_PID.unpack_from(record)):
+                    continue
                 file = record[_MMAP2_FILE] * (kind == RecordType.MMAP2) + record[begin:].partition(b"\0")[0]
                 if file not in self._mapped:
                     self._mappings += [record] if self._opens_files else []

@@ -6,9 +6,8 @@ that of perf 6.12, learnt from its charts; perf escapes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfpy.abi.light_types import NamedTuple
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import CONTEXT_USER
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.abi.system_calls import has_table, numbers_by_name
 from perfpy.analysis.callchains import ChainTable, frames_of
@@ -16,6 +17,7 @@ from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, UNKNOWN, category
 from perfpy.debuginfo.debug_info import lines_of
 from perfpy.scheduling.segments import BLOCKED, READY, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
+from perfpy.scheduling.transitions import has_user_part
 from perfpy.tools.why.tasks import PAGE_FAULT, RUNNING, STOPPED, WITH_FUTEX, first_arguments, numbers_of
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
     segments = _segments(events, prev, state)
     meanings = StackMeanings(symbolizer)
     concerned = None if tids is None else concerned_threads(events, segments, np.array(sorted(tids), np.int64))
-    of_switches = _added(meanings, switches.chains, switches.pid, switches.key, prev, concerned)
+    of_switches = _added(meanings, switches.chains, switches.pid, switches.key, prev, concerned, completes=True)
     of_wakeups = _added(meanings, wakeups.chains, wakeups.pid, wakeups.key, numbers_of(wakeups, "pid"), concerned)
     of_samples = _added(meanings, samples.chains, samples.pid, samples.key, samples.tid, concerned)
     meanings.resolve()
@@ -135,13 +137,58 @@ def make_activities(events: WhyEvents, symbolizer: Symbolizer, machine: str, tid
 
 
 def _added(
-    meanings: StackMeanings, chains: Ragged | None, pid: NDArray[Any], key: NDArray[np.uint64], tid: Int64, concerned: Int64 | None
+    meanings: StackMeanings,
+    chains: Ragged | None,
+    pid: NDArray[Any],
+    key: NDArray[np.uint64],
+    tid: Int64,
+    concerned: Int64 | None,
+    *,
+    completes: bool = False,
 ) -> Int64:
-    """Return the numbers of the callchains of threads; -1 for threads that are not concerned."""
+    """Return the numbers of the callchains of threads; -1 for threads that are not concerned. completes: add stacks of similar ones."""
     rows = np.arange(len(tid)) if concerned is None else np.flatnonzero(np.isin(tid, concerned))
     numbers = np.full(len(tid), _NONE, np.int64)
-    numbers[rows] = meanings.add(None if chains is None else chains.take(rows), pid[rows].astype(np.int64), key[rows])
+    chosen = None if chains is None else chains.take(rows)
+    if chosen is not None and completes:
+        chosen = with_similar_stacks(chosen, tid[rows])
+    numbers[rows] = meanings.add(chosen, pid[rows].astype(np.int64), key[rows])
     return numbers
+
+
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+def with_similar_stacks(chains: Ragged, tid: Int64) -> Ragged:
+    """Return callchains in order; those without a user part get one that their thread had in the same functions of the kernel.
+
+    Busy machines copy a part of the stacks. The last one before counts, or else the first one after.
+    """
+    has_user = has_user_part(chains)
+    index = np.arange(len(tid))
+    if has_user.all() or not has_user.any():
+        return chains
+    row = np.repeat(index, chains.lengths)
+    in_user = np.cumsum(chains.values == np.uint64(CONTEXT_USER))
+    first = chains.offsets[:-1]
+    before = np.append(0, in_user)[first]
+    is_kernel = in_user == before[row]
+    depth = (np.arange(len(row)) - first[row]).astype(np.uint64)
+    mixed = (chains.values ^ depth * _MULTIPLIER) * _MULTIPLIER
+    mixed = np.where(is_kernel, mixed ^ mixed >> np.uint64(29), np.uint64(0))
+    running = np.append(np.uint64(0), np.cumsum(mixed, dtype=np.uint64))
+    path = running[chains.offsets[1:]] - running[first]
+    order = np.lexsort((index, path, tid))
+    begins = np.append(True, (tid[order][1:] != tid[order][:-1]) | (path[order][1:] != path[order][:-1]))
+    group = np.cumsum(begins)
+    known = has_user[order]
+    earlier = np.maximum.accumulate(np.where(known, index, -1))
+    later = np.minimum.accumulate(np.where(known, index, len(index))[::-1])[::-1]
+    later = np.minimum(later, len(index) - 1)
+    chosen = np.where((earlier >= 0) & (group[earlier] == group), earlier, np.where(known[later] & (group[later] == group), later, index))
+    source = np.empty_like(index)
+    source[order] = order[chosen]
+    return chains.take(np.where(has_user | (chains.lengths == 0), index, source))
 
 
 def _segments(events: WhyEvents, prev: Int64, state: Int64) -> Segments:

@@ -14,6 +14,7 @@ from perfpy.abi.system_calls import numbers_by_name
 from perfpy.capture.runtimes.attaching import runtime_of_process
 from perfpy.capture.runtimes.known_runtimes import runtimes_of
 from perfpy.capture.session.inputs import Wakeups
+from perfpy.capture.session.unwound_output import MOST_WAIT
 from perfpy.capture.targets import Workload
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, PerfCommand, Value, fail, option, program_to_run
@@ -26,10 +27,11 @@ from perfpy.cli.record_and_report import stack_options
 from perfpy.errors import KernelRefusedError, plural
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import Tracefs
+from perfpy.live.priority import HigherPriority
 from perfpy.untrusted.destinations import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from perfpy.tools.why.tasks import StartedCommand
     from perfpy.tools.why.watched_threads import ThreadWatch, WatchedWait
@@ -120,11 +122,14 @@ command = PerfCommand(WhyCommandOptions, run, takes_processes=True)
 _STACK: Final = "call-graph=dwarf,stack-size={size}"
 _STACK_SIZE: Final = 4096
 _RUNTIME_STACK_SIZE: Final = 8192  # an interpreter's own calls use more; twice as much loses events of a busy machine
+_NICER: Final = 10
+_CALM: Final = 3000  # context switches a second and CPU
+_LEAST_LOOK: Final = 0.1  # seconds in which they are counted
 _NO_STACK: Final = "call-graph=no"
 _FREQUENCY: Final = 499  # samples a second
-_PAGES: Final = 8192  # of the ring buffers of all CPUs
+_PAGES: Final = 16384  # of the ring buffers of all CPUs
 _FEWEST_PAGES: Final = 1024  # of one
-_MOST_PAGES: Final = 4096
+_MOST_PAGES: Final = 8192
 _CALLS: Final = (
     *("futex", "nanosleep", "clock_nanosleep", "wait4", "waitid", "fsync", "fdatasync", "sync", "syncfs", "msync", "flock"),
     *("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "recvfrom", "recvmsg", "accept", "accept4", "connect"),
@@ -144,14 +149,32 @@ def record_and_explain(options: WhyCommandOptions, explain: Callable[[str, Start
 
     with temporary_folder("perfpy-why-") as folder:
         path = options.output or f"{folder}/perf.data"
+        begun, switches = time.monotonic(), ProcFs().context_switches()
         pids = _pids(options.pid)
         arguments = [*_arguments(path, _stacks_of(options, pids)), *_target(options)]
-        recorder = make_recorder(RecordCommandOptions.read(record_command.parser(arguments)))
+        with _hurry():
+            recorder = make_recorder(RecordCommandOptions.read(record_command.parser(arguments)))
         recorder.sleeping = family = (*pids, *ProcFs().descendants(pids))
         recorder.options = recorder.options._replace(sampling=recorder.options.sampling._replace(unwind_around=family))
+        time.sleep(max(_LEAST_LOOK - (time.monotonic() - begun), 0.0))
+        rate = (ProcFs().context_switches() - switches) / (time.monotonic() - begun)
+        recorder.is_calm = rate <= _CALM * (os.cpu_count() or 1)
+        recorder.at_end = _hurry
         summary = recorder.run()
-        explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload and not options.pid else ""))
+        if summary.left:
+            stacks = f"{summary.left:,} {plural(summary.left, 'stack')}"
+            print(
+                f"note: {stacks} could not be resolved within {MOST_WAIT:g} seconds; the kernel's functions name these waits",
+                file=sys.stderr,
+            )
+        with _hurry():
+            explain(path, StartedCommand(os.getpid(), summary.pid, options.workload[0] if options.workload and not options.pid else ""))
     return summary.exit_code
+
+
+def _hurry(helpers: Collection[int] = ()) -> HigherPriority:
+    """Return a context for work after the recording, for which the user waits. helpers: further processes that do it."""
+    return HigherPriority(_NICER, realtime=MOST_WAIT, also=helpers)
 
 
 def _target(options: WhyCommandOptions) -> list[str]:

@@ -12,7 +12,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.capture import off_cpu_events
-from perfpy.capture.off_cpu_events import RawField, SwitchLimit, WaitPlan, add_wait_events
+from perfpy.capture.off_cpu_events import RawField, WaitPlan, add_wait_events, switch_limit
 from perfpy.capture.record_options import Callchain, RecordOptions, SideBandOptions
 from perfpy.capture.targets import Target, TargetOptions
 from perfpy.errors import KernelRefusedError, UsageError
@@ -138,7 +138,7 @@ def run(rate: float, most: int, monkeypatch: pytest.MonkeyPatch, plan: WaitPlan 
     monkeypatch.setattr(off_cpu_events, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     counters, warnings = Counters(), list[str]()
     watched: Any = counters
-    one = SwitchLimit(watched, plan, most, warnings.append)
+    one = switch_limit(watched, plan, most, warnings.append)
     while clock[0] < 100.0 + seconds:
         clock[0] += 0.01
         counters.seen += rate * 0.01 if counters.on["switches"] else 0

@@ -23,11 +23,11 @@ from perfpy.capture.off_cpu_events import TIME_ATTR, RawField
 from perfpy.capture.python_frames.answers import FoundChain, FoundCode, ReadUpTo, Refused
 from perfpy.capture.python_frames.kernel_frames import CopiedFrames, SampleInTime
 from perfpy.capture.unwinding import process, python_reader
+from perfpy.capture.unwinding.chosen_tasks import ConcernedProcesses
 from perfpy.capture.unwinding.process import DISK, MEMORY, Extent, PublishedExtents, SharedProcesses, Spool
 from perfpy.capture.unwinding.python_reader import FrameReader, SampleHeads, _KnownProcess
 from perfpy.capture.unwinding.serving import Rescue, chunk_of
 from perfpy.capture.unwinding.switches_to_waits import records, sum_short_waits
-from perfpy.capture.unwinding.unwinder import ConcernedProcesses
 from perfpy.errors import OutputFailedError
 from perfpy.interpreters import frames as code_objects
 from perfpy.interpreters.process import PythonProcess

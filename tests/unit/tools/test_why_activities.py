@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import CONTEXT_USER
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.errors import UsageError
@@ -20,7 +22,7 @@ from perfpy.kernel.procfs import ThreadState
 from perfpy.scheduling.segments import BLOCKED, READY, RUNNING, SegmentIndex, Segments, SwitchColumns, WakeupColumns, make_segments
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.tools.why import activities, explanation, watched_threads
-from perfpy.tools.why.activities import Meaning, PythonLines, StackMeanings, chains_of_locks
+from perfpy.tools.why.activities import Meaning, PythonLines, StackMeanings, chains_of_locks, with_similar_stacks
 from perfpy.tools.why.explanation import ThreadTimes, explain
 from perfpy.tools.why.tasks import PAGE_FAULT, RecordedTasks, StartedCommand
 from perfpy.tools.why.tasks import RUNNING as TASK_RUNNING
@@ -486,3 +488,29 @@ def test_a_service_with_children_is_not_said_to_wait_for_one(kind: int, children
     threads = [ThreadTimes(5, 5, "service", 100_000_000, {}), *(ThreadTimes(tid, tid, "helper", 100_000_000, {}) for tid in children)]
     waits = {5: [WatchedWait(5, kind, "", 0, 95_000_000)]}
     assert watched_verdict(5, threads, waits, dict.fromkeys(children, 5))[0].startswith("service (5) waits")
+
+
+def ragged(rows: list[list[int]]) -> Ragged:
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return Ragged(np.array([value for row in rows for value in row], np.uint64), offsets)
+
+
+def test_waits_without_a_user_stack_get_that_of_the_same_kernel_functions():
+    """On busy machines some switches have a user stack: one thread's, in the same functions, and the nearest before."""
+    user = CONTEXT_USER
+    rows = [
+        (7, [1, 2]),
+        (7, [1, 2, user, 50]),
+        (7, [1, 2]),
+        (7, [3]),
+        (8, [1, 2]),
+        (7, [1, 2, user, 60]),
+        (7, [1, 2]),
+        (7, []),
+    ]
+    given = with_similar_stacks(ragged([chain for _, chain in rows]), np.array([tid for tid, _ in rows]))
+    chains = [given.values[begin:end].tolist() for begin, end in pairwise(given.offsets.tolist())]
+    nearest = [[1, 2, user, 50]] * 3
+    assert chains == [*nearest, [3], [1, 2], [1, 2, user, 60], [1, 2, user, 60], []]
+    same = ragged([[1, 2], [1, 2]])
+    assert with_similar_stacks(same, np.array([7, 7])) is same

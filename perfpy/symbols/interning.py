@@ -34,6 +34,8 @@ _WORTH_TABLE = 4096  # values
 _TABLE_ITEM = 4
 _NEAR = 2
 _SLOTS_OF_LOW = 8  # per key
+_FIRST = 2048  # keys that an empty table takes first
+_MANY = 4 * _FIRST
 
 
 def first_occurrences(keys: Keys) -> NDArray[np.bool_]:
@@ -136,6 +138,10 @@ class IdTable:
     def ids_and_new(self, keys: NDArray[Any]) -> tuple[Ids, NDArray[np.int64]]:
         """Return the ids, and the positions in `keys` at which new ids first occur, in order of the new ids."""
         keys = np.ascontiguousarray(keys, np.uint64)
+        if not len(self) and len(keys) > _MANY:  # the first ones are often all there are, and known keys are found sooner than counted
+            first_ids, first_new = self.ids_and_new(keys[:_FIRST])
+            later_ids, later_new = self.ids_and_new(keys[_FIRST:])
+            return np.concatenate([first_ids, later_ids]), np.concatenate([first_new, later_new + _FIRST])
         ids, missing, slots = self._find(keys)
         if not len(missing):
             return ids, missing

@@ -46,7 +46,9 @@ _ALLOCATION: Final = Point(0, (*_SITE, *_SIZES, ("int", "node", "i")), f'"call_s
 _PAGE: Final = (("unsigned long", "pfn", "Q"), ("unsigned int", "order", "I"))
 _TASK: Final = (("char[16]", "comm", "16s"), ("pid_t", "pid", "i"), ("int", "prio", "i"))
 POINTS: Final = {
-    "irq:irq_handler_entry": Point(501, (("int", "irq", "i"), ("__data_loc char[]", "name", _DYNAMIC)), '"irq=%d", REC->irq'),
+    "irq:irq_handler_entry": Point(
+        501, (("int", "irq", "i"), ("__data_loc char[]", "name", _DYNAMIC)), '"irq=%d name=%s", REC->irq, __get_str(name)'
+    ),
     "irq:irq_handler_exit": Point(502, (("int", "irq", "i"), ("int", "ret", "i")), '"irq=%d", REC->irq'),
     "irq:softirq_raise": _VECTOR._replace(number=503),
     "irq:softirq_entry": _VECTOR._replace(number=504),

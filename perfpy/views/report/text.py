@@ -539,12 +539,16 @@ class KeyWidths:
             longest = max(map(byte_width, histogram.last_comms()), default=0)
             return longest + key.by_comm if longest else 0
         # One sample is compared with nothing, but with its own callers if they get rows.
-        if key.late and histogram.leader.samples == 1 and "children" not in histogram.entries.measures:
+        is_alone = histogram.leader.samples == 1 and "children" not in histogram.entries.measures
+        if key.late and is_alone:
             return 0
         if self._options.short_names and key.name in _FUNCTIONS:
             return max(map(byte_width, key_texts(key.name, histogram, np.asarray(self._entries), self._options)), default=0)
         values = histogram.keys[key.name]
-        return values.column.width_of(distinct(values.number[self._entries]))
+        longest = values.column.width_of(distinct(values.number[self._entries]))
+        if key.event is not None and is_alone:  # perf takes the size of dynamic data, with the NUL, from rows that it compares
+            return min(longest, max(map(byte_width, histogram.texts(key.name, np.asarray(self._entries))), default=0))
+        return longest
 
 
 def _field_width(key: SortKey, tables: Sequence[Histogram]) -> int:

@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.tables import Histogram
 
 
+# The widths of columns.
+
+
+@pytest.mark.parametrize(("samples", "width"), [(1, 13), (2, 14)])
+def test_dynamic_texts_have_their_bytes_width_once_rows_were_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], samples: int, width: int
+) -> None:
+    """The bytes of a text end with a NUL. perf does not see them where there is a single sample."""
+    built = EventRecording(["irq:irq_handler_entry"])
+    for number in range(samples):
+        built.event("irq:irq_handler_entry", 10 + number, 36, b"virtio1-req.0")
+    (tmp_path / "perf.data").write_bytes(built.file())
+    run(["report", "-f", "--stdio", "-s", "irq_handler_entry.name", "-i", str(tmp_path / "perf.data")])
+    assert f"# ........  {width * '.'}\n" in capsys.readouterr().out
+
+
 # Processes on screens, by their command lines.
 
 

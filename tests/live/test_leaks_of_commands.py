@@ -277,3 +277,32 @@ def test_a_program_that_exports_a_false_interpreter_is_followed_without_its_fram
 def test_the_page_is_written(tmp_path: Path) -> None:
     subprocess.run([*LEAKS, "--html", "m.html", "--", sys.executable, "-c", "bytearray(9_000_000)"], check=True, cwd=tmp_path, timeout=100)
     assert "bytes held at the peak" in (tmp_path / "m.html").read_text()
+
+
+COPIES: Final = """
+import numpy, pandas
+def normalise(a):
+    return [float(a.astype(numpy.float32)[0]) for _ in range(1)][0]
+def select(frame):
+    return len(frame[["b", "c"]].copy())
+def main():
+    a = numpy.ones(2_000_000)
+    frame = pandas.DataFrame({name: numpy.arange(500_000.0) for name in "abc"})
+    for _ in range(40): normalise(a)
+    for _ in range(30): select(frame)
+main()
+"""
+
+
+def test_copies_of_numpy_and_pandas_have_their_bytes_in_all_and_at_a_time(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "app.py").write_text(COPIES)
+    process, *_ = leaks("--", sys.executable, "app.py", cwd=tmp_path)
+    totals = by_function(process, "total")
+    assert totals["normalise"] == pytest.approx(40 * 8_000_000, rel=0.02)
+    assert totals["select"] >= 0.98 * 30 * 8_000_000
+    most = max(stack["most"] for stack in process["stacks"] if any(frame["function"] == "normalise" for frame in stack["frames"]))
+    assert most == pytest.approx(8_000_000, rel=0.02)
+    text = subprocess.run([*LEAKS, "--", sys.executable, "app.py"], capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path)
+    assert "came and went in normalise" in text.stdout
+    assert "Memory that came and went" in text.stdout

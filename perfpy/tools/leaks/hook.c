@@ -32,7 +32,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-typedef struct { uint64_t live, live_count, peak, peak_count, epoch, total, count, temporary, first, depth; } stack_t_;
+typedef struct { uint64_t live, live_count, peak, peak_count, epoch, total, count, temporary, most, first, depth; } stack_t_;
 typedef struct { uint64_t code, offset; } frame_t_; /* code: number of the Python code object, or of the module | NATIVE */
 typedef struct { uint64_t name, name_size, file, file_size, lines, lines_size, first_line; } code_t_;
 typedef struct {
@@ -315,6 +315,7 @@ static void add(uint64_t number, uint64_t size, uint64_t is_new) { /* is_new: th
     stack_t_ *stack = &stacks[number];
     store_peak(stack);
     stack->live += size;
+    if (stack->live > stack->most) stack->most = stack->live;
     stack->live_count += is_new;
     stack->total += size;
     stack->count += is_new;

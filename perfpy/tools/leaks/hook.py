@@ -52,7 +52,7 @@ HEAD: Final = (
     *("pid", "parent", "python", "stacks", "frames", "codes", "pool", "text", "live", "peak", "epoch"),
     *("total", "count", "temporary", "lost", "began", "peaked", "ended", "small", "arenas", "most_arenas"),
 )
-STACK: Final = ("live", "live_count", "peak", "peak_count", "epoch", "total", "count", "temporary", "first", "depth")
+STACK: Final = ("live", "live_count", "peak", "peak_count", "epoch", "total", "count", "temporary", "most", "first", "depth")
 FRAME: Final = ("code", "offset")
 CODE: Final = ("name", "name_size", "file", "file_size", "lines", "lines_size", "first_line")
 COMMAND_AT: Final = 1024  # the command line, its words separated by NUL

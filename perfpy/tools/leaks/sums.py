@@ -79,6 +79,7 @@ class StackSums(NamedTuple):
         left, left_objects: at its end.
         total, objects: of all allocations.
         temporary: allocations that were freed before the next one of their thread.
+        most: the most bytes at a time.
     """
 
     frames: tuple[Frame, ...]
@@ -89,6 +90,7 @@ class StackSums(NamedTuple):
     total: int
     objects: int
     temporary: int
+    most: int = 0
 
 
 class ProcessSums(NamedTuple):
@@ -171,7 +173,7 @@ class _SumsFile:
         )
         order = np.argsort(peak)[::-1]
         rows = zip(peak[order].tolist(), peak_objects[order].tolist(),
-                      *(columns[name][order].tolist() for name in ("live", "live_count", "total", "count", "temporary")),
+                      *(columns[name][order].tolist() for name in ("live", "live_count", "total", "count", "temporary", "most")),
                       *(columns[name][order].tolist() for name in ("first", "depth")), strict=True)  # fmt: skip
         numbers_of_frames, frames_of = pool.tolist(), {number: frames.of(number) for number in np.unique(pool).tolist()}
         stacks = [

@@ -33,6 +33,8 @@ _LEAST_HOLDER: Final = 0.1  # of the peak, for a place in it
 _YOUNG: Final = 10  # the last tenth of the time
 _LEAST_ROW: Final = 0.002  # of the peak
 _LEAST_PART: Final = 0.01  # of the peak, for what the program did not allocate itself
+_LEAST_REPEATED: Final = 1_000_000  # bytes that a line allocated in all, for a row of what came and went
+_TIMES: Final = 3  # times the most that the line held at a time
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _LEAST_GROWTH: Final = 128 << 10  # bytes: a new arena may be some seconds away, but its pages are used one after the other
 _OUTSIDE: Final = "[threads without Python functions]"
@@ -182,13 +184,22 @@ def _size(size: int) -> str:
 
 
 class _HoldingLine(NamedTuple):
-    """The memory of one line. frames, charged: the stack that held most, and the position of the line's frame in it."""
+    """The memory of one line.
+
+    Attributes:
+        peak, objects, left, temporary, total, allocations: see StackSums.
+        most: the most bytes at a time, at most: each of its stacks may have held its most at another time.
+        frames, charged: the stack that held most, and the position of the line's frame in it.
+    """
 
     frame: Frame | None
     peak: int
     objects: int
     left: int
     temporary: int
+    total: int
+    allocations: int
+    most: int
     frames: tuple[Frame, ...]
     charged: int | None
 
@@ -227,6 +238,8 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
     end = "at its end" if process.seconds else "when it was killed"
     number = f"{'about ' if process.small else ''}{process.objects:,}"
     yield f"It allocated {_size(process.total)} in {number} allocations, and held {_size(process.left)} {end}."
+    repeated = sorted((line for line in lines if _is_repeated(line, process)), key=lambda line: -line.total)
+    yield from _most_repeated(repeated[:1], process)
     if process.arenas >= _LEAST_PART * process.peak:
         yield f"CPython's arenas for objects of up to {SMALLEST} bytes, with the free space in them, took up to {_size(process.arenas)}."
     yield ""
@@ -236,6 +249,7 @@ def _process_lines(process: ProcessSums) -> Iterator[str]:
         yield f"{_size(line.peak):>10}  {share:>6}  {line.objects:>9,}  {_size(line.left):>10}  {_named(line.frame)}"
         if way := _way(line.frames, line.charged):
             yield f"{'':44}{way}"
+    yield from _repeated_rows(repeated)
     if process.temporary >= _LEAST_TEMPORARY * process.objects:
         yield ""
         share = f"{100 * process.temporary / process.objects:.0f} %"
@@ -256,14 +270,44 @@ def _peak_sentence(process: ProcessSums, lines: Sequence[_HoldingLine]) -> str:
 
 def _holders(process: ProcessSums, lines: Sequence[_HoldingLine]) -> list[tuple[float, str, Frame]]:
     """Return the lines that held most at the peak: their share, their text "pack() (app.py:5)", and their frame."""
-    found = []
-    for line in lines[:_MOST_HOLDERS]:
-        if line.frame is not None and line.peak >= _LEAST_HOLDER * process.peak:
-            frame = line.frame
-            name = frame.function if frame.function.endswith((">", "]", ")")) else f"{frame.function}()"
-            location = f"{short_path(frame.file)}:{frame.line}" if frame.line else short_path(frame.file)
-            found.append((line.peak / max(process.peak, 1), f"{visible(name)} ({visible(location)})", frame))
-    return found
+    return [
+        (line.peak / max(process.peak, 1), _located(line.frame), line.frame)
+        for line in lines[:_MOST_HOLDERS]
+        if line.frame is not None and line.peak >= _LEAST_HOLDER * process.peak
+    ]
+
+
+def _located(frame: Frame) -> str:
+    """Return a frame as a sentence names it: "pack() (app.py:5)"."""
+    name = frame.function if frame.function.endswith((">", "]", ")")) else f"{frame.function}()"
+    location = f"{short_path(frame.file)}:{frame.line}" if frame.line else short_path(frame.file)
+    return f"{visible(name)} ({visible(location)})"
+
+
+def _most_repeated(lines: Sequence[_HoldingLine], process: ProcessSums) -> Iterator[str]:
+    """Yield a sentence on a line whose memory came and went, if it is much of all."""
+    for line in lines:
+        if line.frame is not None and line.total >= _LEAST_HOLDER * process.total:
+            share = f"{_size(line.total)} of that ({100 * line.total / max(process.total, 1):.0f} %)"
+            yield f"{share} came and went in {_located(line.frame)}, at most {_size(line.most)} at a time."
+
+
+def _repeated_rows(lines: Sequence[_HoldingLine]) -> Iterator[str]:
+    """Yield the table of the lines whose memory came and went."""
+    if lines:
+        yield ""
+        yield "Memory that came and went, such as temporary copies:"
+        yield f"{'In all':>10}  {'At most':>10}  {'Objects':>9}  Function and line"
+    for line in lines[: _MOST_ROWS // 2]:
+        yield f"{_size(line.total):>10}  {_size(line.most):>10}  {line.allocations:>9,}  {_named(line.frame)}"
+        if way := _way(line.frames, line.charged):
+            yield f"{'':35}{way}"
+
+
+def _is_repeated(line: _HoldingLine, process: ProcessSums) -> bool:
+    """Whether a line allocated much more than it held at any time."""
+    is_much = line.total >= max(_LEAST_REPEATED, _LEAST_PART * process.total)
+    return line.frame is not None and is_much and line.most > 0 and line.total >= _TIMES * line.most
 
 
 def _and(texts: Sequence[str]) -> str:
@@ -280,16 +324,20 @@ def _holding_lines(process: ProcessSums) -> list[_HoldingLine]:
         index = _charged(stack.frames)
         line = None if index is None else _line(stack.frames[index])
         if line not in totals:
-            totals[line], largest[line] = [0, 0, 0, 0], (stack.frames, index)
+            totals[line], largest[line] = [0] * 7, (stack.frames, index)
         total = totals[line]
         total[0] += stack.peak
         total[1] += stack.peak_objects
         total[2] += stack.left
         total[3] += stack.temporary
+        total[4] += stack.total
+        total[5] += stack.objects
+        total[6] += stack.most
     lines = []
-    for line, (peak, objects, left, temporary) in totals.items():
+    for line, (peak, objects, left, temporary, total_bytes, allocations, most) in totals.items():
         frames, index = largest[line]
-        lines.append(_HoldingLine(None if index is None else frames[index], peak, objects, left, temporary, frames, index))
+        frame = None if index is None else frames[index]
+        lines.append(_HoldingLine(frame, peak, objects, left, temporary, total_bytes, allocations, most, frames, index))
     return sorted(lines, key=lambda line: -line.peak)
 
 

@@ -112,6 +112,19 @@ def test_lines_are_summed_and_texts_of_programs_are_made_harmless() -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_memory_that_came_and_went_is_told_by_line() -> None:
+    """Of a line that allocated at least three times what it held at a time; the stacks of a line may hold most at different times."""
+    copies = StackSums((KEEP, MAIN), 0, 0, 0, 0, 6_000_000, 60, 0, 200_000)
+    held = StackSums((MAIN,), 2_000_000, 1, 0, 0, 3_000_000, 4, 0, 2_000_000)
+    again = StackSums((KEEP,), 100, 1, 0, 0, 1_000, 2, 0, 100)
+    lines = list(peak_lines([PROCESS._replace(stacks=[held, again, copies])], small_objects=False))
+    assert "6.00 MB of that (67 %) came and went in keep() (app.py:5), at most 200.10 kB at a time." in lines
+    row = lines.index("Memory that came and went, such as temporary copies:")
+    assert lines[row + 2].split() == ["6.00", "MB", "200.10", "kB", "62", "keep", "(app.py:5)"]
+    assert not [line for line in lines[row:] if line.endswith("main^[[31m (app.py:9)") and "MB" in line], "it held what it allocated"
+    assert "came and went" not in "\n".join(peak_lines([PROCESS._replace(stacks=[held])], small_objects=False))
+
+
 def test_memory_is_charged_to_the_line_of_the_program_that_calls_a_library() -> None:
     """The allocating functions of packages and of CPython are named behind it."""
     folder = "/usr/lib/python3.12/site-packages"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from perfpy.abi.columns import are_among, distinct, rows_where
+from perfpy.abi.columns import are_among, distinct, rows_where, slices_index
 from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
@@ -225,6 +225,7 @@ _LAST_ADDRESS: Final = (1 << 64) - 1
 
 _ROW: Final = 5  # numbers per piece: space, start, end, mapping, born
 _INSERTED: Final = 6  # numbers per inserted mapping: those of Mapping, space, rank
+_MOST_PARTS: Final = 8  # into which others divide a mapping, on average: nested mappings have very many
 
 
 class Mapping(NamedTuple):
@@ -249,8 +250,8 @@ class _Space:
 class SpaceBuilder:
     """A collection of mappings; `build` returns the index.
 
-    Most spaces belong to short-lived processes without overlapping mappings. Their mappings become pieces all at once. The mappings of the
-    other spaces are replayed one by one.
+    Most spaces belong to short-lived processes, whose mappings do not overlap, or only as those of a library's segments do. Their mappings
+    become pieces all at once. The mappings of the other spaces are replayed one by one.
     """
 
     def __init__(self) -> None:
@@ -316,8 +317,7 @@ class SpaceBuilder:
         start, end, bias, dso, owner, _ = inserted.T
         parent, parent_rank = np.array(self._parents, np.int32), np.array(self._parent_ranks, np.int32)
         lines = find_lines(parent, parent_rank, list(self._replayed))
-        pieces = self._make_pieces(inserted, lines)
-        conflicts = {space: living.conflicts for space, living in self._replayed.items() if living.conflicts}
+        pieces, conflicts = self._make_pieces(inserted, lines)
         return AddressSpaces(
             pieces,
             MappingColumns(start.copy(), end.copy(), bias.copy(), dso.astype(np.int32)),
@@ -328,34 +328,38 @@ class SpaceBuilder:
             lines=lines,
         )
 
-    def _make_pieces(self, inserted: NDArray[np.uint64], lines: ForkLines | None) -> PieceColumns:
+    def _make_pieces(self, inserted: NDArray[np.uint64], lines: ForkLines | None) -> tuple[PieceColumns, dict[int, list[int]]]:
+        """Return all pieces, and for each space the ranks at which mappings were removed."""
         start, end, _, _, owner, rank = inserted.T
         space = owner if lines is None else lines.holder_of(owner.astype(np.int32), rank.astype(np.int32)).astype(np.uint64)
-        self._replay_contested(space, start, end)
-        alone = rows_where(~are_among(space, np.array(sorted(self._replayed), np.uint64)))
+        simple = self._replay_contested(space, start, end)
+        is_simple = are_among(space, simple)
+        overlaid, conflicts = overlay(rows_where(is_simple), space, inserted)
+        alone = rows_where(~(is_simple | are_among(space, np.array(sorted(self._replayed), np.uint64))))
         rows = np.array(self._rows, np.uint64).reshape(-1, _ROW)
-        died = np.concatenate([np.array(self._died, np.int32), np.full(len(alone), FOREVER, np.int32)])
-        pieces = (space[alone], start[alone], end[alone], alone, rank[alone])
-        of_space, first, last, mapping, born = (np.concatenate([rows[:, index], column]) for index, column in enumerate(pieces))
-        return PieceColumns(
-            space=of_space.astype(np.int32),
-            start=first,
-            end=last,
-            mapping=mapping.astype(np.int32),
-            born=born.astype(np.int32),
-            died=died,
-        )
+        replayed = (*rows.T, np.array(self._died, np.int32))
+        of_alone = (space[alone], start[alone], end[alone], alone, rank[alone], np.full(len(alone), FOREVER))
+        of_space, first, last, mapping, born, died = (np.concatenate(parts) for parts in zip(replayed, of_alone, overlaid, strict=True))
+        conflicts |= {number: living.conflicts for number, living in self._replayed.items() if living.conflicts}
+        of_space, mapping, born, died = (column.astype(np.int32) for column in (of_space, mapping, born, died))
+        return PieceColumns(of_space, first, last, mapping, born, died), conflicts
 
-    def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> None:
-        """Replay the spaces with overlapping mappings."""
+    def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Replay the spaces with overlapping mappings, except for those that overlay() takes; return these."""
         order = np.lexsort((start, space))
         neighbours = space[order[1:]] == space[order[:-1]]
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])
-        fresh = [number for number in contested.tolist() if number not in self._replayed]
-        self._replayed.update((number, _Space()) for number in fresh)
-        rows = rows_where(are_among(space, np.array(sorted(fresh), np.uint64)))
+        contested = contested[~are_among(contested, np.array(sorted(self._replayed), np.uint64))]
+        is_contested = are_among(space, contested)
+        rows = rows_where(is_contested)
+        first, last, _ = _parts(space[rows], start[rows], end[rows])
+        space_row = np.searchsorted(contested, space[rows])
+        is_complex = np.bincount(space_row, last - first, len(contested)) > _MOST_PARTS * np.bincount(space_row, minlength=len(contested))
+        self._replayed.update((number, _Space()) for number in contested[is_complex].tolist())
+        rows = rows[is_complex[space_row]]
         for number, of_space in zip(rows.tolist(), space[rows].tolist(), strict=True):
             self._replay(number, of_space)
+        return contested[~is_complex]
 
     def _replay(self, number: int, space: int) -> None:
         """Insert a mapping into the current state of a space."""
@@ -405,6 +409,61 @@ class SpaceBuilder:
         result.append((start, end, rows))
         result.sort()
         return result
+
+
+def overlay(
+    rows: NDArray[np.int64], space: NDArray[np.uint64], inserted: NDArray[np.uint64]
+) -> tuple[tuple[NDArray[Any], ...], dict[int, list[int]]]:
+    """Return the columns of the pieces of some mappings, and for each space the ranks at which mappings were removed.
+
+    Each part of a space between two bounds has a history, the mappings that cover it in their order. The result has the mapping of every
+    address and rank that replaying has, in one pass over the parts of all mappings.
+
+    Args:
+        rows: the mappings, in order.
+        space: of all mappings.
+        inserted: see SpaceBuilder.
+    """
+    start, end, bias, dso, _, rank = inserted[rows].T
+    first, last, bounds = _parts(space[rows], start, end)
+    covering = np.repeat(np.arange(len(rows)), last - first)
+    part = slices_index(first, last - first)[0]
+    order = np.argsort(part, kind="stable")
+    covering, part = covering[order], part[order]
+    begins = np.ones(len(part), bool)  # a mapping that repeats the one before does not end it
+    begins[1:] = part[1:] != part[:-1]
+    for column in (dso, bias):
+        begins[1:] |= column[covering[1:]] != column[covering[:-1]]
+    covering, part = covering[begins], part[begins]
+    died = np.full(len(part), FOREVER, np.int64)
+    ended = rows_where(part[1:] == part[:-1])
+    died[ended] = rank[covering[ended + 1]]
+    removals = sorted({*zip(space[rows[covering[ended]]].tolist(), died[ended].tolist(), strict=True)})
+    conflicts: dict[int, list[int]] = {}
+    for number, removed_at in removals:
+        conflicts.setdefault(number, []).append(removed_at)
+    # Join the parts of a mapping that end together.
+    order = np.lexsort((part, died, covering))
+    covering, part, died = covering[order], part[order], died[order]
+    is_head = np.ones(len(part) + 1, bool)
+    is_head[1:-1] = (covering[1:] != covering[:-1]) | (died[1:] != died[:-1]) | (part[1:] != part[:-1] + 1)
+    head, tail = rows_where(is_head[:-1]), rows_where(is_head[1:])
+    chosen = covering[head]
+    return (space[rows[chosen]], bounds[part[head]], bounds[part[tail] + 1], rows[chosen], rank[chosen], died[head]), conflicts
+
+
+def _parts(
+    space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    """Divide spaces at the bounds of their mappings; return each mapping's first part, the part after its last one, and all bounds."""
+    spaces, bounds = np.concatenate([space, space]), np.concatenate([start, end])
+    order = np.lexsort((bounds, spaces))
+    spaces, bounds = spaces[order], bounds[order]
+    is_new = np.ones(len(bounds), bool)
+    is_new[1:] = (spaces[1:] != spaces[:-1]) | (bounds[1:] != bounds[:-1])
+    number = np.empty(len(bounds), np.int64)
+    number[order] = np.cumsum(is_new) - 1
+    return number[: len(space)], number[len(space) :], bounds[is_new]
 
 
 def _together(few: list[int], many: list[int]) -> list[int]:

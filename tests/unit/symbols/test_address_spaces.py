@@ -413,6 +413,28 @@ def test_long_and_short_mappings_over_each_other_agree_with_a_plain_replay(large
     assert (np.where(result >= 0, spaces.dso[result], -1) == np.array(log)[moment, address]).all()
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_mappings_that_overlap_little_are_found_at_once_as_by_replay(seed: int, monkeypatch: pytest.MonkeyPatch):
+    rng = random.Random(seed)
+    starts = [rng.randrange(14) for _ in range(rng.randrange(1, 16))]
+    inserted = [(rng.randrange(2), Mapping(start, start + rng.randrange(7), rng.randrange(2), rng.randrange(2))) for start in starts]
+    spaces, kinds = [], []
+    moment, address = (grid.ravel() for grid in np.meshgrid(np.arange(len(inserted) + 2), np.arange(22)))
+    for most in (1 << 10, -1):  # all at once, and all by replay
+        monkeypatch.setattr(mappings, "_MOST_PARTS", most)
+        builder = SpaceBuilder()
+        numbers = [builder.new_space() for _ in range(2)]
+        for rank, (space, mapping) in enumerate(inserted, 1):
+            builder.insert(numbers[space], mapping, rank)
+        spaces.append(builder.build())
+        found = [
+            spaces[-1].find(np.full(len(moment), one, np.int32), address.astype(np.uint64), moment.astype(np.int32))[0] for one in (0, 1)
+        ]
+        kinds.append([np.where(one >= 0, spaces[-1].dso[one] * 2 + spaces[-1].bias[one].astype(np.int64), -1).tolist() for one in found])
+    assert kinds[0] == kinds[1]
+    assert spaces[0].conflicts == spaces[1].conflicts
+
+
 # Chains of forks joined to lines answer as the chains do, in few steps.
 
 

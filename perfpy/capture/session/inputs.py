@@ -114,9 +114,10 @@ class Regularly:
         return max(self._next - now, 0.0)
 
     def ring(self, now: float) -> None:
-        """Schedule the next time."""
-        if now >= self._next:
-            self._next = now + self._current
+        """Schedule the next time, counted from now: the ring buffers are read after every wakeup."""
+        is_due = now >= self._next
+        self._next = now + self._current
+        if is_due:
             self._current = min(2 * self._current, self._seconds)
 
 

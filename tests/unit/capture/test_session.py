@@ -260,6 +260,15 @@ def test_the_first_reads_of_the_ring_buffers_come_soon():
     assert times == [0, 0.125, 0.375, 0.875, 1.875, 2.875]
 
 
+def test_every_wakeup_delays_the_next_one() -> None:
+    """The ring buffers are read after each of them, whatever its reason."""
+    alarm = Regularly(1.0)
+    alarm.ring(5.0)
+    assert alarm.wait(5.5) == 0.5
+    alarm.ring(5.75)
+    assert alarm.wait(5.75) == 1.0
+
+
 # The last lines of a recording.
 
 

@@ -8,7 +8,6 @@ process failed or was killed runs here, where its error is raised as without oth
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import select
@@ -309,6 +308,8 @@ _LARGEST: Final = 32 << 20  # glibc refuses more
 
 def keep_freed_memory() -> None:
     """Keep freed memory in this process until its end, for commands that are short. The next columns then need no new pages."""
+    import ctypes  # few commands call it
+
     libc = ctypes.CDLL(None)
     try:
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
@@ -320,6 +321,8 @@ def keep_freed_memory() -> None:
 @contextmanager
 def keeping_freed_memory() -> Iterator[None]:
     """Keep freed memory in this process during the context, and return it at the end."""
+    import ctypes  # few commands call it
+
     libc = ctypes.CDLL(None)
     try:
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
@@ -336,6 +339,8 @@ def keeping_freed_memory() -> Iterator[None]:
 
 def return_freed_memory() -> None:
     """Return freed memory to the system, including memory between blocks in use."""
+    import ctypes  # few commands call it
+
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # another C library has none
     if trim is not None:
         trim(0)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from perfpy.abi.flags import SampleType
+from tests.builders.kernel_events import recording_of_allocations, recording_of_locks
+from tests.builders.many_threads import recording_of_switches
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -41,6 +43,22 @@ REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 #: their start is measured, too: with typing's NamedTuple a small report takes 13 % longer, with real dataclasses 2 %
 REPORTS = ("report --stdio -i perf.data", "report -g --stdio -i chains.data", "script -i perf.data", "report --tasks -i perf.data")
+#: Tools on small recordings: the start is most of their time, and the first of typing's NamedTuples takes 3 % of it.
+TOOLS = (
+    "sched latency -i switches.data",
+    "lock report -i locks.data",
+    "kmem -i allocations.data stat",
+    "timechart -o x.svg -i switches.data",
+)
+#: The most modules of perfpy that a command on a small recording may load. One takes about 0.4 ms, perf's whole report 18.
+MOST_LOADED = {
+    "report --stdio -i perf.data": 88,
+    "report --mmaps -i perf.data": 49,
+    "script -i perf.data": 76,
+    **dict(zip(TOOLS, (59, 76, 51, 53), strict=True)),
+}
+#: loaded where callchains of locks are named; it makes many tuples, for which typing's are faster
+DEBUG_INFORMATION = {f"perfpy.debuginfo.{name}" for name in ("inlined_calls", "inlined_frames", "kept_answers", "units")}
 #: what the processes of record --python load: with typing's NamedTuple a recording of two seconds takes 4 % longer
 OF_RECORDERS = (
     "perfpy.capture.unwinding.python_reader",
@@ -49,7 +67,7 @@ OF_RECORDERS = (
     "perfpy.capture.unwinding.observed_states",
 )
 TYPES = re.compile(r"^from perfpy\.abi\.light_types import", re.MULTILINE)
-PLAIN = r"dataclass|replace$|NamedTuple(?:, dataclass(?:, (?:field|replace))*)?$"
+PLAIN = r"dataclass|replace$|Enum$|(?:Enum, )?NamedTuple(?:, dataclass(?:, (?:field|replace))*)?$"
 TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.light_types import (?!{PLAIN})", re.MULTILINE)
 
 
@@ -57,6 +75,9 @@ TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.light_types impo
 def loaded_by(line: str, folder: Path) -> frozenset[str]:
     (folder / "perf.data").write_bytes(simple_recording(3).file())
     (folder / "chains.data").write_bytes(with_chains())
+    (folder / "switches.data").write_bytes(recording_of_switches(3, 10))
+    (folder / "locks.data").write_bytes(recording_of_locks())
+    (folder / "allocations.data").write_bytes(recording_of_allocations())
     command = [sys.executable, "-c", START, *line.split()]
     process = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
     return frozenset(process.stdout.split("LOADED", 1)[1].split())
@@ -119,15 +140,37 @@ def test_stat_and_list_import_no_slow_module_of_the_standard_library(line: str, 
 
 
 def test_only_listed_modules_are_terse() -> None:
-    """Elsewhere TYPE_CHECKING is that of typing. The plain dataclass and NamedTuple are for whatever a report or a listing loads."""
+    """Elsewhere TYPE_CHECKING is that of typing. The plain dataclass, Enum and NamedTuple are for whatever a report or a listing loads."""
     assert not {name for name, text in sources().items() if TERSE.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
 
 
-def test_only_quick_modules_and_those_of_reports_and_recorders_have_light_types(tmp_path: Path) -> None:
+def test_only_quick_modules_and_those_of_reports_tools_and_recorders_have_light_types(tmp_path: Path) -> None:
     line = f"import sys, {', '.join(OF_RECORDERS)}; print(*sys.modules)"
     process = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
     light = {name for name, text in sources().items() if TYPES.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
-    assert not light - frozenset(process.stdout.split()).union(*(loaded_by(line, tmp_path) for line in REPORTS))
+    assert not light - frozenset(process.stdout.split()).union(*(loaded_by(line, tmp_path) for line in REPORTS + TOOLS))
+
+
+@pytest.mark.parametrize(("line", "most"), MOST_LOADED.items())
+def test_commands_on_small_recordings_load_few_modules(line: str, most: int, tmp_path: Path) -> None:
+    """Nor one with a NamedTuple of typing, the first of which builds Python's syntax tree classes."""
+    loaded = loaded_by(line, tmp_path)
+    assert len(loaded) <= most
+    texts = sources()
+    slow = re.compile(r"^from typing import .*\bNamedTuple\b", re.MULTILINE)
+    assert not {name for name in loaded - DEBUG_INFORMATION if slow.search(texts[name])}
+
+
+@pytest.mark.parametrize("line", ["report --stdio -i perf.data", "report --mmaps -i perf.data", *TOOLS])
+def test_commands_on_small_recordings_need_no_sets_of_numpy_and_no_copies(line: str, tmp_path: Path) -> None:
+    """numpy's functions of sets take as long to import as ten modules of ours."""
+    loaded_by(line, tmp_path)  # makes the recordings
+    start = START.replace("if m.split('.')[0] == 'perfpy'", "")
+    command = [sys.executable, "-c", start, *line.split()]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    loaded = {*process.stdout.split("LOADED", 1)[1].split()}
+    assert "numpy._core" in loaded
+    assert not loaded & {"numpy.lib._arraysetops_impl", "copy", "heapq", "dataclasses"}
 
 
 def test_annotations_of_plain_classes_are_text() -> None:

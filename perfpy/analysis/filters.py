@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from perfpy.abi.columns import are_among
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import PerfError, UsageError
 
@@ -254,7 +255,7 @@ class _Frames(NamedTuple):
 
 def _among(values: NDArray[Any], members: Collection[int]) -> NDArray[np.bool_]:
     # for an empty list, or larger numbers, numpy would choose another type
-    mask: NDArray[np.bool_] = np.isin(values, np.array([number for number in members if abs(number) <= _LARGEST], np.int64))
+    mask: NDArray[np.bool_] = are_among(values, np.array(sorted(number for number in members if abs(number) <= _LARGEST), np.int64))
     return mask
 
 

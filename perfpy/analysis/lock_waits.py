@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.event_pairs import LockEvents, pair_contentions

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import Enum, NamedTuple
 from perfpy.analysis.locations import name_ranks, ranks
 from perfpy.untrusted.text import byte_width
 

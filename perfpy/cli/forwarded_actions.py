@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.option_parsing import CommandOptions, Parser
 from perfpy.cli.line.subcommands import Action, is_help, no_action, respell, without_repeated_spellings

@@ -7,11 +7,12 @@ thread after that departure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each, grouped, rows_where
+from perfpy.abi.light_types import NamedTuple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

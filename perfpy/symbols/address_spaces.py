@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.columns import are_among, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, RecordType
 from perfpy.abi.records import Comm, Exit, Fork, copies_parent
 from perfpy.symbols.dso import (
@@ -260,7 +260,9 @@ class TaskReplay:
         self._kernel_maps = records.maps.rows((mode == MISC_KERNEL) | (mode == MISC_GUEST_KERNEL))
         is_of_guest = self._kernel_maps.mode == MISC_GUEST_KERNEL
         hypervisors = self._kernel_maps.pid.astype(np.int64)
-        machine = np.where(is_of_guest, np.where(np.isin(hypervisors, np.array(sorted(guests), np.int64)), hypervisors, SHARED_GUEST), HOST)
+        machine = np.where(
+            is_of_guest, np.where(are_among(hypervisors, np.array(sorted(guests), np.int64)), hypervisors, SHARED_GUEST), HOST
+        )
         self.kernels = [RecordedKernel(HOST), *map(RecordedKernel, distinct(machine[is_of_guest]).tolist())]
         space_of = {kernel.machine: space for space, kernel in enumerate(self.kernels)}
         self._space_of_map = [space_of[number] for number in machine.tolist()]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned

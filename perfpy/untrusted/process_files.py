@@ -15,7 +15,6 @@ FILEID_INO32_GEN of include/linux/exportfs.h, { u32 inode, generation; }, which 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import mmap
 import os
@@ -144,6 +143,8 @@ def generation_of(fd: int) -> int:
 
 def _birth_of(fd: int) -> float:
     """Return when an open file's inode was created, in seconds since 1970, or 0 if its file system does not tell."""
+    import ctypes  # needed for files of running processes only
+
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(_STATX_SIZE)
     if not hasattr(libc, "statx") or libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
@@ -259,6 +260,8 @@ def _by_handle(identity: FileId) -> tuple[int, str] | None:
     inode, generation = identity[2:]
     if inode >> 32 or not 0 < generation < 1 << 32 or os.geteuid():
         return None
+    import ctypes  # as above
+
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "open_by_handle_at"):
         return None

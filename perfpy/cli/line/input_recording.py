@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
+_SMALL = 4 << 20  # a file in bytes: its columns are too few for the allocator's settings to matter
 
 
 def open_recording(
@@ -39,7 +40,7 @@ def open_recording(
         quiet: print no warnings.
         verbose: print build-ids, as perf's -v does.
         as_stored: keep the records in file order instead of sorting them by time.
-        keeps_memory: keep freed memory in this process, which is faster for many columns that are used briefly.
+        keeps_memory: keep freed memory in this process, which is faster for many large columns that are used briefly.
         itrace: decode a hardware trace into these kinds of samples, "" for perf's default; None to read what was recorded.
         trace_details: what the command needs of that trace besides.
         code: where to look for the code that the trace ran through.
@@ -90,10 +91,6 @@ class OpenRecording:
         prepare_numpy()
         from perfpy.recording import Recording
 
-        if self._keeps_memory:
-            from perfpy.workers import keep_freed_memory
-
-            keep_freed_memory()
         path = self._path or default_input()
         self._recording = Recording(
             path,
@@ -104,6 +101,10 @@ class OpenRecording:
             symbols=self._code,
         )
         self._recording.data.watch_cuts()
+        if self._keeps_memory and self._recording.data.size > _SMALL:
+            from perfpy.workers import keep_freed_memory
+
+            keep_freed_memory()
         if self._verbose and not self._quiet:
             _print_build_ids(self._recording)
         return self._recording

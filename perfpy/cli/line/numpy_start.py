@@ -1,8 +1,9 @@
 """Have numpy start faster, because importing it is the largest part of a short command.
 
 `import numpy` executes some 130 modules, of which an analysis needs half; the others are linear algebra, polynomials, text files and
-types for annotations. prepare_numpy() imports numpy's core, and its functions of sets and differences. The first use of any other
-attribute or submodule executes numpy's own `__init__` in the same module object, and numpy is complete: nothing of it is replaced.
+types for annotations. prepare_numpy() imports numpy's core, its functions of differences, and when they are used those of sets. The
+first use of any other attribute or submodule executes numpy's own `__init__` in the same module object, and numpy is complete: nothing
+of it is replaced.
 
 Other versions of numpy, and installations without one of these modules, are imported whole.
 """
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 _FUNCTIONS = {
     "numpy._core.multiarray": ("bincount", "packbits", "unpackbits"),
     "numpy.matrixlib.defmatrix": ("matrix",),  # numpy's functions ask whether an array is one
-    "numpy.lib._arraysetops_impl": (),
     "numpy.lib._function_base_impl": (),
     "numpy.lib._stride_tricks_impl": (),
 }
+#: Functions of sets, whose module is imported when the first of them is used: small recordings need none, and it imports typing.
+_SETS, _OF_SETS = "numpy.lib._arraysetops_impl", ("intersect1d", "isin", "setdiff1d", "union1d", "unique")
+_PARTS = ("numpy._core.", _SETS, "numpy.lib.array_utils", "numpy.lib._array_utils_impl")  # imported without the rest of numpy
 _FIRST_VERSION, _END_VERSION = (2, 4), (2, 6)  # the __init__ of earlier ones also sets up types and limits
-_UNUSED = ("ast", "inspect", "numpy.linalg", "pickle")
+_UNUSED = ("ast", "ctypes", "inspect", "numpy.linalg", "pickle")
 _CORE, _LIB = "numpy._core", "numpy.lib"
 
 
@@ -66,7 +69,7 @@ class _NumpyInParts:
         if name.startswith("numpy") and not self._is_importing:
             if name == "numpy":
                 self._import_core()
-            elif name.startswith("numpy.") and not name.startswith("numpy._core."):
+            elif name.startswith("numpy.") and not name.startswith(_PARTS):
                 self._complete_module("numpy", name)
             if name in sys.modules:  # else it is imported as usual
                 return _spec_of_imported(sys.modules[name])
@@ -119,10 +122,20 @@ class _NumpyInParts:
         """Return an attribute that the module object does not have yet."""
         if name == "ma":
             return _MASKED_ARRAYS
+        if name in _OF_SETS and name not in self._parts:
+            self._import_sets()
         if name in self._parts:
             self._module.__dict__[name] = self._parts[name]
             return self._parts[name]
         return getattr(self._complete_module("numpy", name), name)
+
+    def _import_sets(self) -> None:
+        from contextlib import suppress
+        from importlib import import_module
+
+        with suppress(ImportError, AttributeError):  # else the rest of numpy has them
+            module = import_module(_SETS)
+            self._parts.update((name, getattr(module, name)) for name in _OF_SETS)
 
     def _complete_module(self, module: str, name: str) -> ModuleType:
         """Return a module of the complete numpy because an attribute is missing."""
@@ -174,8 +187,8 @@ def _spec_of_imported(module: ModuleType) -> ModuleSpec:
 
 
 class _UnusedModule(ModuleType):
-    """A module that numpy's start imports without need: for docstrings, pickles, texts of types and powers of matrices. Its first use
-    imports it.
+    """A module that numpy's start imports without need: for docstrings, pickles, texts of types, powers of matrices and pointers.
+    Its first use imports it.
     """
 
     def leave(self) -> None:

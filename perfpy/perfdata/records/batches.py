@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from perfpy.abi.columns import Columns, Ragged, count_each, pieces, rows_where
+from perfpy.abi.columns import Columns, Ragged, are_among, count_each, pieces, rows_where
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple
 from perfpy.errors import plural
@@ -342,7 +342,7 @@ def _keep_side_band(ordered: OrderedChunk, raw: list[RawRecords]) -> int:
     types, others = ordered.chunk.types, ordered.chunk.others
     if not len(others):
         return NO_KEY
-    is_bulk = np.isin(types[others], list(BULK))
+    is_bulk = are_among(types[others], np.array(sorted(BULK)))
     raw.append(RawRecords.of_chunk(ordered, ~is_bulk))
     bulk = others[is_bulk]
     return int(ordered.keys[bulk].min()) if len(bulk) else NO_KEY

@@ -5,15 +5,13 @@ All passes over a file (the first pass, the batches of samples) use this module,
 
 from __future__ import annotations
 
-from copy import copy
-from heapq import merge
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi import records
-from perfpy.abi.columns import rows_where, slices_index
+from perfpy.abi.columns import are_among, rows_where, slices_index
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.light_types import NamedTuple
@@ -115,7 +113,7 @@ class DeliveryKeys:
 
     def before(self, number: int) -> Rounds | Numbers:
         """Return the ordering state before a chunk: the first, or one after chunks that were read already."""
-        return copy(self._orders[number])
+        return self._orders[number].copy()
 
     def order_chunk(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """Return a chunk with keys. order: the state after the chunk before; number: the chunk's."""
@@ -133,7 +131,7 @@ class DeliveryKeys:
         keys = order.keys(times, rounds)
         ordered = OrderedChunk(chunk, keys, times, rows, samples, events, other_events, order.floor)
         if number + 1 == len(self._orders):
-            self._orders.append(copy(order))
+            self._orders.append(order.copy())
             self._layouts.append(_layout_of_chunk(ordered))
         return ordered
 
@@ -205,6 +203,12 @@ class Numbers:
         self._next += len(times)
         return np.arange(first, self._next, dtype=np.uint64)
 
+    def copy(self) -> Numbers:
+        """Return the state as it is now."""
+        copied = Numbers()
+        copied._next = self._next
+        return copied
+
 
 class Rounds:
     """The rounds of one file, followed from its first record to its last."""
@@ -218,6 +222,12 @@ class Rounds:
     def floor(self) -> int:
         """The time up to which all records have been delivered: the keys of the next ones are higher; 0: none."""
         return int(self._floor)
+
+    def copy(self) -> Rounds:
+        """Return the state as it is now."""
+        copied = Rounds()
+        copied._floor, copied._limit, copied._latest = self._floor, self._limit, self._latest
+        return copied
 
     def keys(self, times: NDArray[np.uint64], rounds: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Return the keys of the next records.
@@ -531,7 +541,7 @@ class RawRecords:
 
     def of_types(self, types: Collection[int]) -> RawRecords:
         """Select records by type."""
-        return RawRecords(self.rows[np.isin(self.rows["type"], list(types))], self.bodies)
+        return RawRecords(self.rows[are_among(self.rows["type"], np.array(sorted(types)))], self.bodies)
 
     def in_order(self) -> RawRecords:
         """Sort the records by delivered_at."""
@@ -706,4 +716,8 @@ class SideBand:
         """Return the records before they are decoded."""
         bulk_types = BULK - _ON_REQUEST if self._types is None else BULK & self._types
         records = self._records if self._types is None else self._records.of_types(self._types)
-        return merge(records, self._bulk(bulk_types), key=delivered_at) if bulk_types else iter(records)
+        if not bulk_types:
+            return iter(records)
+        from heapq import merge  # few commands ask for these types
+
+        return merge(records, self._bulk(bulk_types), key=delivered_at)

@@ -13,13 +13,12 @@ import os
 import re
 import struct
 import zlib
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from perfpy.abi.flags import HOST_ONLY, Machines
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import Enum, NamedTuple
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module

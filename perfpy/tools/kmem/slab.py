@@ -5,10 +5,11 @@ A free belongs to the last allocation at its address. Layouts: the kernel's incl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.symbols.interning import number_values
 

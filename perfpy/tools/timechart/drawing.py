@@ -6,8 +6,9 @@ that of perf 6.12, learnt from its charts; perf escapes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ began under one name and ended under another is lost. An interval that lasts unt
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.flags import RecordType
+from perfpy.abi.light_types import NamedTuple
 from perfpy.perfdata.tracepoint_rows import read_tracepoints
 
 if TYPE_CHECKING:

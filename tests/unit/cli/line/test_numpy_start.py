@@ -127,7 +127,7 @@ for text in ("numpy.nonsense", "__import__('numpy.nonsense')", "__import__('nump
     assert _run(code) == _run(code, "import numpy\n")
 
 
-@pytest.mark.parametrize("missing", ["numpy.lib._arraysetops_impl", "numpy._globals", "numpy.matrixlib.defmatrix"])
+@pytest.mark.parametrize("missing", ["numpy.lib._function_base_impl", "numpy._globals", "numpy.matrixlib.defmatrix"])
 def test_a_numpy_without_one_of_the_parts_is_imported_whole(missing: str) -> None:
     """The import of another numpy, whose modules have other names, does not fail."""
     code = f"""
@@ -145,6 +145,32 @@ importlib.import_module = import_module
 print("numpy.lib._npyio_impl" in sys.modules, numpy.unique([1, 1]).tolist(), numpy.polyfit([0, 1], [0, 1], 1).round().tolist())
 """
     assert _run(code, "") == "True [1] [1.0, 0.0]"
+
+
+def test_a_numpy_without_the_module_of_sets_has_the_functions_from_the_rest() -> None:
+    """The functions of sets are numpy's also where another module defines them."""
+    code = """
+import importlib
+import_module = importlib.import_module
+def fail(name):
+    if name == "numpy.lib._arraysetops_impl":
+        raise ModuleNotFoundError(name)
+    return import_module(name)
+importlib.import_module = fail
+print(numpy.isin([1, 2], [2]).tolist(), numpy.unique([1, 1]).tolist())
+"""
+    assert _run(code) == "[False, True] [1]"
+
+
+def test_pointers_to_arrays_are_numpys() -> None:
+    """numpy imports ctypes for them only, which happens when the first is made."""
+    code = """
+array = numpy.arange(3)
+print("ctypes" in sys.modules, array.ctypes.data == array.__array_interface__["data"][0], "ctypes" in sys.modules)
+import ctypes
+print(array.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))[2], numpy.dtype(ctypes.c_int32))
+"""
+    assert _run(code) == "False True True\n2 int32"
 
 
 def test_threads_wait_for_the_rest() -> None:

@@ -181,20 +181,20 @@ class CallForest:
         frames, branches = [], []
         while True:
             level = self._levels[depth]
-            frames.append(int(level.example[index]))
+            frames.append(level.example.item(index))
             if level.branches is not None:
                 branches.append(BranchSums(*level.branches[index].tolist()))
-            first, last = int(level.first_child[index]), int(level.first_child[index + 1])
+            first, last = level.first_child.item(index), level.first_child.item(index + 1)
             depth += 1
-            if not (level.continues[index] and last == first + 1):
+            if last != first + 1 or not level.continues.item(index):
                 break
             index = first
         node = CallNode(
             frames,
-            int(level.period[index]),
-            int(level.count[index]),
-            int(level.child_period[index]),
-            int(level.child_count[index]),
+            level.period.item(index),
+            level.count.item(index),
+            level.child_period.item(index),
+            level.child_count.item(index),
             [],
             branches,
         )
@@ -410,6 +410,7 @@ class Trees:
         self._recursive = recursive  # of each symbol
         self._branches = branches  # of each frame
         self._alone: dict[int, list[CallNode]] = {}
+        self._frame_names: dict[int, str] = {}
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -466,7 +467,13 @@ class Trees:
 
     def frame_name(self, position: int) -> str:
         """Return the name of a frame in a call tree: its function, or its address."""
-        frame = int(self._frames[position])
+        frame = self._frames.item(position)
+        name = self._frame_names.get(frame)
+        if name is None:
+            name = self._frame_names[frame] = self._text_of(frame)
+        return name
+
+    def _text_of(self, frame: int) -> str:
         name = self._locations.name(frame)
         source = self._calls.text(frame) if self._calls and name else None
         name = f"{name} {source}" if source is not None else name or _hex(int(self._locations.ip[frame]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from itertools import islice
 
 from perfpy.errors import plural
 from perfpy.untrusted.text import lines as one_line_each
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from perfpy.cli.output.screen_console import ScreenConsole
     from perfpy.fleet.portable_profile import RecordingProblem
     from perfpy.fleet.recordings import Recordings
+
+_LINES_AT_ONCE = 1000
 
 
 def is_screen(stream: IO[str]) -> bool:
@@ -83,7 +86,12 @@ def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines that contain names: escaped to one line each on a terminal, and perf's bytes in pipes and files."""
-    sys.stdout.writelines(one_line_each(lines) if is_terminal() else (f"{line}\n" for line in lines))
+    if is_terminal():
+        sys.stdout.writelines(one_line_each(lines))
+        return
+    remaining = iter(lines)
+    while some := [*islice(remaining, _LINES_AT_ONCE)]:
+        sys.stdout.write("\n".join([*some, ""]))
 
 
 def notes_are_read(*, quiet: bool, verbose: int) -> bool:

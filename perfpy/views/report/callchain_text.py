@@ -14,7 +14,7 @@ from perfpy.analysis.callchains import NO_BRANCHES
 from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from perfpy.analysis.report.call_trees import CallNode
     from perfpy.analysis.report.options import CallGraph
@@ -60,13 +60,13 @@ class ChainWriter:
         self._skip_first = skip_first
         self._colour = colour
 
-    def lines_of(self, histogram: Histogram, entry: int) -> Iterator[str]:
+    def lines_of(self, histogram: Histogram, entry: int) -> Iterable[str]:
         """Return the lines of the tree of an entry, whose table has trees."""
         assert histogram.trees is not None
         stem = Stem(histogram.weight(entry), histogram.leader.period, *histogram.trees.under(entry))
         return self.lines(histogram.calls(entry), stem)
 
-    def lines(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
+    def lines(self, nodes: list[CallNode], stem: Stem) -> Iterable[str]:
         """Return the lines of one tree."""
         if self._graph.style == "flat":
             return self._flat(nodes, stem)
@@ -83,7 +83,7 @@ class ChainWriter:
 
     def _names(self, node: CallNode) -> list[str]:
         """Return the names of a node's frames, with what their branch records say."""
-        names = [self._name(frame) for frame in node.frames]
+        names = [*map(self._name, node.frames)]
         return [name + branch.text for name, branch in zip(names, node.branches, strict=True)] if node.branches else names
 
     def _value(self, period: int, count: int, total: int) -> str:
@@ -95,22 +95,18 @@ class ChainWriter:
         text = f"{percent:.2f}%"
         return colour_share(percent, text, self._colour) if self._colour else text
 
-    def _tree(self, nodes: list[CallNode], stem: Stem) -> Iterator[str]:
-        margin, drawn = _MARGIN, False
+    def _tree(self, nodes: list[CallNode], stem: Stem) -> list[str]:
+        lines: list[str] = []
+        margin = _MARGIN
         parent_count = stem.child_count
         if len(nodes) == 1 and nodes[0].period == stem.weight:
             node = nodes[0]
-            for line in self._trunk(node):
-                drawn = True
-                yield line
-            margin += "   " if drawn else ""
+            lines += self._trunk(node)
+            margin += "   " if lines else ""
             nodes, parent_count = node.children, node.child_count
         total = stem.weight if self._graph.relative else stem.total
-        for line in self._branches(nodes, total, parent_count, margin):
-            drawn = True
-            yield line
-        if drawn:
-            yield ""
+        lines += self._branches(nodes, total, parent_count, margin)
+        return [*lines, ""] if lines else lines
 
     def _trunk(self, node: CallNode) -> Iterator[str]:
         """Yield the single path from an entry, drawn without a share."""
@@ -123,35 +119,36 @@ class ChainWriter:
         for name in names[1:]:
             yield f"{_MARGIN}   {name}"
 
-    def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> Iterator[str]:
-        """Yield all levels below a node; iterative, because trees are as deep as stacks."""
+    def _branches(self, nodes: list[CallNode], total: int, parent_count: int, margin: str) -> list[str]:
+        """Return the lines of all levels below a node; iterative, because trees are as deep as stacks."""
+        lines: list[str] = []
+        relative, limit = self._graph.relative, self._graph.limit
         work: list[_OpenLevel] = [_OpenLevel(nodes, total, parent_count, 1, 1)]
         while work:
             level = work[-1]
-            if level.index >= len(level.nodes) or level.index == self._graph.limit > 0:
-                yield from self._remainder(level, margin)
+            if level.index >= len(level.nodes) or level.index == limit > 0:
+                lines += self._remainder(level, margin)
                 work.pop()
                 continue
             node = level.nodes[level.index]
             level.index += 1
             level.remaining -= node.period
             level.counted += node.count
-            before = level.open_bars
-            if level.index == len(level.nodes) and not (self._graph.relative and level.remaining):
-                level.open_bars &= ~_bit(level.depth - 1)
-            yield margin + _bars(before, level.depth)
-            yield from self._stretch(node, level, margin)
-            below = node.child_period if self._graph.relative else level.total
-            work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
-
-    def _stretch(self, node: CallNode, level: _OpenLevel, margin: str) -> Iterator[str]:
-        """Yield the functions of one node, with its share before the first."""
-        value = self._value(node.period, node.count, level.total)
-        head, bar = _bars(level.open_bars, level.depth - 1), "|" if level.open_bars & _bit(level.depth - 1) else " "
-        names = self._names(node)
-        yield f"{margin}{head}{bar}--{value}--{names[0]}"
-        for name in names[1:]:
-            yield f"{margin}{head}{bar}{_PAD}{name}"
+            bit = _bit(level.depth - 1)
+            head = margin + _bars(level.open_bars, level.depth - 1)
+            lines.append(head + (_BAR if level.open_bars & bit else _GAP))
+            if level.index == len(level.nodes) and not (relative and level.remaining):
+                level.open_bars &= ~bit
+                if level.depth > _MASK_BITS:
+                    head = margin + _bars(level.open_bars, level.depth - 1)
+            head += "|" if level.open_bars & bit else " "
+            first, *others = self._names(node)
+            lines.append(f"{head}--{self._value(node.period, node.count, level.total)}--{first}")
+            lines += [f"{head}{_PAD}{name}" for name in others]
+            if node.children:
+                below = node.child_period if relative else level.total
+                work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))
+        return lines
 
     def _remainder(self, level: _OpenLevel, margin: str) -> Iterator[str]:
         """Yield the remainder in a fractal tree: the share of the hidden nodes."""

@@ -6,6 +6,7 @@ Sphinx builds them (pip install -r .ci/site.in). The build fails for a warning o
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,25 @@ def build(output: Path) -> None:
             shutil.copyfile(CHECKOUT / path, Path(folder, copy))
         sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E", "-d", f"{folder}/.doctrees", "-c", str(HERE)]
         subprocess.run([*sphinx, folder, str(output)], check=True)
+    for page in output.rglob("*.html"):
+        page.write_text(with_roles(page.read_text()))
+
+
+#: what the theme leaves out: elements with no name, no level, or no way to scroll them by keys
+ROLES = (
+    (r'<p class="caption" role="heading">', r'<p class="caption" role="heading" aria-level="2">'),
+    (r'<aside class="sidebar-drawer">', r'<aside class="sidebar-drawer" aria-label="Pages">'),
+    (r'<aside class="toc-drawer( no-toc)?">', r'<aside class="toc-drawer\1" aria-label="On this page">'),
+    (r"<pre>", r'<pre tabindex="0">'),
+    (r'<div class="table-wrapper ([^"]*)">', r'<div class="table-wrapper \1" tabindex="0">'),
+)
+
+
+def with_roles(page: str) -> str:
+    """Return a page of the theme with the attributes that screen readers and the keyboard need."""
+    for pattern, better in ROLES:
+        page = re.sub(pattern, better, page)
+    return page
 
 
 class _Page(HTMLParser):

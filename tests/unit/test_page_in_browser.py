@@ -501,6 +501,10 @@ def test_a_group_of_many_equal_threads_says_the_truth_and_opens_to_the_first(bro
         browser.run("document.querySelector('#tracks .opener[aria-expanded=false]').click()")
     of_one = browser.run(labels)[1:]
     assert len(of_one) == 12
+    names = "[...document.querySelectorAll('#tracks .track-name')]"
+    texts = f"{names}.map(e => (r => (r.selectNodeContents(e), r.getBoundingClientRect().x))(new Range()))"
+    left, *below = browser.run(texts)
+    assert min(below) > left  # threads are set in below their process
     shares = [re.search(r": (\d+\.\d\d)% of the time on the CPU$", label) for label in of_one]
     assert all(found and 4.5 < float(found[1]) < 5.1 for found in shares), of_one  # the first turn of some ends with the first sample
     assert browser.texts("#tracks .fold")[0].startswith("188 threads")
@@ -1336,6 +1340,7 @@ def test_text_and_rows_are_larger_on_a_large_screen(browser: Browser, one: Path)
     found = []
     for width, height in ((1440, 900), (3840, 2160)):
         browser.open(one, width=width, height=height)
+        browser.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")  # the graph follows its box
         names, canvas = browser.run(heights)
         assert names == canvas  # a name is beside its track
         found.append((names, browser.box("#graph")[3], browser.box("#details")[2]))

@@ -573,6 +573,27 @@ def brightness(colour: str) -> float:
 
 
 @pytest.mark.parametrize(
+    ("ns", "step", "text"), [(0, 1e9, "0 s"), (0, 2e7, "0 ms"), (0, 500, "0 µs"), (2e7, 2e7, "20 ms"), (1.5e9, 5e8, "1.5 s")]
+)
+def test_the_zero_of_a_ruler_has_the_unit_of_its_steps(ns: float, step: float, text: str) -> None:
+    assert node(f"atRuler({ns}, {step})") == text
+
+
+def test_rows_of_a_comparison_have_the_names_of_their_recording() -> None:
+    threads = '[[7, 7, "old \u2192 new"], [7, 8, "old \u2192 new"]]'
+    thread = "{kind: 'thread', value: 1, name: 'old \u2192 new', recording, lanes: [1], below: []}"
+    rows = f"[0, 1].map(recording => rowName({thread}, 1, profile))"
+    for recordings, names in ((2, ["8 old", "8 new"]), (1, ["8 old \u2192 new"] * 2)):
+        assert node(f"(profile => {rows})({{cpus: [], threads: {threads}, recordings: {recordings}}})") == names
+
+
+def test_numbers_of_processes_with_one_thread_each_are_named_once() -> None:
+    row = "{kind: 'commands', name: 'w-*', recording: 0, lanes: Array(lanes), below: [1, 2, 3]}"
+    rows = f"[3, 4].map(lanes => rowName({row}, 0, {{cpus: [], threads: [], recordings: 1}}))"
+    assert node(rows) == ["w-* (3 processes)", "w-* (3 processes, 4 threads)"]
+
+
+@pytest.mark.parametrize(
     ("ns", "text"), [(0, "0.0 µs"), (999_940, "999.9 µs"), (999_960, "1.000 ms"), (999_999_999, "1.000 s"), (12_345_678_901, "12.346 s")]
 )
 def test_times_have_the_digits_that_matter(ns: int, text: str) -> None:

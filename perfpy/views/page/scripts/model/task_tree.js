@@ -81,13 +81,16 @@ export const tasksOf = ({ kind, value, pid }) => kind === "group" ? { process: p
 
 export const taskName = ([pid, tid, command]) => `${command || "?"} ${pid === tid ? pid : `${pid}/${tid}`}`;
 
+/* A command that has another name after a change (old \u2192 new), as it was in a recording. */
+const ofSide = (name, recording, recordings) => recordings > 1 && name.split(" \u2192 ")[recording] || name;
+
 /* level: below its process, whose number it need not repeat */
-export function rowName({ kind, value, name, lanes, below }, level, { cpus, threads }) {
-  const number = counted(lanes.length, "thread");
+export function rowName({ kind, value, name: ofBoth, recording, lanes, below }, level, { cpus, threads, recordings }) {
+  const number = counted(lanes.length, "thread"), name = ofSide(ofBoth, recording, recordings);
   if (kind === "cpu") return cpus[value] < 0 ? "CPU not known" : `CPU ${cpus[value]}`;
   if (kind === "process") return `${name} ${value} (${number})`;
   if (kind === "group") return `${name} (${number})`;
-  if (kind === "commands") return `${name} (${counted(below.length, "process")}, ${number})`;
-  const [pid, tid, command] = threads[value], isBelow = level && threads.some(one => one[0] === pid && one[1] !== tid);
-  return isBelow ? `${tid} ${command || "?"}` : taskName(threads[value]);
+  if (kind === "commands") return `${name} (${counted(below.length, "process")}${lanes.length > below.length ? `, ${number}` : ""})`;
+  const [pid, tid] = threads[value], isBelow = level && threads.some(one => one[0] === pid && one[1] !== tid);
+  return isBelow ? `${tid} ${name}` : taskName([pid, tid, name]);
 }

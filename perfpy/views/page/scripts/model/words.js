@@ -57,5 +57,5 @@ export function stepOf(span, most) {
   return size * ([1, 2, 5, 10].find(k => k * size >= rough) || 10);
 }
 
-/* ns on a ruler */
-export const atRuler = (ns, step) => step >= 1e9 ? (ns / 1e9).toFixed(0) + " s" : duration(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+/* ns on a ruler; its zero has the unit of the steps */
+export const atRuler = (ns, step) => step >= 1e9 ? (ns / 1e9).toFixed(0) + " s" : !ns ? `0 ${duration(step).split(" ")[1]}` : duration(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");

@@ -76,6 +76,7 @@ export class Tracks {
     this.activity = activityOf(profile, choice, by, told.shown(), this.bins, this.categoryOf, this.hits, shown.map(({ row }) => row.lanes));
     this.rows = [...profile.lanes.map(lane => ({ lane, kind: "lane" })),
       ...shown.map(({ row, level, isOpen }, i) => ({ ...row, row, level, isOpen, track: this.activity.tracks[i] }))];
+    this.list.classList.toggle("has-openers", shown.some(({ row }) => row.below.length));
     this.list.replaceChildren(...this.rows.map(row => this.row(row)), ...this.fold(folded, patterns));
     this.legends();
     this.draw();

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
+from perfpy.abi.light_types import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
 from perfpy.debuginfo.sections import damage_of

@@ -8,11 +8,12 @@ Callers' addresses in unwound stacks are inside the call; those in the kernel's 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.light_types import NamedTuple
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.kept_answers import link_addresses
 from perfpy.debuginfo.sections import DebugSections

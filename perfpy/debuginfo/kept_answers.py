@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import weakref
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
+from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from perfpy.abi.light_types import NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.symbols.files.elf import DAMAGE
 
@@ -551,7 +552,7 @@ def _attributes(reader: FormReader, abbreviation: Abbreviation, offset: int) -> 
     attributes: dict[int, Attribute] = {}
     for attribute, form, constant in abbreviation.attributes:
         value, offset = reader.value(form, constant, offset)
-        attributes[attribute] = Attribute(form, value)
+        attributes[attribute] = Attribute._make((form, value))
     return attributes, offset
 
 

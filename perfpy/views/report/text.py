@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, first_of_each
 from perfpy.abi.flags import BRANCH_TYPES
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.records import Read
@@ -463,9 +463,9 @@ class KeyColumnText:
             self._codes = np.full(len(values.column.same), -1, np.int64)
         missing = np.flatnonzero(self._codes[numbers] < 0)
         if len(missing):
-            new, first = np.unique(numbers[missing], return_index=True)
-            self._codes[new] = len(self._texts) + np.arange(len(new))
-            cells = self.cells(entries[missing[first]])
+            new = missing[first_of_each(numbers[missing])]
+            self._codes[numbers[new]] = len(self._texts) + np.arange(len(new))
+            cells = self.cells(entries[new])
             self._texts += [_encoded(_pad(cell, width)) for cell in cells]
         return Coded(self._codes[numbers], self._texts)
 

@@ -52,8 +52,8 @@ TOOLS = (
 )
 #: The most modules of perfpy that a command on a small recording may load. One takes about 0.4 ms, perf's whole report 18.
 MOST_LOADED = {
-    "report --stdio -i perf.data": 88,
-    "report -g --stdio -i chains.data": 90,
+    "report --stdio -i perf.data": 90,
+    "report -g --stdio -i chains.data": 92,
     "report --mmaps -i perf.data": 49,
     "script -i perf.data": 76,
     **dict(zip(TOOLS, (59, 76, 51, 53), strict=True)),

@@ -11,8 +11,6 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from perfpy.abi.light_types import NamedTuple
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
@@ -194,14 +192,17 @@ _LONG_LIST: Final = 15
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 
 
-class ColumnChunk(NamedTuple):
+class ColumnChunk:
     """One column of one row group. `start` and `size` are of its pages in the file; `number` counts the group's columns."""
 
-    number: int
-    name: str
-    values: int
-    start: int
-    size: int
+    __slots__ = ("name", "number", "size", "start", "values")
+
+    def __init__(self, number: int, name: str, values: int, start: int, size: int) -> None:
+        self.number = number
+        self.name = name
+        self.values = values
+        self.start = start
+        self.size = size
 
 
 def column_chunks(file: BinaryIO, columns: int) -> Iterator[ColumnChunk]:

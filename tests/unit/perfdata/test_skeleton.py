@@ -171,5 +171,7 @@ def test_chunks_equal_those_of_pyarrow(tmp_path: Path) -> None:
         for about in [footer.row_group(group).column(number)]
     ]
     with open(path, "rb") as file:
-        assert [tuple(chunk) for chunk in column_chunks(file, footer.num_columns)] == expected
+        assert [
+            (chunk.number, chunk.name, chunk.values, chunk.start, chunk.size) for chunk in column_chunks(file, footer.num_columns)
+        ] == expected
     assert len(expected) == 8

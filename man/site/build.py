@@ -36,11 +36,13 @@ def build(output: Path) -> None:
         page.write_text(with_roles(page.read_text()))
 
 
-#: what the theme leaves out: elements with no name, no level, or no way to scroll them by keys
+#: what the theme leaves out: elements with no name, no level, or no way to scroll them by keys; headers without text
 ROLES = (
     (r'<p class="caption" role="heading">', r'<p class="caption" role="heading" aria-level="2">'),
     (r'<aside class="sidebar-drawer">', r'<aside class="sidebar-drawer" aria-label="Pages">'),
     (r'<aside class="toc-drawer( no-toc)?">', r'<aside class="toc-drawer\1" aria-label="On this page">'),
+    (r'<th class="head[^"]*"><p></p></th>', r"<td></td>"),
+    (r'<div id="search-results">', r'<h1>Search</h1><div id="search-results">'),
     (r"<pre>", r'<pre tabindex="0">'),
     (r'<div class="table-wrapper ([^"]*)">', r'<div class="table-wrapper \1" tabindex="0">'),
 )

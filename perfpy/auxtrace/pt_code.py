@@ -178,7 +178,7 @@ def joined(paths: Sequence[Path]) -> Path:
         needs[:0] = path.needs[: len(path.needs) - taken]
         pushes[len(pushes) - taken :] = path.pushes
     path = Path(edges, paths[-1].after, sum(path.instructions for path in paths), needs, pushes, paths[0].untimed)
-    path.parts = paths
+    path.parts, path.is_taken = paths, paths[0].is_taken
     return path
 
 

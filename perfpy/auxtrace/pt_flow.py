@@ -117,6 +117,7 @@ class PtFlow(CodeWalk):
         self._psb_offset = 0  # as perf tells it: where no PSB was searched
         self._block = 0  # of a PEBS record: the kind of block, and items by kind and number
         self._items: dict[int, dict[int, int]] = {}
+        self._is_counting_tips = self._counts_all or (self._is_counting and parameters.has_cyc_threshold)
         self._hits = self._misses = self._left_narrow = 0  # of paths of several packets; bytes in which they are not searched
 
     # -- decoding as far as a time -------------------------------------------------
@@ -471,7 +472,7 @@ class PtFlow(CodeWalk):
         clock, stack, branches, is_counting, until = self._clock, self._stack, self.branches, self._is_counting, self._until
         begin = end_of_times = offset
         node, total, ticks, limit = self.space.node(self._ip), self._total, clock.ticks, self._limit
-        is_wide, is_sampled, hits, misses = self._left_narrow <= 0 and not is_counting, not self._period.is_ticks and not is_counting, 0, 0
+        is_wide, hits, misses = self._left_narrow <= 0 and not self._counts_all, 0, 0
         most = _WIDE if is_wide else _LONGEST_RUN
         found: Any
         while offset < size and (self.stamp < until or self._is_between):
@@ -493,14 +494,14 @@ class PtFlow(CodeWalk):
                     hits, total, offset = hits + 1, total + found.instructions, end
                     if ticks > self._time:
                         self._set_stamp(ticks, found.untimed)
+                    if is_counting:
+                        self._count_path(found, total)
                     branches.extend(found.edges)
-                    if depth:
-                        del stack[-depth:]
+                    del stack[len(stack) - depth :]
                     stack.extend(found.pushes)
                     node = found.after
-                elif found is not None and is_sampled:
-                    self._total = total
-                    self._follow_sampled(found)
+                elif found is not None and not (is_counting or self._period.is_ticks):
+                    self._follow_sampled(found, total)
                     node, offset, total, limit = found.after, end, self._total, self._limit
                 else:
                     misses += found is None and end > offset + 1
@@ -528,7 +529,7 @@ class PtFlow(CodeWalk):
         data = self._packets.data
         head, way = data[offset], node.get(TIP_KEY)
         end = offset + 1 + _IP_SIZES[head >> 5]
-        if way is None or end == offset + 1 or total + way.instructions >= self._limit or self._is_counting:
+        if way is None or end == offset + 1 or total + way.instructions >= self._limit or self._is_counting_tips:
             return offset, node, total
         target = whole_address(int.from_bytes(data[offset + 1 : end], "little"), head >> 5, self._last_ip)
         if (edge := way.targets.get(target)) is None:
@@ -538,6 +539,7 @@ class PtFlow(CodeWalk):
         if way.pops:
             del self._stack[-1:]
         self._update_time()
+        self._tell_cycles()
         self.branches.append(edge[0])
         self._last_ip, self._has_last_ip = target, True
         return end, edge[1], total + way.instructions
@@ -564,7 +566,7 @@ class PtFlow(CodeWalk):
                     if path is None or self._period.is_ticks or is_counting:
                         self._walk_part(head)
                     else:
-                        self._follow_sampled(path)
+                        self._follow_sampled(path, total)
                     node, total, end, limit = self.space.node(self._ip), self._total, packets.offset + left, self._limit
                     continue
                 limit = self._limit
@@ -572,10 +574,7 @@ class PtFlow(CodeWalk):
             if ticks > self._time:
                 self._set_stamp(ticks, path.untimed)
             if is_counting:
-                if (clock.is_counted and path.is_taken) or self._is_approximate:
-                    self._tell_cycles(path.untimed)
-                clock.is_counted = False
-                self.counts.extend([total - path.instructions + count for count in path.counts])
+                self._count_path(path, total)
             branches.extend(path.edges)
             if depth:
                 del stack[-depth:]

@@ -228,11 +228,19 @@ class CodeWalk:
             path.counts = [count - total for count in self.counts[first:]]
             self.space.keep_path(start, head, path)
 
-    def _follow_sampled(self, path: Path) -> None:
-        """Follow a known path on which instructions are sampled by their number."""
+    def _count_path(self, path: Path, total: int) -> None:
+        """Count the cycles and instructions of a known path. total: instructions up to its end."""
+        if (self._clock.is_counted and path.is_taken) or self._is_approximate:
+            self._tell_cycles(path.untimed)
+        self._clock.is_counted = False
+        if self._counts_all:
+            self.counts.extend([total - path.instructions + count for count in path.counts])
+
+    def _follow_sampled(self, path: Path, total: int) -> None:
+        """Follow a known path on which instructions are sampled by their number. total: instructions before."""
         if not path.blocks:
             path.join_blocks()
-        total, length, edges, is_timed = self._total, self._period.length, path.edges, self._clock.ticks <= self._time
+        length, edges, is_timed = self._period.length, path.edges, self._clock.ticks <= self._time
         limit = self._period_total + length
         while limit - total <= path.instructions:
             row = bisect_left(path.ends, limit - total)

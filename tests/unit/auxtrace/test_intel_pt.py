@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+from array import array
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -18,7 +19,8 @@ from perfpy.abi.records import Comm, Exit, Mmap2, SampleId, Switch, code_mapping
 from perfpy.auxtrace.intel_pt import PSB, EndOfTraceError, NewTraceError, PacketStream, TracePiece, new_part, pebs_values
 from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
-from perfpy.auxtrace.pt_code import CodeOfDumps
+from perfpy.auxtrace.pt_code import AddressSpace, CodeOfDumps, Edges, joined
+from perfpy.auxtrace.pt_code import Path as CodePath
 from perfpy.cli import run
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
 from perfpy.errors import PerfError
@@ -103,6 +105,24 @@ def test_samples_are_counted_on_ways_that_recur(options: Options, tmp_path: Path
         (branches,) = (number for number, event in enumerate(recording.events) if event.name.startswith("branches"))
         samples = [int(ip) for batch in recording.batches() for ip in batch.columns["ip"][batch.event != branches]]
         assert samples == steps[49::50]
+
+
+def test_paths_are_kept_by_all_return_addresses_that_they_take() -> None:
+    space = AddressSpace(Edges())
+    one, two = (CodePath(array("i"), space.node(address), 3, [address, 20], [], 0) for address in (10, 11))
+    space.keep_path(BASE, 4, one)
+    space.keep_path(BASE, 4, two)
+    assert space.node(BASE) == {4: {20: {10: one, 11: two}}}
+
+
+def test_consecutive_paths_are_one() -> None:
+    """The second path returns from the calls of the first one, and then from one that was open before."""
+    space = AddressSpace(Edges())
+    one = CodePath(array("i", [1]), space.node(10), 3, [6], [7, 8], 1)
+    two = CodePath(array("i", [2, 3]), space.node(11), 4, [5, 7, 8], [9], 0)
+    both = joined([one, two])
+    assert (both.edges.tolist(), both.after.ip, both.instructions, both.untimed) == ([1, 2, 3], 11, 7, 1)
+    assert (both.needs, both.pushes) == ([5, 6], [9])
 
 
 def test_each_thread_counts_its_own_instructions(tmp_path: Path) -> None:

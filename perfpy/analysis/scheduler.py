@@ -287,7 +287,10 @@ class DelaySums:
     def problems(self, source: SampleSource) -> Problems:
         """Return the reasons to doubt the delays. source: of the events."""
         lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
-        records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) if lost else 0
+        records = 0
+        if lost:  # perf counts the ends of rounds, too
+            rounds = sum(1 for _ in source.side_band({RecordType.FINISHED_ROUND}))
+            records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) + rounds
         return Problems(self._wrong_switches, self._wakeups, sum(lost), len(lost), records)
 
 

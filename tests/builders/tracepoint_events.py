@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Mmap, SampleId
+from perfpy.abi.records import Comm, Lost, Mmap, SampleId
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -152,6 +152,16 @@ class EventRecording:
     def rename(self, tid: int, comm: str, time: int) -> EventRecording:
         """Add a COMM record of a process."""
         self._built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=time, cpu=0, identifier=1)))
+        return self
+
+    def lost(self, count: int, time: int) -> EventRecording:
+        """Add a record of lost events."""
+        self._built.record(Lost(0, 1, count, SampleId(pid=0, tid=0, time=time, cpu=0, identifier=1)))
+        return self
+
+    def end_round(self) -> EventRecording:
+        """Add a FINISHED_ROUND record."""
+        self._built.round()
         return self
 
     def file(self) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import perfpy
-from perfpy.analysis.scheduler import Problems, TaskDelays, read_events
+from perfpy.analysis.scheduler import DelaySums, Problems, TaskDelays, read_events
 from perfpy.cli import run
 from perfpy.errors import PerfError
 from perfpy.tools.sched.latency import latency_lines, problem_lines
@@ -433,3 +433,13 @@ def test_a_clock_that_jumped_by_hours_is_refused(tmp_path: Path, capfdbinary: py
     path.write_bytes(replay_recording(last=10**9 + 2 * 3600 * 10**9))
     assert run(["sched", "replay", "-r", "0", "-i", str(path)]) == 255
     assert b"2 hours of CPU time" in capfdbinary.readouterr().err
+
+
+def test_lost_events_are_a_share_of_all_records_with_the_ends_of_rounds(tmp_path: Path) -> None:
+    built = EventRecording(["sched:sched_switch"], comms={1: "a"})
+    built.event("sched:sched_switch", 10, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11).end_round()
+    (tmp_path / "perf.data").write_bytes(built.file())
+    with perfpy.open(tmp_path / "perf.data") as recording:
+        problems = DelaySums().problems(recording.data)
+    assert (problems.lost, problems.chunks) == (7, 1)
+    assert problems.records == 5, "a mapping, a name, a sample, the lost events, the end of a round"

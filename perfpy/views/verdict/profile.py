@@ -239,6 +239,7 @@ def charged_amounts(report: Report) -> dict[str, tuple[int, int]]:
 
 IS_SECOND: Final = 0.15  # the least share of the functions named beside it
 IS_SMALL: Final = 0.25  # functions below this do not stand out
+_GIVES_WAY: Final = "sched_yield"  #: a system call that lets other threads run
 MOSTLY: Final = 0.8  # of a function's samples: its own, not those of callees
 IN_PART: Final = 0.9  # of a function's samples including callees: with fewer its charged share is not the whole answer
 IN_TREE: Final = 0.4  # the least share of a function including its callees that is named if none alone stands out
@@ -490,6 +491,8 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         text = f"{start_with(work.share, functions)} of {measure} in {kind} of {function}"
         if work.share < MOSTLY * hot.charged:
             text = f"{start_with(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
+        elif work.name == _GIVES_WAY:  # a function that worked between its calls would have more time of its own
+            text += ", which waits in a loop"
         return _Beginning(text, "kernel work", numbers, names)
     is_expression = callee is not None and callee.share >= HALF * hot.charged and callee.name.startswith(EXPRESSION)
     if (builtins := _builtins(hot)) and hot.own < MOSTLY * hot.charged and not is_expression:

@@ -212,6 +212,16 @@ def test_page_faults_and_system_calls_are_named(tmp_path: Path) -> None:
     assert first == "80 % of the CPU time is in the system call pread64() of ask()."
 
 
+def test_a_function_that_only_yields_its_cpu_waits_in_a_loop(tmp_path: Path) -> None:
+    call = Stack(("do_sched_yield@kernel", "__x64_sys_sched_yield@kernel", "sched_yield@libc.so.6", "wait_for_flag", "main"), 900)
+    (first,) = texts(tmp_path, call, Stack(("wait_for_flag", "main"), 100))
+    assert first == "90 % of the CPU time is in the system call sched_yield() of wait_for_flag(), which waits in a loop."
+    (first,) = texts(tmp_path, call._replace(samples=700), Stack(("wait_for_flag", "main"), 300))  # it works, and lets others run at times
+    assert "mostly the system call sched_yield()" in first
+    assert "waits" not in first
+    assert not [text for text in texts(tmp_path, call._replace(samples=30), Stack(("compute", "main"), 970)) if "yield" in text]
+
+
 @pytest.mark.parametrize(
     ("others", "text"),
     [

@@ -14,7 +14,7 @@ from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import FLAG_PID_CGROUP, BranchSample, HardwareId, PerfType, ReadFormat, SampleType, SoftwareId
 from perfpy.capture import sample_counters
 from perfpy.capture.record_options import Callchain, RecordOptions, parse_branch_filter
-from perfpy.capture.sample_attrs import configure_sampling, new_dummy, sampling_warnings
+from perfpy.capture.sample_attrs import configure_sampling, copy_stacks_of_chosen, new_dummy, sampling_warnings
 from perfpy.capture.sample_counters import CounterTarget, SampleCounters, default_pages, mover, pages_for
 from perfpy.capture.targets import ANY, Target
 from perfpy.errors import KernelRefusedError
@@ -601,3 +601,35 @@ def test_an_offline_cpu_is_read_from_where_one_is(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
     move = mover("cpu", counters(7))
     move(0)
+
+
+@pytest.mark.parametrize("is_calm", [True, False])
+def test_stacks_of_switches_are_copied_for_chosen_tasks(is_calm):
+    """Recordings for the sake of some processes: other tasks switch ten thousand times a second on a busy machine."""
+    kind = SampleType.CALLCHAIN | SampleType.RAW
+    stacked = EventAttr(
+        type=PerfType.TRACEPOINT,
+        config=370,
+        sample_period=1,
+        sample_type=int(kind | SampleType.REGS_USER | SampleType.STACK_USER),
+        sample_regs_user=7,
+        sample_stack_user=8192,
+    )
+    switch = Event("sched:sched_switch", stacked, tracepoint=("sched", "sched_switch"))
+    waking = Event("sched:sched_waking", stacked.copy(config=371), tracepoint=("sched", "sched_waking"))
+    call = Event("raw_syscalls:sys_enter", EventAttr(type=PerfType.TRACEPOINT, config=372), tracepoint=("raw_syscalls", "sys_enter"))
+    clock = Event("cpu-clock", stacked.copy(type=PerfType.SOFTWARE))
+    of_tasks, some, of_all, wakes, all_wakes, calls, last = copy_stacks_of_chosen([switch, waking, call, clock], is_calm=is_calm)
+    assert [one.of_chosen for one in (of_tasks, some, of_all, wakes, all_wakes, calls, last)] == [1, 0, 0, 1, 0, not is_calm, 0]
+    assert all(one.attr.sample_stack_user == 8192 for one in (of_tasks, some, wakes, last))
+    assert (some.attr.freq, of_tasks.attr.freq) == (not is_calm, 0)
+    assert of_all.attr.sample_type == kind
+    assert (of_all.attr.sample_stack_user, of_all.attr.sample_regs_user) == (0, 0)
+    assert all_wakes.attr.sample_type == (kind if is_calm else SampleType.RAW)
+
+
+def test_events_of_chosen_tasks_are_opened_for_those_that_are_left():
+    kernel = Gone()
+    counters = SampleCounters(kernel, [event("all"), event("chosen", of_chosen=True)], (0, 1), (ANY,), chosen=(7, 8), tell=print)
+    counters.open()
+    assert places(kernel) == [("all", ANY, 0), ("all", ANY, 1), ("chosen", 7, 0), ("chosen", 7, 1)]

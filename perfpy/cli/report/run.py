@@ -142,7 +142,7 @@ class ReportRun:
         if self._browses:
             return self._browse(report)
         if self._plain:
-            _print(report_lines(report, text_options, many_at_once=not is_terminal()))
+            _print_report(report, text_options)
             if options.columns.mode is Mode.BRANCH:
                 _print(self._branch_kind_lines())
             if self._options.threads:
@@ -344,6 +344,13 @@ def _has_browser() -> bool:
 def _print(lines: Iterable[str]) -> int:
     print_lines(lines)
     return 0
+
+
+def _print_report(report: Report, options: TextOptions) -> None:
+    if is_terminal():
+        print_lines(report_lines(report, options))
+    else:
+        sys.stdout.writelines(f"{lines}\n" for lines in report_lines(report, options, many_at_once=True))
 
 
 def _print_counts(lines: Iterable[str]) -> int:

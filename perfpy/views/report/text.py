@@ -27,6 +27,8 @@ from perfpy.views.script.pieces import Coded, Joiner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from perfpy.abi.attr import Reading
     from perfpy.analysis.report.branch_blocks import Block, BlockTable
     from perfpy.analysis.report.call_trees import Int64
@@ -283,10 +285,11 @@ def _decoded(lines: bytes) -> str:
     return lines[:-1].decode(errors="surrogatepass")
 
 
-def _piece_of(cells: list[str], width: int, *, numbers: bool) -> Piece:
+def _piece_of(cells: list[str], width: int, *, numbers: bool) -> NDArray[np.bytes_] | list[bytes]:
     """Return cells as a part of rows, padded to a width; escape sequences of colours count like in perf."""
     if min(map(len, cells)) < width:
-        cells = [cell.ljust(width) for cell in cells] if numbers else [_pad(cell, width) for cell in cells]
+        is_plain = numbers or "".join(cells).isascii()
+        cells = [cell.ljust(width) for cell in cells] if is_plain else [_pad(cell, width) for cell in cells]
     size, text = len(cells[0]), "".join(cells)
     if text.isascii() and size and set(map(len, cells)) == {size} and "\0" not in text:
         return np.frombuffer(text.encode(), f"S{size}")

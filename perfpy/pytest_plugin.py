@@ -407,12 +407,13 @@ def lines_of_parts(parts: Sequence[EqualParts], recording: Recording) -> Iterato
 
 def line_of_rest(parts: Iterable[SlowPart], shown: Iterable[EqualParts], begin: float, end: float) -> Iterator[str]:
     """Yield a line on the time of a session that none of the shown parts covers, if there is any; begin, end: of the session."""
-    of_parts = _covered(parts, begin, end)
     rest = end - begin - _covered((part for row in shown for part in row.parts), begin, end)
-    outside = end - begin - of_parts
+    outside = end - begin - _covered(parts, begin, end)
     if rest >= _SHORTEST:
-        further = f"{rest - outside:.2f} s in further tests, fixtures and imports, {outside:.2f} s outside of them"
-        yield f"{rest:8.2f} s  {'in no row above':20}  of the session's {end - begin:.2f} s: {further}"
+        where = f"{rest - outside:.2f} s in further tests, fixtures and imports, {outside:.2f} s outside of them"
+        if rest - outside < _SHORTEST:
+            where = "outside of tests, fixtures and imports"
+        yield f"{rest:8.2f} s  {'in no row above':20}  of the session's {end - begin:.2f} s: {where}"
 
 
 def _covered(parts: Iterable[SlowPart], begin: float, end: float) -> float:

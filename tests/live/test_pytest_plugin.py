@@ -221,7 +221,8 @@ def test_slow_tests_and_fixtures_have_their_lines(tmp_path: Path) -> None:
         pytest.skip(shown)
     parts = re.findall(r"^ +[\d.]+ s  (.+?) +test_slow.py::(\w+)$", shown, re.MULTILINE)
     assert parts == [("test", "test_sums"), ("fixture data", "test_sums"), ("fixture database", "test_sums")]
-    test, data, database = re.split(r"^ +[\d.]+ s  .*$", shown, flags=re.MULTILINE)[1:]
+    assert re.search(r"^ +[\d.]+ s  in no row above +of the session's [\d.]+ s: ", shown, re.MULTILINE)
+    test, data, database, _ = re.split(r"^ +[\d.]+ s  .*$", shown, flags=re.MULTILINE)[1:]
     assert re.search(r"in sum\(\) of crunch\(\) \(test_slow.py:7\), called from test_sums\(\)", test)
     assert re.search(r"in sum\(\) of crunch\(\) \(test_slow.py:7\), called from data\(\)", data)
     assert re.search(r"in (?:connect|time.sleep).*test_slow.py:9", database)

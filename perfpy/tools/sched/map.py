@@ -11,11 +11,12 @@ from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType
 from perfpy.cli.line.option_parsing import fail
-from perfpy.cli.output.terminal import is_terminal
+from perfpy.cli.output.terminal import is_terminal, print_lines
 from perfpy.perfdata.tracepoint_rows import WINDOW
 from perfpy.scheduling.switch_times import previous_of
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
+from perfpy.tools.sched.latency import problem_lines
 from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
 from perfpy.untrusted.text import one_line_bytes, visible
@@ -45,7 +46,7 @@ def run(options: MapOptions) -> int:
 
 
 def _show(recording: Recording, options: MapOptions) -> None:
-    from perfpy.analysis.scheduler import event_windows
+    from perfpy.analysis.scheduler import DelaySums, event_windows
 
     options.dump(recording)
     names = TaskNameFilter(frozenset(options.task_name.split(",")), options.fuzzy_name) if options.task_name else None
@@ -70,6 +71,7 @@ def _show(recording: Recording, options: MapOptions) -> None:
     for events in windows:
         for text in lines.blocks(maker.add(events)):
             sys.stdout.buffer.write(text)
+    print_lines(problem_lines(DelaySums().problems(recording.data)))  # of lost events; delays, which may be wrong, are not added up
 
 
 _MOST_CPUS = 4096

@@ -443,3 +443,11 @@ def test_lost_events_are_a_share_of_all_records_with_the_ends_of_rounds(tmp_path
         problems = DelaySums().problems(recording.data)
     assert (problems.lost, problems.chunks) == (7, 1)
     assert problems.records == 5, "a mapping, a name, a sample, the lost events, the end of a round"
+
+
+def test_a_map_ends_with_the_share_of_lost_events(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = EventRecording(["sched:sched_switch"], comms={1: "a"})
+    built.event("sched:sched_switch", 10_000, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11_000).end_round()
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "map", "-i", str(tmp_path / "perf.data")]) == 0
+    assert capfdbinary.readouterr().out.endswith(b"A0 => :2:2\n  INFO: 140.000% lost events (7 out of 5, in 1 chunks)\n")

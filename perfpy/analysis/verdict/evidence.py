@@ -111,6 +111,12 @@ class BusyThread(NamedTuple):
     threads: int
 
 
+def _histogram_of_waits(report: Report) -> Histogram | None:
+    """Return the rows of time off the CPU, which may be joined with those on it."""
+    sampled = (one for one in report.histograms if one.leader.samples)
+    return next((one for one in sampled if one.leader.event.has_waits or is_off_cpu(one.leader.event)), None)
+
+
 class Evidence:
     """The numbers of one report.
 
@@ -135,7 +141,6 @@ class Evidence:
         self.report, self._data = report, data
         histograms = [one for one in report.histograms if one.leader.samples and "frame" in report.folded.dimensions]
         on_cpu = [one for one in histograms if not is_off_cpu(one.leader.event) and not is_dummy(one.leader.event)]
-        off_cpu = next((one for one in histograms if is_off_cpu(one.leader.event)), None)
         self.histogram: Histogram | None = on_cpu[0] if on_cpu else None
         self.has_several = len(on_cpu) > 1
         has_joined = self.histogram is not None and self.histogram.leader.event.has_waits
@@ -143,16 +148,15 @@ class Evidence:
         first, last = data.sample_times
         times = report.options.sample_filter.times
         self.elapsed = (max(last - first, 0) if times is None else times.length_within(first, last)) / NANOSECONDS_A_SECOND
-        waiting = sampled_functions(report, self.histogram, waits=True) if has_joined and self.histogram else None
-        self._unfolded: Report | None = None  # if interpreters are folded
-        if unfolded is not None and (on_cpu or off_cpu):
-            self._unfolded = unfolded()
-        if off_cpu is not None and self._unfolded is not None:
+        self._unfolded = unfolded() if unfolded is not None and histograms else None  # if interpreters are folded
+        of_waits = _histogram_of_waits(report) if histograms else None
+        if of_waits is not None and self._unfolded is not None:  # which has the frames that tell what threads wait for
             report = self._unfolded
-            off_cpu = next((one for one in report.histograms if one.leader.samples and is_off_cpu(one.leader.event)), None)
-        waiting = sampled_functions(report, off_cpu) if off_cpu else waiting
-        named = self.histogram or off_cpu
+            of_waits = _histogram_of_waits(report)
+        named = self.histogram or of_waits
         self._tasks = named.names.tasks if named else None
+        only_waits = True if has_joined else None
+        waiting = sampled_functions(report, of_waits, waits=only_waits) if of_waits else None
         is_known = waiting is not None and waiting.samples and "tid" in report.folded.dimensions
         self.waits = Waits(waiting) if waiting is not None and is_known else None
         if self.waits is not None:  # threads can wait from before the first event until the end
@@ -162,9 +166,8 @@ class Evidence:
         if self.histogram is not None:
             self._statements = Statements(self.report, self.histogram.leader.event.index, waits=False if has_joined else None)
         if self.waits is not None:
-            event = self.histogram if off_cpu is None else off_cpu
-            assert event is not None
-            self.wait_statements = Statements(report, event.leader.event.index, waits=True if off_cpu is None else None)
+            assert of_waits is not None
+            self.wait_statements = Statements(report, of_waits.leader.event.index, waits=only_waits)
 
     @property
     def event(self) -> FileEvent:

@@ -14,6 +14,7 @@ from perfpy.analysis.report.options import CallGraph, ChainOptions, ReportOption
 from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.categories import LAMBDA, OWN, charge_kind, is_own_name
 from perfpy.analysis.verdict.evidence import Evidence
+from perfpy.cli import run
 from perfpy.counts.comparison import Runs, compare_runs
 from perfpy.perfdata.kept_files import ObservedCommand, ObservedFrame, ObservedState, decode_states, encode_states
 from perfpy.recording import Recording
@@ -555,6 +556,30 @@ def test_waits_for_the_gil_are_charged_to_the_functions_that_wait(tmp_path: Path
     sentences = verdict(tmp_path, *stacks, Stack((own("crunch"),), 400), seconds=1.0, threads=range(101, 105))
     (wait,) = [one for one in sentences if one.rule == "longest wait"]
     assert wait.text == "Four threads waited 1.6 s in total for Python's global interpreter lock (GIL), in crunch()."
+
+
+def test_waits_that_are_joined_with_cpu_time_have_the_same_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The frames of interpreters, which show the reasons, are left out of the rows."""
+    inside = (*FUTEX, "pthread_cond_timedwait@libc.so.6", "take_gil@python3.11", "_PyEval_EvalFrameDefault@python3.11", own("crunch"))
+    stacks = [Stack(inside, 2, state="S", weight=400, tid=tid) for tid in (101, 102)]
+    path = sampled_program(tmp_path, [*stacks, Stack((own("crunch"),), 400)], seconds=1.0, threads=(101, 102))
+    command = [
+        "report",
+        "--verdict",
+        "--fold-interpreters",
+        "-i",
+        str(path),
+        "--symfs",
+        str(tmp_path),
+        "--kallsyms",
+        str(tmp_path / "kallsyms"),
+    ]
+    answers = []
+    for options in ([], ["--with-off-cpu"]):
+        assert run([*command, *options]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0].startswith("Two threads waited 1.6 s in total for Python's global interpreter lock (GIL), in crunch().")
+    assert answers[1] == answers[0]
 
 
 def test_long_callbacks_of_many_functions_have_no_name(tmp_path: Path) -> None:

@@ -250,11 +250,29 @@ def test_neighbours_are_the_callers_and_callees_of_a_function() -> None:
 def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:
     samples = [At("a;f", 10 * MS, 10 * MS), At("a;f;g", 20 * MS, 10 * MS), At("a;f;g", 30 * MS, 10 * MS), At("a;h", 50 * MS, 10 * MS)]
     data = profile_data([[timed_stacks([At("a;f", 0, 0), *samples])]])
-    runs = (
-        f"runsOf(profile.tree, columnsOf(profile, {CHOICE}, Array.from({{length: profile.tree.n}}, (_, i) => i), 0, [0, profile.last], 5))"
-    )
+    columns = f"columnsOf(profile, {CHOICE}, Array.from({{length: profile.tree.n}}, (_, i) => i), 0, [0, profile.last], 5)"
+    runs = f"runsOf(profile.tree, {columns}.node)"
     result = node(f"{runs}.map(run => [run.depth, profile.names[profile.tree.name[run.node]][0], run.from, run.to])", data)
     assert sorted(result) == [[0, "a", 0, 3], [0, "a", 4, 5], [1, "f", 0, 3], [1, "h", 4, 5], [2, "g", 1, 3]]
+
+
+def test_a_sum_of_short_waits_hides_nothing_in_the_order_of_time() -> None:
+    ran = [At("a;f", at * 10 * MS, 10 * MS) for at in range(1, 6)]
+    waited = [
+        At("a;f;nap", 90 * MS, 40 * MS),  # one wait: the thread has no sample in it
+        At("a;f;ready", 50 * MS, 45 * MS),  # a sum: the thread ran four times since it would have begun
+        At("a;f;lock", 49 * MS, 4 * MS),
+        At("a;f;other", 80 * MS, 40 * MS, 7, 8),  # of another thread
+    ]
+    data = profile_data([[timed_stacks([At("a;f", 0, 0), *ran]), timed_stacks(waited, "offcpu-time", off_cpu=True)]])
+    for event in ("JOINED", "1"):
+        columns = (
+            f"columnsOf(profile, {{...{CHOICE}, event: {event}}}, Array.from({{length: profile.tree.n}}, (_, i) => i), 0, "
+            "[0, profile.last], 9)"
+        )
+        found = node(f"(({{node, apart}}) => [Array.from(node, i => i && profile.names[profile.tree.name[i]][0]), apart])({columns})", data)
+        on = ["f"] * 5 if event == "JOINED" else [0, 0, 0, 0, "lock"]
+        assert found == [[*on, "nap", "nap", "nap", "nap"], 45 * MS], event
 
 
 @pytest.mark.parametrize(

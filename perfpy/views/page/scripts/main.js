@@ -70,7 +70,7 @@ class Page {
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
       sorted: sort => { this.state.sort = sort; keepAddress(this); } });
-    this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose });
+    this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose, without: text => { $("chart-without").textContent = text; } });
     this.waits = new WaitView({ canvas: $("waits"), path: $("wait-path"), chain: $("wait-chain") }, { ...time,
       moment: () => this.state.moment === null ? null : { thread: this.state.waiter ?? -1, tick: this.state.moment },
       pick: (waiter, moment) => this.change({ waiter, moment: Math.round(moment) }) });

@@ -9,18 +9,39 @@ export function busiestThread(profile, choice) {
   return sums.reduce((best, sum, thread) => sum > sums[best] ? thread : best, 0);
 }
 
-/* The node of the form (see forms.js) at each column, 0 where the thread had no sample. range: in ticks. */
+/* times are whole ticks: what meets may seem to overlap by one at either end */
+const SLACK = 2;
+
+/* row => whether it is the sum of several waits: a sample of its thread is amid the time that one wait would have taken, and a thread that waits
+   has none. Waits shorter than the threshold of the recording are such sums, of which only the last end is known. */
+function sumsOfWaits(profile, thread, recording) {
+  const parts = profile.events.filter(({ seconds, off }) => seconds || off).flatMap(({ samples }) => {
+    const { time, kinds, of } = samples[recording] || {};
+    return time && kinds.thread ? [time.filter((_, row) => kinds.thread[of[row]] === thread)] : [];
+  });
+  const times = Float64Array.from(parts.flatMap(part => Array.from(part))).sort();
+  return (stop, length) => length > 2 * SLACK && times[firstNotBelow(times, stop - length + SLACK)] <= stop - SLACK;
+}
+
+/* {node: of the form (see forms.js) at each column, 0 where the thread had no sample, apart: ns of waits that are not among them, as only their
+   sums are known (sumsOfWaits)}. range: in ticks. */
 export function columnsOf(profile, choice, of, thread, range, count) {
   const masks = masksOf(profile, { ...choice, thread, process: null, range: null }), width = (range[1] - range[0]) / count || 1;
   const node = new Int32Array(count), most = new Float64Array(count);
-  for (const { samples } of tablesOf(profile, choice.event)) {
+  let apart = 0;
+  for (const { samples, column: part } of tablesOf(profile, choice.event)) {
     if (!samples.time || !samples.kinds.thread) continue;
     const { of: kindOf, kinds, time, weight } = samples, kept = keptKinds(kinds, masks);
+    const isSum = samples.off ? sumsOfWaits(profile, thread, profile.recordings > 1 ? part : 0) : () => false;
     const begin = firstNotBelow(samples.time, range[0]);
     let before = -1;
     const last = samples.seconds || samples.off ? samples.n : firstNotBelow(samples.time, range[1]);
     for (let row = begin; row < last; row++) {
       if (!kept[kindOf[row]]) continue;
+      if (isSum(time[row], weight[row] / profile.tick)) {
+        if (time[row] < range[1]) apart += weight[row];
+        continue;
+      }
       const stop = (time[row] - range[0]) / width, spent = weight[row] / profile.tick / width;
       const start = samples.seconds || samples.off ? stop - spent : before < 0 ? stop - 1 : before;
       before = stop;
@@ -32,7 +53,7 @@ export function columnsOf(profile, choice, of, thread, range, count) {
       }
     }
   }
-  return node;
+  return { node, apart };
 }
 
 /* Runs of equal frames: [{node, from, to, depth}], columns `from` up to `to`, frames of a run have one path from the root. */

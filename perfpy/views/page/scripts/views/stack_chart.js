@@ -9,7 +9,7 @@ import { fitted, inks, ruled, speak, windowed } from "./elements.js";
 const ROW = 18, RULER = 18;
 
 export class StackChart {
-  /* told: {shown(), selected(), select(range, moving), label(f), look(), say(text), choose(f)} */
+  /* told: {shown(), selected(), select(range, moving), label(f), look(), say(text), without(text), choose(f)} */
   constructor(canvas, told) {
     Object.assign(this, { canvas, told, runs: [], columns: null, form: null, top: 0 });
     this.box = canvas.closest(".box");
@@ -31,8 +31,9 @@ export class StackChart {
     const count = Math.max(60, Math.min(2000, Math.floor(this.canvas.clientWidth || 800))), key = JSON.stringify([choice, thread, count, this.told.shown(), profile.reads]);
     if (key !== this.loadedOf || form !== this.form) {
       Object.assign(this, { profile, form, count, loadedOf: key, busiest: busiestThread(profile, choice) });
-      this.columns = columnsOf(profile, choice, form.of, thread ?? this.busiest, this.told.shown(), count);
-      this.runs = runsOf(form, this.columns);
+      const { node, apart } = columnsOf(profile, choice, form.of, thread ?? this.busiest, this.told.shown(), count);
+      Object.assign(this, { columns: node, runs: runsOf(form, node) });
+      this.told.without(apart ? `without ${duration(apart)} of short waits: the recording has their sums, not when each was` : "");
     }
     this.draw();
   }

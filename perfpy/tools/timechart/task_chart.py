@@ -213,8 +213,7 @@ def _shown_names(tasks: Sequence[ChartedTask], parts: ChartParts) -> list[tuple[
 
 
 _DEEPEST: Final = 6
-_LARGEST_TEXT: Final = 5.0
-_SMALLEST_TEXT: Final = 0.02
+_LARGEST_LABEL: Final = 5.0
 _MEGAHERTZ: Final = 1000  # kHz
 _SHOWN_AS_GIGAHERTZ: Final = 1_500_000
 
@@ -236,12 +235,8 @@ def power_elements(power: PowerHistory, axis: Axis, first: int, cpus: int, posit
     for cpu, begin, end, state in reversed(power.idle):
         depth = min(state, _DEEPEST)
         width = axis.x(end) - axis.x(begin)
-        size = text_size(width, _LARGEST_TEXT)
-        text = (
-            f'<text x="{axis.x(begin):.8f}" y="{top(cpu) + size:.8f}" font-size="{size:.8f}pt">C{depth}</text>\n'
-            if size > _SMALLEST_TEXT
-            else ""
-        )
+        size = text_size(width / 2, _LARGEST_LABEL)
+        text = f'<text x="{axis.x(begin):.8f}" y="{top(cpu) + size:.8f}" font-size="{size:.8f}pt">C{depth}</text>\n' if size else ""
         position = f'x="{axis.x(begin):.8f}" width="{width:.8f}" y="{top(cpu):.1f}" height="{CPU_BOX:.1f}"'
         yield f'<g>\n<rect class="c{depth}" {position}/>\n{text}</g>\n'
     frequencies = power.frequencies_until(axis.end, cpus, first)

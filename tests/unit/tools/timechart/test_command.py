@@ -71,6 +71,16 @@ def test_cpus_have_idle_states_and_frequencies(tmp_path):
     assert [element.text for element in elements if element.get("font-size") == "0.25pt"][-1] == "     1000"
 
 
+def test_labels_of_idle_states_fit_into_half_of_them(tmp_path):
+    """perf halves the width before it rounds it down to 5 points, halved as often as it has to be."""
+    recording = EventRecording([_SWITCH, _IDLE]).event(_SWITCH, 0, b"", 1, 120, 0, b"", 2, 120, tid=1)
+    for number, length in enumerate((3, 9, 13, 600)):  # in pixels, of 1000
+        recording.event(_IDLE, number * 2 * 10**6, 2, 0).event(_IDLE, number * 2 * 10**6 + length * 10**5, 0xFFFFFFFF, 0)
+    recording.event(_SWITCH, 10**8, b"", 2, 120, 0, b"", 1, 120, tid=2)
+    sizes = [element.get("font-size") for element in draw(tmp_path, recording, "-P") if element.text == "C2"]
+    assert sizes == ["5.00000000pt", "5.00000000pt", "2.50000000pt", "1.25000000pt"]  # the newest first
+
+
 @pytest.mark.parametrize(
     ("words", "tids"), [((), {"100", "101"}), (("-n", "1"), {"100", "101"}), (("-p", "b"), {"101"}), (("-p", "100"), {"100"})]
 )

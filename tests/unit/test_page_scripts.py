@@ -247,6 +247,50 @@ def test_neighbours_are_the_callers_and_callees_of_a_function() -> None:
     assert result == [[["h", 11], ["f", 5]], [["k", 4]]]
 
 
+def waiting(data: dict[str, Any], **categories: int) -> dict[str, Any]:
+    """Data whose functions of these names have categories; a name in brackets is a state."""
+    data["names"] = [
+        [name, module, 6 if name.startswith("[") else categories.get(name, category)] for name, module, category, *_ in data["names"]
+    ]
+    return data
+
+
+PARTS = f"weighed(profile.tree, collect(profile, {{...{CHOICE}, event: JOINED}}).own, 'parts')"
+
+
+def test_a_function_that_runs_and_waits_has_its_neighbours_with_both_shares() -> None:
+    ran = [At("a;f;g", 10 * MS, MS), At("a;h;g", 20 * MS, 2 * MS), At("a;g;k", 30 * MS, 4 * MS)]
+    waited = [At("a;f;g;nap", 90 * MS, 50 * MS), At("a;m;g;nap", 40 * MS, 10 * MS)]
+    data = profile_data([[timed_stacks(ran), timed_stacks(waited, "offcpu-time", off_cpu=True)]])
+    name = "pairs => pairs.map(([name, [on, off]]) => [profile.names[name][0], on / 1e6, off / 1e6])"
+    found = node(f"(n => [n.callers, n.callees].map({name}))(inBoth({PARTS}, profile.names.findIndex(([name]) => name === 'g')))", data)
+    assert found == [[["f", 1, 50], ["m", 0, 10], ["a", 4, 0], ["h", 2, 0]], [["nap", 0, 60], ["k", 4, 0]]]
+
+
+def test_waits_are_at_the_function_that_waited_and_not_at_the_state() -> None:
+    slept, ready, unknown = "[S (sleeping)]", "[R (ready)]", "[- (waiting)]"
+    waited = [
+        At(f"a;f;wait;entry;__x64_sys_futex;schedule;{slept}", 40 * MS, 30 * MS),
+        At(f"a;g;wait;entry;__x64_sys_futex;schedule;{slept}", 60 * MS, 10 * MS),
+        At(f"a;f;irq;schedule;{ready}", 65 * MS, 5 * MS),
+        At(f"a;entry;__x64_sys_read;schedule;{slept}", 80 * MS, 4 * MS),
+        At(f"a;kthread;schedule;{slept}", 90 * MS, 3 * MS),
+        At(f"a;{slept}", 95 * MS, 2 * MS),
+        At(f"a;f;{unknown}", 96 * MS, MS),
+    ]
+    data = profile_data([[timed_stacks([At("a;f", 10 * MS, MS)]), timed_stacks(waited, "offcpu-time", off_cpu=True)]])
+    kernel = dict.fromkeys(("entry", "__x64_sys_futex", "__x64_sys_read", "schedule", "irq", "kthread"), KERNEL)
+    rows = f"placesOfWaits({PARTS}, profile.names).map(([f, weight, state]) => [profile.names[f][0], weight / 1e6, state])"
+    assert node(rows, waiting(data, **kernel)) == [
+        ["wait", 40, "sleeping"],
+        ["f", 5, "for a CPU"],
+        ["__x64_sys_read", 4, "sleeping"],
+        ["schedule", 3, "sleeping"],
+        [slept, 2, "sleeping"],
+        ["f", 1, "waiting"],
+    ]
+
+
 def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:
     samples = [At("a;f", 10 * MS, 10 * MS), At("a;f;g", 20 * MS, 10 * MS), At("a;f;g", 30 * MS, 10 * MS), At("a;h", 50 * MS, 10 * MS)]
     data = profile_data([[timed_stacks([At("a;f", 0, 0), *samples])]])

@@ -1,6 +1,6 @@
 /* The panel beside the view: the selected function with its shares, callers, callees and hottest lines; or what has most samples. */
 
-import { CATEGORIES, COMMAND, token } from "../model/categories.js";
+import { CATEGORIES, COMMAND, KERNEL, WAITING, token } from "../model/categories.js";
 import { byFunction, chance, outermost } from "../model/trees.js";
 import { amount, percent, sidesOf, signed } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
@@ -22,6 +22,33 @@ export function neighbours(tree, name, columns = tree.sum) {
   }
   const most = found => [...found].filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]);
   return { callers: most(callers), callees: most(callees) };
+}
+
+/* The weights of neighbours in each column of time on the CPU and off it, those with most of both first: [[name, [on, off]]]. */
+export function inBoth(tree, name) {
+  const [on, off] = tree.sum.map(column => neighbours(tree, name, [column])), both = neighbours(tree, name);
+  const weights = key => both[key].map(([one]) => [one, [on, off].map(part => (part[key].find(([other]) => other === one) || [one, 0])[1])]);
+  return { callers: weights("callers"), callees: weights("callees") };
+}
+
+const STATE = /^\[[\w-] \((.+)\)\]$/, CALL = /^__\w+?_sys_\w/, IN_WORDS = { ready: "for a CPU" };
+
+/* Where threads waited, those with most first: [[function, weight, state]]: the innermost function outside of the kernel; of stacks without one the
+   system call, or else what called the scheduler. */
+export function placesOfWaits(tree, names) {
+  const found = new Map(), { own: [, own], name, parent } = tree, category = i => names[name[i]][2];
+  for (let i = 1; i < tree.n; i++) {
+    if (!own[i]) continue;
+    const [, state = ""] = category(i) === WAITING && STATE.exec(names[name[i]][0]) || [];
+    let k = i, call = 0;
+    while (k > 0 && category(k) === WAITING) k = parent[k];
+    const inner = k;
+    for (; k > 0 && category(k) === KERNEL; k = parent[k]) if (CALL.test(names[name[k]][0])) call = k;
+    const place = [k, call, inner].find(one => one > 0 && category(one) !== COMMAND) || i, key = `${name[place]} ${state}`;
+    if (!found.has(key)) found.set(key, [name[place], 0, IN_WORDS[state] || state]);
+    found.get(key)[1] += own[i];
+  }
+  return [...found.values()].sort((a, b) => b[1] - a[1]);
 }
 
 export class Details {
@@ -46,7 +73,7 @@ export class Details {
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
       ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),
-      ...(tree.totals[1] ? [el("h3", { textContent: "Most time waiting" }), this.list(most([self[1]], 3), "", waited)] : []),
+      ...(tree.totals[1] ? [el("h3", { textContent: "Most time waiting" }), this.list(placesOfWaits(tree, this.names).slice(0, 4), "", waited)] : []),
       hint,
     ];
   }
@@ -61,10 +88,11 @@ export class Details {
 
   ofFunction(f) {
     const [name, module, category] = this.names[f], { tree } = this, sign = el("span.sign"), isCompared = tree.kind === "changes", { total } = this.functions;
-    /* of a function that runs, the calls on the CPU; of one that only waits, the waits; of changes, those of the side after, if it is there */
-    const column = tree.kind === "parts" ? +!total[0][f] : isCompared ? +!!total[1][f] : -1, all = column < 0 ? this.all : tree.totals[column] || 1;
-    const side = isCompared ? `, ${sidesOf(tree)[column]}` : "";
-    const { callers, callees } = neighbours(tree, f, column < 0 ? tree.sum : [tree.sum[column]]);
+    /* of a function that runs and waits, the shares of both; of one that only waits, the waits; of changes, those of the side after, if it is there */
+    const isBoth = tree.kind === "parts" && total[0][f] > 0 && total[1][f] > 0, column = tree.kind === "parts" ? +!total[0][f] : isCompared ? +!!total[1][f] : -1;
+    const all = isBoth ? tree.totals : column < 0 ? this.all : tree.totals[column] || 1;
+    const side = isBoth ? ": CPU time, waits" : isCompared ? `, ${sidesOf(tree)[column]}` : tree.kind === "parts" && column ? ": waits" : "";
+    const { callers, callees } = isBoth ? inBoth(tree, f) : neighbours(tree, f, column < 0 ? tree.sum : [tree.sum[column]]);
     sign.style.background = token(Math.min(COMMAND, category), this.told.dark());
     const kind = category === COMMAND ? "process" : CATEGORIES[category];
     return [
@@ -107,12 +135,14 @@ export class Details {
     return bar;
   }
 
+  /* pairs: [function, its weight, or those of columns, state of a thread that waits there]; all: the weight that is the whole, or those of columns */
   list(pairs, none = "", all = this.all, text = percent) {
     if (!pairs.length) return el("p.dim", { textContent: none });
-    return el("ul.neighbours", {}, ...pairs.map(([f, weight]) => {
+    return el("ul.neighbours", {}, ...pairs.map(([f, weight, state]) => {
       const choose = button("", () => this.told.choose(f), { title: this.names[f][0] }), sign = el("span.sign");
       sign.style.background = token(Math.min(COMMAND, this.names[f][2]), this.told.dark());
-      choose.append(el("span.number", { textContent: text(weight / all) }), sign, el("span.label", { textContent: this.told.short(f) }));
+      const shares = [weight].flat().map((one, k) => el("span.number", { textContent: text(one / ([all].flat()[k] || 1)) }));
+      choose.append(...shares, sign, el("span.label", { textContent: this.told.short(f) }), ...(state ? [el("span.state.dim", { textContent: state })] : []));
       return el("li", {}, choose);
     }));
   }

@@ -153,9 +153,8 @@ class Recorder:
             self._names = RuntimeNames(self.options, self.command, self._tell)
             self.options = self._names.options
         self.sleeping: Collection[int] = ()  #: processes whose threads that sleep at first get a sample of sched:sched_switch
-        self.at_end: Callable[[Collection[int]], AbstractContextManager[object]] = (
-            nullcontext  #: surrounds the work of its helpers at the end
-        )
+        #: surrounds the work of its helpers, whose processes are given, at the end
+        self.at_end: Callable[[Collection[int]], AbstractContextManager[object]] = nullcontext
         self.is_calm = True  #: whether the machine switches rarely enough to copy the stacks of all tasks
         self._waits: WaitPlan | None = None
         self._trace: TracePlan | None = None

@@ -110,6 +110,13 @@ else:
         def __iter__(cls) -> Iterator[Any]:
             return iter(cls._members)
 
+        def __call__(cls, value: Any) -> Any:
+            """Return the member with a value."""
+            for member in cls._members:
+                if member.value == value:
+                    return member
+            raise ValueError(f"{value!r} is not a valid {cls.__name__}")
+
     class Enum(metaclass=_EnumMaker):
         """enum.Enum, for members with names in capitals."""
 

@@ -209,9 +209,10 @@ for thread in threads: thread.join()
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
 def test_nothing_calls_a_cell() -> None:
     """The notebook and the profiler run it; what the cell calls is called from it."""
-    assert re.search(r" in the top level of cell \(cell:\d\)\.$", repr(profile_cell(NotebookShell(), "", CELL_OF_LINES)), re.MULTILINE)
+    text = repr(profile_cell(NotebookShell(), "", CELL_OF_LINES))
+    assert re.search(r" in the top level of cell \((\d+ % at )?cell:\d\)\.$", text, re.MULTILINE)
     text = repr(profile_cell(NotebookShell(), "", CELL_OF_CALLS))
-    assert re.search(r" in g\(\) \(cell:\d\), called from the top level of cell\.$", text, re.MULTILINE)
+    assert re.search(r" in g\(\) \((\d+ % at )?cell:\d\), called from the top level of cell\.$", text, re.MULTILINE)
 
 
 CELL_OF_LINES = "x = 0\nfor i in range(6_000_000):\n    x += i * i\n"

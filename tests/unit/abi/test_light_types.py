@@ -194,3 +194,6 @@ def test_members_of_an_enum_are_unique_values_with_a_name(kind: typing.Any) -> N
     assert {kind.LOW: "low"}[kind.LOW] == "low"
     assert pickle.loads(pickle.dumps(kind.HIGH)) is kind.HIGH
     assert repr(kind.LOW) == f"<{kind.__name__}.LOW: 1>"
+    assert kind(2) is kind.HIGH
+    with pytest.raises(ValueError, match=f"3 is not a valid {kind.__name__}"):
+        kind(3)

@@ -230,7 +230,7 @@ def test_terminals_fold_by_default_with_a_note(recording: Path):
         return on_terminal(*words, "-i", str(recording), columns=100, lines=40, environment={"PAGER": "cat"}).text
 
     usual = shown("report")
-    assert re.search(r"60\.00%.* 60\.00%.* Python .*spin \(app\.py:3\)", usual)
+    assert re.search(r"60\.00%.* 60\.00%.* Python .*spin \(app\.py:3, 50 %\)", usual)
     assert "--no-fold-interpreters" in usual
     assert "--no-fold-interpreters" in shown("annotate", "--by-line")
     for option in ("--no-fold-interpreters", "--fold-interpreters"):

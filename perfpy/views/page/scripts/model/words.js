@@ -58,4 +58,7 @@ export function stepOf(span, most) {
 }
 
 /* ns on a ruler; its zero has the unit of the steps */
-export const atRuler = (ns, step) => step >= 1e9 ? (ns / 1e9).toFixed(0) + " s" : !ns ? `0 ${duration(step).split(" ")[1]}` : duration(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+export const atRuler = (ns, step) => {
+  if (step >= 1e9) return (ns / 1e9).toFixed(0) + " s";
+  return ns ? duration(ns).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ") : `0 ${duration(step).split(" ")[1]}`;
+};

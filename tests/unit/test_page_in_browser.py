@@ -259,6 +259,34 @@ def test_a_click_on_the_headline_leads_to_the_row_with_its_share(page: Browser) 
     assert page.text("#functions th[aria-sort=descending]") == "With libraries"
 
 
+def test_a_click_on_the_headline_keeps_the_event_or_says_which_it_shows(page: Browser) -> None:
+    page.choose("#event", "on and off the CPU")
+    page.click("#headline .evidence")
+    assert page.run("document.querySelector('#event').selectedOptions[0].text") == "on and off the CPU"
+    assert page.texts("#functions tr.chosen td.name") == ["hot"]
+    assert page.text("#functions th[aria-sort=descending]") == "With libraries"
+    assert page.text("#about") == ""
+    page.choose("#event", "faults")
+    page.click("#headline .evidence")
+    assert page.run("document.querySelector('#event').selectedOptions[0].text") == "cpu-clock"
+    assert page.text("#about") == "Shows cpu-clock, which the sentence is of, and no longer faults."
+
+
+def test_what_does_not_follow_a_selected_range_says_so(page: Browser) -> None:
+    said = "[...document.querySelectorAll('#headline, #legend')].map(one => getComputedStyle(one, '::after').content)"
+    assert page.run(said) == ["none", "none"]
+    select(page, 2, 4)
+    assert page.run(said) == ['"(the whole recording)"', '"(the whole time line)"']
+    page.click("#zoom")
+    assert page.run(said) == ['"(the whole recording)"', "none"]
+    select(page, 2.5, 3)
+    assert page.run(said) == ['"(the whole recording)"', '"(the whole time line)"']
+    page.click("#whole")
+    assert page.run(said) == ["none", "none"]
+    filter_by(page, "process", "db 8")
+    assert page.run(said) == ['"(the whole recording)"', "none"]
+
+
 def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
     assert page.text("#badge") == "2 notes"
     assert is_hidden(page, "#notes-box")

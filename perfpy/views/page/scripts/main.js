@@ -21,7 +21,7 @@ import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/
 import { chunkOf, inView, pause } from "./views/elements.js";
 import { showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
-import { sayChanges, sayFocused, saySelected, sayVerdict } from "./views/said.js";
+import { sayChanges, sayFocused, sayScope, saySelected, sayVerdict } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
 import { Toolbar } from "./views/toolbar.js";
@@ -174,7 +174,7 @@ class Page {
       this.toolbar.show(this.state, this.profile.tick);
       if (this.isStarted && (isOther || this.isBehind || this.described !== this.state.chosen)) this.describeChosen();
       this.showForm();
-      for (const say of [sayRange, sayChanges, sayVerdict]) say(this);
+      for (const say of [sayRange, sayScope, sayChanges, sayVerdict]) say(this);
     }
     if (lanes) this.loadTimes(); else if (!moving) this.tracks.draw();
     saySelected(this);
@@ -370,8 +370,11 @@ class Page {
   }
 
   showNamed(name, column) {
-    this.change({ ...NO_FILTERS, tab: "functions", event: eventWith(this.profile, column === "waits") });
+    const before = this.event, event = eventWith(this.profile, column === "waits", before), { options } = this.toolbar.event;
+    this.change({ ...NO_FILTERS, tab: "functions", event });
     this.table.find(name, column, f => this.choose(f));
+    const titled = one => [...options].find(option => option.value === String(one)).text;
+    if (String(before) !== event) $("about").textContent = `Shows ${titled(event)}, which the sentence is of, and no longer ${titled(before)}.`;
   }
 }
 

@@ -11,8 +11,9 @@ export function onAndOff(profile) {
   return profile.recordings === 1 && off >= 0 && on >= 0 ? [on, off] : null;
 }
 
-/* The choice of the first event of time on the CPU, or of waits beside it. */
-export function eventWith(profile, waits) {
+/* The choice of the first event of time on the CPU, or of waits beside it; of both, if that is what is chosen. */
+export function eventWith(profile, waits, now) {
+  if (now === JOINED) return now;
   const number = profile.events.findIndex(event => !event.off);
   return waits && onAndOff(profile) ? JOINED : String(Math.max(0, number));
 }
@@ -25,7 +26,8 @@ export function tablesOf(profile, event) {
 
 export const kindOf = (profile, event) => event === JOINED ? "parts" : profile.recordings > 1 ? "changes" : "one";
 
-const NARROWED = ["commands", "process", "group", "thread", "cpu", "module", "category", "inside", "range", "shown", "against"];
+/* the parts of a state that leave only some of the samples */
+export const NARROWED = ["commands", "process", "group", "thread", "cpu", "module", "category", "inside", "range", "shown", "against"];
 
 /* Whether a state of the page needs the index of samples (kinds.js), and not only their sums by stack. */
 export function needsIndex(state) {

@@ -1,7 +1,7 @@
 /* What the page says about what is selected: how many samples, the sentence of a range or of two, and what colours of changes mean. */
 
 import { SCALE, changeColour } from "../model/categories.js";
-import { JOINED, collect, onAndOff } from "../model/selection.js";
+import { JOINED, NARROWED, collect, onAndOff } from "../model/selection.js";
 import { chargedWeights } from "../model/trees.js";
 import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
@@ -65,6 +65,13 @@ export function sayVerdict(page) {
   const { wholeWeights, wholeTotal } = wholeOf(page, { ...page.choice(null), event }), total = page.totals[0], [weights] = chargedWeights(page.profile, [page.own[0]]);
   const values = { weights, wholeWeights, samples: samples[0], total, wholeTotal, cpus: seconds ? total / lengths[1] : null };
   $("said").textContent = verdictOf({ ...words, ...values });
+}
+
+/* Of what time the headline and the shares of the categories are, which do not follow what is selected. */
+export function sayScope(page) {
+  const { state } = page, isNarrowed = NARROWED.some(key => state[key] !== null);
+  $("headline").dataset.of = !isNarrowed ? "" : page.profile.recordings > 1 ? "(both recordings as a whole)" : "(the whole recording)";
+  $("legend").dataset.of = state.range ? "(the whole time line)" : "";
 }
 
 /* What colours and widths of changes mean. */

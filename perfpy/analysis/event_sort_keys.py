@@ -304,7 +304,7 @@ def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> Sort
     width = max(len(field.name), field.size if field.is_string else 2 * field.size + 2)
     column = partial(_column, event.attr.config, field, raw, endian)
     name = f"{event.name}.{field.name}"
-    return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index)
+    return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index, raw=raw)
 
 
 def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:

@@ -53,6 +53,7 @@ class SortKey(NamedTuple):
         by_comm: the column's width beyond the longest comm of a thread.
         late: perf makes the texts when it first compares two samples, and measures only these.
         event: the only event whose rows have it.
+        raw: a field without the format of its event: its texts do not widen the column.
     """
 
     name: str
@@ -65,6 +66,7 @@ class SortKey(NamedTuple):
     by_comm: int | None = None
     late: bool = False
     event: int | None = None
+    raw: bool = False
 
     @property
     def of_location(self) -> bool:
@@ -135,7 +137,7 @@ class KeyColumn(NamedTuple):
         if self.texts is not None:
             return self.texts(numbers)
         listed = numbers.tolist()
-        text_of = {number: self.text(number) for number in set(listed)}
+        text_of = {number: self.text(number) for number in dict.fromkeys(listed)}  # in row order: a text can depend on earlier ones
         return [text_of[number] for number in listed]
 
     def width_of(self, numbers: Int64) -> int:

@@ -83,6 +83,9 @@ POINTS: Final = {
         '"fd: %d", REC->fd',
     ),
     "syscalls:sys_exit_read": Point(523, (("int", "__syscall_nr", "i"), ("long", "ret", "q")), '"0x%lx", REC->ret'),
+    "module:module_load": Point(
+        524, (("unsigned int", "taints", "I"), ("__data_loc char[]", "name", _DYNAMIC)), '"name=%s", __get_str(name)'
+    ),
     "sched:sched_waking": Point(519, (*_TASK, ("int", "target_cpu", "i")), '"pid=%d", REC->pid'),
 }  # fmt: skip
 

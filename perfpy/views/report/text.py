@@ -466,7 +466,7 @@ class KeyColumnText:
             self._codes = np.full(len(values.column.same), -1, np.int64)
         missing = np.flatnonzero(self._codes[numbers] < 0)
         if len(missing):
-            new = missing[first_of_each(numbers[missing])]
+            new = np.sort(missing[first_of_each(numbers[missing])])  # rows in their order: a text can depend on those before it
             self._codes[numbers[new]] = len(self._texts) + np.arange(len(new))
             cells = self.cells(entries[new])
             self._texts += [_encoded(_pad(cell, width)) for cell in cells]
@@ -550,18 +550,18 @@ class KeyWidths:
         values = histogram.keys[key.name]
         longest = values.column.width_of(distinct(values.number[self._entries]))
         if key.event is not None and is_alone:  # perf takes the size of dynamic data, with the NUL, from rows that it compares
-            return min(longest, max(map(byte_width, histogram.texts(key.name, np.asarray(self._entries))), default=0))
+            return 0 if key.raw else min(longest, max(map(byte_width, histogram.texts(key.name, np.asarray(self._entries))), default=0))
         return longest
 
 
 def _field_width(key: SortKey, tables: Sequence[Histogram]) -> int:
     """Return the width of a field's longest text in the tables of all tracepoints with this field, as in perf; 0 for other keys."""
-    if key.event is None:
+    if key.event is None or key.raw:
         return 0
     widths = [0]
     for table in tables:
         visible = table.visible_entries()
-        same = (one for one in table.layout.keys if one.event == table.leader.event.index and one.header == key.header)
+        same = (one for one in table.layout.keys if one.event == table.leader.event.index and one.header == key.header and not one.raw)
         for one in same:
             longest = max(map(byte_width, table.texts(one.name, visible)), default=0)
             widths.append(min(longest, KeyWidths(table, visible).longest_text(one)))

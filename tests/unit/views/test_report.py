@@ -66,7 +66,7 @@ def test_processes_are_named_on_screens_only(tmp_path: Path) -> None:
 # Tests of report -H: each event's table has levels for its own keys, as perf 6.12's.
 
 
-RAISE, IDLE = "irq:softirq_raise", "power:cpu_idle"
+RAISE, IDLE, SWITCH = "irq:softirq_raise", "power:cpu_idle", "sched:sched_switch"
 
 
 @pytest.fixture
@@ -137,6 +137,42 @@ def test_only_a_tables_own_keys_are_in_its_header(text_of: Callable[..., str]) -
 def test_a_table_without_keys_has_one_row(keys: str, text_of: Callable[..., str]) -> None:
     """All keys are fields of other events, or numbers; also -H --raw-trace without formats of the tracepoints."""
     assert text_of("-H", "-q", "-s", keys).splitlines()[-3].split()[0] == "100.00%"
+
+
+# Tests of fields in columns.
+
+
+@pytest.mark.parametrize(
+    ("args", "widths"),
+    [
+        (("-s", "name"), [15, 16]),
+        (("--raw-trace", "-s", "name"), [4, 16]),
+        (("-s", "name/raw"), [4, 16]),
+        (("-s", "name,name/raw"), [15, 16]),
+    ],
+)
+def test_raw_fields_do_not_share_a_width(args, widths, tmp_path, capsys):
+    """Formatted fields of one name are as wide as their longest text in all tables, raw ones as the data of their own, with the NUL."""
+    recording = EventRecording(["irq:irq_handler_entry", "module:module_load"])
+    for time, name in enumerate((b"abc", b"abc", b"abd"), 10):
+        recording.event("irq:irq_handler_entry", time, 1, name)
+    for time, name in enumerate((b"a_longer_module", b"a_longer_module", b"zram"), 20):
+        recording.event("module:module_load", time, 1, name)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    run(["report", "--stdio", "-i", str(tmp_path / "perf.data"), *args])
+    dots = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("# ....")]
+    assert [len(line[2]) for line in dots] == widths
+
+
+def test_a_text_field_is_bytes_from_the_first_row_on_that_is_no_text(tmp_path, capsys):
+    """perf decides for the whole field once it meets bytes that are no text; rows in their order, whatever the samples' order."""
+    recording = EventRecording([SWITCH])
+    for time, name in enumerate((b"rare", b"\x01", b"often", b"\x01", b"often", b"often"), 10):
+        recording.event(SWITCH, time, name, 1, 120, 0, b"", 2, 120)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    run(["report", "--stdio", "-q", "-i", str(tmp_path / "perf.data"), "--raw-trace", "-s", "prev_comm"])
+    rows = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line]
+    assert rows == ["often", "ARRAY[01,", "ARRAY[72,"]
 
 
 # Tests of the columns of a report's table.

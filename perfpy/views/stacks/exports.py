@@ -13,7 +13,7 @@ from perfpy.untrusted.text import one_line
 from perfpy.views.readable import readable, source_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,15 +97,18 @@ def _speedscope_frame(function: Function, begins: Source | None) -> dict[str, An
 
 # Stacks in order of time: the times at which a thread's stack is the same, or the begins and ends of its frames, for speedscope.
 #
-# A sample stands for the time before it, as long as its weight. A thread goes on from one sample to the next if the time between them is
-# at
-# most twice the weight of the later one.
+# A sample stands for the time before it, as long as its weight, so the times of each stack add up to its weight. Samples of the CPU do
+# not come exactly on time: one that begins less than its weight after the end of the one before, or less than half of it before that end,
+# goes on from there. All others take the last free time before their end. Time is not free if an earlier sample has it: the sum of a
+# stack's short waits is one sample at the end of the last of them, and its time is somewhere between the thread's longer waits.
 
 
 #: above this number of samples there are too many events for a viewer
 MOST_SAMPLES: Final = 200_000
 #: threads, those with most weight
 MOST_THREADS: Final = 100
+#: before all samples, with room for their weights
+_LONG_AGO: Final = -(1 << 90)
 
 
 class Edge(NamedTuple):
@@ -171,18 +174,19 @@ def threads_in_order(part: Stacks, function_ids: Sequence[int], comm_ids: Sequen
     timed = part.timed
     if timed is None or not part.in_nanoseconds or not 0 < len(timed.time) <= MOST_SAMPLES:
         return []
-    ends = timed.time.astype(np.int64)
-    zero = int((ends - timed.weight.astype(np.int64)).min())
     paths = _Paths(part, function_ids, comm_ids)
-    return [_thread(part, timed, rows, ends[rows] - zero, paths) for rows in _rows_of_threads(timed)[:MOST_THREADS]]
+    threads = [_thread(part, timed, rows, paths) for rows in _rows_of_threads(timed)[:MOST_THREADS]]
+    zero = min((thread.first for thread in threads), default=0)
+    return [ThreadOrder(name, [SteadyStack(path, begin - zero, end - zero) for path, begin, end in stacks]) for name, stacks in threads]
 
 
 def _rows_of_threads(timed: TimedSamples) -> list[NDArray[np.int64]]:
-    """Return the rows of each thread in order of time, those with most weight first."""
+    """Return the rows with a weight of each thread in order of time, those with most weight first."""
     key = timed.pid.astype(np.int64) << 32 | timed.tid.astype(np.int64) & 0xFFFFFFFF
     order = np.lexsort((timed.time, key))
+    order = order[timed.weight[order] > 0]
     cuts = np.flatnonzero(key[order][1:] != key[order][:-1]) + 1
-    return sorted(pieces(order, cuts), key=lambda rows: -int(timed.weight[rows].sum()))
+    return sorted((rows for rows in pieces(order, cuts) if len(rows)), key=lambda rows: -int(timed.weight[rows].sum()))
 
 
 class _Paths:
@@ -200,26 +204,53 @@ class _Paths:
         return path
 
 
-def _thread(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], ends: NDArray[np.int64], paths: _Paths) -> ThreadOrder:
+def _thread(part: Stacks, timed: TimedSamples, rows: NDArray[np.int64], paths: _Paths) -> ThreadOrder:
     pid, tid = int(timed.pid[rows[0]]), int(timed.tid[rows[0]])
     name = f"{part.comms[int(timed.comm[rows[-1]])]} {tid if pid == tid else f'{pid}/{tid}'}"
-    samples = zip(timed.comm[rows].tolist(), timed.chain[rows].tolist(), timed.weight[rows].tolist(), ends.tolist(), strict=True)
-    return ThreadOrder(name, _steady_stacks((paths.of(comm, chain), weight, end) for comm, chain, weight, end in samples))
+    stacks = (paths.of(comm, chain) for comm, chain in zip(timed.comm[rows].tolist(), timed.chain[rows].tolist(), strict=True))
+    samples = zip(stacks, timed.weight[rows].tolist(), timed.time[rows].tolist(), strict=True)
+    return ThreadOrder(name, _steady_stacks(_placed(samples, may_move=not part.off_cpu)))
 
 
-def _steady_stacks(samples: Iterator[tuple[list[int], int, int]]) -> list[SteadyStack]:
-    """Return the steady stacks of one thread's samples: path, weight and end of each."""
-    steady_stacks: list[SteadyStack] = []
+def _placed(samples: Iterable[tuple[list[int], int, int]], *, may_move: bool) -> list[SteadyStack]:
+    """Return the times of one thread's samples (path, weight and end, in order of the ends), none of them twice.
+
+    Args:
+        samples: the samples.
+        may_move: a sample near the end of the one before goes on from there.
+    """
+    placed: list[SteadyStack] = []
+    free: list[tuple[int, int]] = []
+    now = _LONG_AGO
     for path, weight, end in samples:
-        begin = end - weight
-        now = steady_stacks[-1].end if steady_stacks else begin
-        if begin - now > weight:
-            steady_stacks.append(SteadyStack([], now, begin))
-            now = begin
-        if steady_stacks and steady_stacks[-1].path == path:
-            steady_stacks[-1] = steady_stacks[-1]._replace(end=max(end, now))
+        if may_move and -weight <= 2 * (end - weight - now) <= 2 * weight:
+            free.append((now, now + weight))
+            now += weight
+        elif now < end:
+            free.append((now, end))
+            now = end
+        missing = weight
+        while missing:
+            begin, until = free.pop()
+            cut = max(begin, until - missing)
+            placed.append(SteadyStack(path, cut, until))
+            missing -= until - cut
+            if begin < cut:
+                free.append((begin, cut))
+    return sorted(placed, key=lambda one: one.begin)
+
+
+def _steady_stacks(placed: Sequence[SteadyStack]) -> list[SteadyStack]:
+    """Return stacks without overlaps in order of time with the gaps between them as empty stacks; equal neighbours become one."""
+    steady_stacks: list[SteadyStack] = []
+    for one in placed:
+        now = steady_stacks[-1].end if steady_stacks else one.begin
+        if now < one.begin:
+            steady_stacks.append(SteadyStack([], now, one.begin))
+        if steady_stacks and steady_stacks[-1].path == one.path:
+            steady_stacks[-1] = steady_stacks[-1]._replace(end=one.end)
         else:
-            steady_stacks.append(SteadyStack(path, now, max(end, now)))
+            steady_stacks.append(one)
     return steady_stacks
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import shutil
 import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def test_frames_that_two_samples_share_go_on() -> None:
 def test_long_gaps_stay_gaps_and_short_ones_close() -> None:
     part = timed_stacks([At("a;main", 10, 10), At("a;main", 28, 10), At("a;main", 99, 10)])
     (order,) = in_order(part)
-    assert spans(part, order) == [("main", 0, 28), ("a", 0, 28), ("main", 89, 99), ("a", 89, 99)]
+    assert spans(part, order) == [("main", 0, 20), ("a", 0, 20), ("main", 89, 99), ("a", 89, 99)]
 
 
 def test_threads_are_separate_and_sorted_by_time() -> None:
@@ -142,11 +143,49 @@ def test_counts_and_too_many_samples_have_no_order(monkeypatch: pytest.MonkeyPat
 stacks_and_times = st.tuples(st.sampled_from(["a", "a;f", "a;f;g", "a;g;f", "b;f;f"]), st.integers(0, 60), st.integers(1, 40))
 
 
-@given(st.lists(stacks_and_times, min_size=1, max_size=12))
-def test_frames_of_any_samples_nest(samples: list[tuple[str, int, int]]) -> None:
-    part = timed_stacks([At(stack, 100 + time, weight) for stack, time, weight in sorted(samples, key=lambda sample: sample[1])])
+def test_the_sum_of_short_waits_is_between_longer_waits() -> None:
+    part = timed_stacks([At("a;long", 20, 10), At("a;long", 90, 30), At("a;short", 95, 50)], "offcpu-time", off_cpu=True)
+    (order,) = in_order(part)
+    assert [(names_of(part, path), begin, end) for path, begin, end in order.steady_stacks] == [
+        ("a;short", 0, 5),
+        ("a;long", 5, 15),
+        ("a;short", 15, 55),
+        ("a;long", 55, 85),
+        ("a;short", 85, 90),
+    ]
+
+
+def test_waits_keep_their_times() -> None:
+    part = timed_stacks([At("a;read", 20, 10), At("a;read", 40, 15), At("a;poll", 60, 20)], "offcpu-time", off_cpu=True)
+    (order,) = in_order(part)
+    assert [(begin, end) for path, begin, end in order.steady_stacks if path] == [(0, 10), (15, 30), (30, 50)]
+
+
+def test_samples_without_weight_have_no_time() -> None:
+    assert not in_order(timed_stacks([At("a;main", 10, 0)]))
+    assert [order.last for order in in_order(timed_stacks([At("a;main", 10, 0), At("a;main", 20, 5)]))] == [5]
+
+
+def names_of(part: Stacks, path: list[int]) -> str:
+    """Return a path of in_order() as `comm;outer;inner`."""
+    return ";".join(part.comms[one - 100] if one >= 100 else part.functions[one].name for one in path)
+
+
+@given(st.lists(stacks_and_times, min_size=1, max_size=12), st.booleans())
+def test_frames_of_any_samples_nest_and_last_as_long_as_the_samples_weigh(samples: list[tuple[str, int, int]], off_cpu: bool) -> None:
+    part = timed_stacks(
+        [At(stack, 100 + time, weight) for stack, time, weight in sorted(samples, key=lambda sample: sample[1])], off_cpu=off_cpu
+    )
     for order in in_order(part):
         spans(part, order)
+        times: Counter[str] = Counter()
+        for path, begin, end in order.steady_stacks:
+            times[names_of(part, path)] += end - begin
+        weights: Counter[str] = Counter()
+        for stack, _, weight in samples:
+            weights[stack] += weight
+        times.pop("", None)
+        assert times == weights
         assert [span.begin for span in order.steady_stacks[1:]] == [span.end for span in order.steady_stacks[:-1]]
         assert all(one.path != other.path for one, other in zip(order.steady_stacks, order.steady_stacks[1:], strict=False))
 

@@ -425,7 +425,7 @@ class Evidence:
         """What the processes of a service with several workers did; empty for other programs, and for tracepoints (no CPU time)."""
         if self.functions is None or self.event.attr.type == PerfType.TRACEPOINT:
             return []
-        return process_rows(self.functions, self.process_names)
+        return process_rows(self.functions, self.process_names, self.comm)
 
     def _kept(self, name: str) -> bytes:
         """Return a file in the recording, b"" if it is missing."""

@@ -22,7 +22,7 @@ from perfpy.perfdata.kept_files import BUILD_TOOL
 from perfpy.symbols.interning import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from perfpy.analysis.verdict.functions import SampledFunctions
     from perfpy.perfdata.kept_files import ObservedCommand, ObservedState
@@ -333,10 +333,12 @@ class NamedProcess(NamedTuple):
 
     Attributes:
         is_worker: whether it is one of several that another process started for the same work.
+        program: the name, without the number of a process that only runs the same program as others.
     """
 
     name: str
     is_worker: bool
+    program: str
 
 
 def name_processes(commands: Iterable[ObservedCommand], targets: Mapping[int, str]) -> dict[int, NamedProcess]:
@@ -359,11 +361,11 @@ def name_processes(commands: Iterable[ObservedCommand], targets: Mapping[int, st
         count[owner, role] += 1
         is_numbered = is_worker or same[owner, role] > 1
         name = f"{role}{number}" if role.endswith(" gw") else f"{role} {number + 1}" if is_numbered else role
-        if command.pid in with_workers and ":" not in name:
-            name += ": main process"
+        suffix = ": main process" if command.pid in with_workers and ":" not in name else ""
         if (target := targets.get(command.pid)) and is_worker:
-            name += f", {target}()"
-        names[command.pid] = NamedProcess(name, is_numbered)
+            suffix += f", {target}()"
+        program = role if is_numbered and not is_worker and ":" not in role else name
+        names[command.pid] = NamedProcess(name + suffix, is_numbered, program + suffix)
     return names
 
 
@@ -446,10 +448,12 @@ class ProcessRow(NamedTuple):
     """What one process of a service did.
 
     Attributes:
+        name: by its command line, else that of its main thread; "" if neither is known.
         share: of the samples.
         period: of the event.
         function: its hottest own function, "" for none.
         in_function: the share of the process that is charged to that function.
+        has_namesakes: whether other processes have the same name.
     """
 
     pid: int
@@ -458,10 +462,21 @@ class ProcessRow(NamedTuple):
     period: int
     function: str
     in_function: float
+    has_namesakes: bool = False
+
+    @property
+    def text(self) -> str:
+        """The name, with the number of the process where several have it."""
+        if not self.name:
+            return f"process {self.pid}"
+        return f"{self.name} ({self.pid})" if self.has_namesakes else self.name
 
 
-def process_rows(functions: SampledFunctions, names: Mapping[int, NamedProcess]) -> list[ProcessRow]:
-    """Return the processes of a service with several workers, most CPU time first; empty for other recordings."""
+def process_rows(functions: SampledFunctions, names: Mapping[int, NamedProcess], comm: Callable[[int], str]) -> list[ProcessRow]:
+    """Return all processes of a service with several workers, most CPU time first; empty for other recordings.
+
+    comm: returns the name of a thread, for processes whose command line was not seen.
+    """
     dimensions = functions.rows.dimensions
     if "pid" not in dimensions or sum(one.is_worker for one in names.values()) < _SEVERAL:
         return []
@@ -471,11 +486,13 @@ def process_rows(functions: SampledFunctions, names: Mapping[int, NamedProcess])
     for (symbol, number), period in functions.charged_by(group.ravel()).items():
         if period > hottest.get(number, (0, -1))[0]:
             hottest[number] = (period, symbol)
+    order = [number for number in np.argsort(-totals, kind="stable").tolist() if totals[number]]
+    texts = {number: names[pid].program if (pid := int(pids[number])) in names else comm(pid) for number in order}
+    namesakes = Counter(texts.values())
     rows = []
-    for number in np.argsort(-totals, kind="stable").tolist():
-        named, total = names.get(int(pids[number])), int(totals[number])
+    for number in order:
+        total, name = int(totals[number]), texts[number]
         period, symbol = hottest.get(number, (0, -1))
-        if named is not None and total:
-            function = functions.name(symbol) if symbol >= 0 else ""
-            rows.append(ProcessRow(int(pids[number]), named.name, functions.share(total), total, function, period / total))
+        function = functions.name(symbol) if symbol >= 0 else ""
+        rows.append(ProcessRow(int(pids[number]), name, functions.share(total), total, function, period / total, namesakes[name] > 1))
     return rows

@@ -170,12 +170,12 @@ def render(
     """
     data = profile_data([parts] if after is None else [parts, after], marks, sites, lanes, waits, phases)
     names = {row.pid: row.name for row in text.processes}
-    data["threads"] = [[pid, tid, names.get(pid, name) if pid == tid else name] for pid, tid, name in data["threads"]]
+    data["threads"] = [[pid, tid, (pid == tid and names.get(pid)) or name] for pid, tid, name in data["threads"]]
     data |= {
         "title": text.title,
         "environment": list(text.environment),
         "headline": [{"text": one.text, "names": [list(pair) for pair in one.names], "column": one.column} for one in text.headline],
-        "processes": [[row.name, row.share, row.in_function, function_text(row.function), row.function] for row in text.processes],
+        "processes": [[row.text, row.share, row.in_function, function_text(row.function), row.function] for row in text.processes],
         "verdict": [*text.verdict, *_grain(data), *(marks.notes if marks else ())],
         "code": list(code),
         "files": list(files),

@@ -5,7 +5,7 @@ and stable: fields may be added, those below stay.
 
     {"format": "perfpy-report", "version": 1,
      "lost": samples that the kernel dropped,
-     "processes": [                       of a service with several workers, whose names are known
+     "processes": [                       of a service with several workers: all with samples; name: "" if not known
        {"pid", "name": "gunicorn: worker 2", "period", "overhead", "function": the hottest one of its own code}],
      "events": [                          one object a table
        {"events": [{"name", "samples", "period"}],    one, or the members of an event group; of clocks, and of

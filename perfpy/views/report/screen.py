@@ -339,7 +339,7 @@ def _processes(options: ScreenOptions, width: int) -> _Part:
     """Return the processes of a service: share, name and hottest own function."""
     rows = options.processes if options.details or options.every_row else options.processes[:_MOST_PROCESSES]
     hidden = len(options.processes) - len(rows)
-    names = [visible(row.name) for row in rows]
+    names = [visible(row.text) for row in rows]
     column = min(max(map(cell_len, names), default=0), width // 2)
     lines = []
     for row, name in zip(rows, names, strict=True):

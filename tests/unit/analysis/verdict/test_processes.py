@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.verdict.evidence import Evidence
 from perfpy.analysis.verdict.processes import name_processes
 from perfpy.perfdata.kept_files import ObservedCommand, decode_commands, encode_commands
+from perfpy.recording import Recording
+from perfpy.views.verdict.profile import headline_options
+from tests.builders.sampled_program import PID, Stack, sampled_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPAWN = ["python3", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7)"]
 FORKSERVER = ["python3", "-c", "from multiprocessing.forkserver import main; main(6, 7, ['__main__'])"]
@@ -83,3 +93,17 @@ def test_command_lines_are_kept_and_damaged_ones_left_out() -> None:
     (long,) = decode_commands(encode_commands([ObservedCommand(5, 1, 7, ["x" * 5000] * 500)]))
     assert len(long.words) <= 64
     assert max(map(len, long.words)) <= 256
+
+
+def test_all_processes_have_rows_also_those_whose_command_line_was_not_seen(tmp_path: Path) -> None:
+    """The largest child was not listed, and the shares of the others were less than all."""
+    samples = {PID: 10, 201: 4, 202: 3, 203: 8, 204: 1}
+    words = {PID: ["python3", "app.py"], 201: ["python3", "-c", "a"], 202: ["python3", "-c", "b"]}
+    commands = [ObservedCommand(pid, PID if pid != PID else 1, pid, text) for pid, text in words.items()]
+    path = sampled_program(tmp_path, [Stack(["f", "main"], count, pid, pid) for pid, count in samples.items()], commands=commands)
+    with Recording(str(path)) as recording:
+        rows = Evidence(recording.report(options=headline_options(SampleFilter())), recording.data).process_rows
+    assert [(row.text, round(row.share * 26)) for row in rows] == [
+        ("app.py", 10), ("other203", 8), ("python3 (201)", 4), ("python3 (202)", 3), ("other204", 1),
+    ]  # fmt: skip
+    assert sum(row.share for row in rows) == pytest.approx(1)

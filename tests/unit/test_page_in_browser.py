@@ -287,6 +287,44 @@ def test_what_does_not_follow_a_selected_range_says_so(page: Browser) -> None:
     assert page.run(said) == ['"(the whole recording)"', "none"]
 
 
+def test_names_are_broken_between_their_parts_and_modules_not_at_all(browser: Browser, tmp_path: Path) -> None:
+    name = "_ZN_" + "_".join(["measured"] * 24)
+    part = timed_stacks([At(f"app;main;{name}", at * 10 * MS, 10 * MS) for at in range(1, 9)])
+    part = dataclasses.replace(part, functions=[one._replace(dso="[kernel.kallsyms]") for one in part.functions])
+    file = tmp_path / "names.html"
+    file.write_text(render([part], PageText("names")), encoding="utf-8")
+    for width in (390, 1440):
+        browser.open(file, width=width)
+        browser.click("#tab-functions")
+        assert name in browser.texts("#functions td.name")
+        lines = """[...document.querySelectorAll('#functions td.name button')].flatMap(one => {
+          const lines = [], range = document.createRange();
+          for (const text of one.childNodes) if (text.nodeType === 3) for (let i = 0; i < text.length; i++) {
+            range.setStart(text, i); range.setEnd(text, i + 1);
+            const top = Math.round(range.getBoundingClientRect().top);
+            if (lines.length && lines.at(-1)[0] === top) lines.at(-1)[1] += text.data[i]; else lines.push([top, text.data[i]]);
+          }
+          return lines.map(([, line]) => line); })"""
+        broken = [line for line in browser.run(lines) if line not in ("main", name)]
+        assert len(broken) > 1
+        assert all(line.endswith(("_", "measured")) for line in broken), (width, broken)
+        rows = browser.run("""[...document.querySelectorAll('#functions td.module')].filter(one => one.checkVisibility()).map(one => {
+          const range = document.createRange();
+          range.selectNodeContents(one);
+          return range.getClientRects().length; })""")
+        assert rows == ([1] * 2 if width > 800 else [])
+
+
+def test_the_filters_open_below_their_button(page: Browser) -> None:
+    page.click("#filter")
+    assert page.box("#filter-box")[0] == pytest.approx(page.box("#filter")[0], abs=2)
+    page.click("#filter")
+    page.size(830, 800)
+    page.click("#filter")
+    left, _, width, _ = page.box("#filter-box")
+    assert left + width <= 830
+
+
 def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
     assert page.text("#badge") == "2 notes"
     assert is_hidden(page, "#notes-box")

@@ -9,7 +9,12 @@ const $ = id => document.getElementById(id);
 
 export function connect(page) {
   const toggled = (button, box) => () => { $(box).hidden = !$(box).hidden; $(button).setAttribute("aria-expanded", String(!$(box).hidden)); };
-  $("filter").onclick = toggled("filter", "filter-box");
+  const toggleFilters = toggled("filter", "filter-box");
+  $("filter").onclick = () => {
+    toggleFilters();
+    const box = $("filter-box"), most = $("toolbar").clientWidth - box.offsetWidth - 16; /* where it is whole */
+    box.style.setProperty("--button", `${Math.max(0, Math.min($("filter").offsetLeft, most))}px`);
+  };
   $("clear").onclick = $("clear-empty").onclick = () => page.clear();
   $("theme").onchange = () => { page.state.theme = $("theme").value; keepAddress(page); theme(page); page.redraw(); };
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { theme(page); page.redraw(); };

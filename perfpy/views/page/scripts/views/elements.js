@@ -105,6 +105,12 @@ export function marked(text, pattern) {
   return [...parts, text.slice(place)];
 }
 
+/* Names of functions are broken between their parts rather than amid a word. parts: texts and elements (marked). */
+export function breakable(parts) {
+  const pieces = text => text.split(/(?<=[^_]_|::|[,<])(?=\w)/).flatMap((piece, i) => i ? [el("wbr"), piece] : [piece]);
+  return parts.flatMap(part => typeof part === "string" ? pieces(part) : [part]);
+}
+
 /* The packed columns of a chunk. It stands behind the script, and so may still have to be read. */
 export async function chunkOf(number) {
   const find = () => document.getElementById(`chunk-${number}`);

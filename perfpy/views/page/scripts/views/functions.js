@@ -3,7 +3,7 @@
 import { byFunction, chance, hottestCallers } from "../model/trees.js";
 import { amount, percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
-import { button, el, marked } from "./elements.js";
+import { breakable, button, el, marked } from "./elements.js";
 
 const SHOWN = 300, ROW = 24, RESTED = 150; /* rows, px, ms */
 /* Of a function's samples: callers of fewer are not named, those of more without their share, as on the terminal. */
@@ -152,10 +152,10 @@ export class FunctionTable {
     if (key === "name") {
       const sign = el("span.sign"), choose = button("", () => told.choose(row.f), { title: row.name });
       sign.style.background = token(Math.min(COMMAND, this.names[row.f][2] ?? WAITING), told.dark());
-      choose.append(...marked(told.short(row.f), told.pattern()));
+      choose.append(...breakable(marked(told.short(row.f), told.pattern())));
       return el("td.name", {}, sign, choose);
     }
-    if (key === "callerName") return el("td.callerName", { textContent: callerText(row, told), title: row.callerName });
+    if (key === "callerName") return el("td.callerName", { title: row.callerName }, ...breakable([callerText(row, told)]));
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
     cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);

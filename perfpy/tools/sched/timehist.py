@@ -20,7 +20,7 @@ from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.tools.sched.switches import HistoryMaker, Narrowing, SummarySums, TaskFilter, rows_of, rows_of_events, taken
-from perfpy.untrusted.text import indented, one_line_bytes
+from perfpy.untrusted.text import byte_width, indented, one_line_bytes
 from perfpy.views.script.pieces import Coded, Joiner, text_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class _Timehist:
                 if has_chains and options.idle_hist:
                     totals.add_idle_chains(history.switches, shown, self._chain_texts)
         if options.summary or options.with_summary:
-            self._print_summary(totals, is_complete=is_complete, with_chains=has_chains)
+            self._print_summary(totals, lines.width, is_complete=is_complete, with_chains=has_chains)
 
     def _has_chains(self) -> bool:
         """Whether switches have callchains; print perf's line if they do not."""
@@ -149,7 +149,7 @@ class _Timehist:
             return texts
         return [b"" if tid == 0 else text for tid, text in zip(switches.task.tid.tolist(), texts, strict=True)]
 
-    def _print_summary(self, totals: SummarySums, *, is_complete: bool, with_chains: bool) -> None:
+    def _print_summary(self, totals: SummarySums, width: int, *, is_complete: bool, with_chains: bool) -> None:
         options = self._options
         summary = totals.summary(self._recording.data, cpus=self._cpu_count())
         if with_chains and options.idle_hist:
@@ -157,7 +157,9 @@ class _Timehist:
         is_complete = is_complete or not (options.pid or options.tid or options.comm or options.prio)
         comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
         print_lines(
-            summary_lines(summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus, shows_waits=options.state)
+            summary_lines(
+                summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus, shows_waits=options.state, width=width
+            )
         )
 
     def _cpu_count(self) -> int:
@@ -238,7 +240,12 @@ class TimehistLines:
     def __init__(self, style: TimehistStyle, comms: Sequence[str]) -> None:
         self._style = style
         self._texts = TaskColumnTexts(comms)
-        self._width = NAME_WIDTH  # of the names: grows with the longest one so far
+        self._widened = _NEVER  # the order of the event with the first name that is longer than NAME_WIDTH
+
+    @property
+    def width(self) -> int:
+        """The width of names after the lines so far."""
+        return NAME_WIDTH if self._widened == _NEVER else _LONGEST_NAME
 
     def blocks(
         self, switches: Switches, chains: list[bytes] | None, wakeups: TaskEvents | None, migrations: TaskEvents | None
@@ -250,7 +257,15 @@ class TimehistLines:
             chains: the text of each switch's callchain.
         """
         names = _idle_named(self._texts.coded(switches.task), switches.task.tid)
-        names = self._padded(names)
+        if self._widened == _NEVER:
+            self._widened = min(
+                _first_long(switches.order, names),
+                *(_first_long(one.order, *map(self._texts.coded, (one.by, one.task))) for one in (wakeups, migrations) if one is not None),
+                _NEVER,
+            )
+        else:
+            self._widened = -1  # orders are those of a window
+        names = self._padded(names, switches.order)
         others = [(events, lines) for events, lines in ((wakeups, self._wakeups), (migrations, self._migrations)) if events is not None]
         begins = [0] * len(others)
         for begin in range(0, max(len(switches.time), 1), _AT_ONCE):
@@ -272,15 +287,13 @@ class TimehistLines:
             texts = [line for part in parts for line in part[1]]
             yield b"".join(map(texts.__getitem__, order))
 
-    def _padded(self, names: Coded) -> Coded:
-        """Return names padded to the width of the longest one so far."""
-        if longest(names) <= self._width:
-            return padded(names, self._width)
-        lengths = np.array([len(text) for text in names.texts], np.int64)
-        widths = np.maximum(np.maximum.accumulate(lengths[names.codes]), self._width)
-        self._width = int(widths[-1])
-        both, codes = number_values(names.codes.astype(np.int64) << np.int64(32) | widths)
-        return Coded(codes, [names.texts[one >> 32].ljust(one & _LOW_HALF) for one in both.tolist()])
+    def _padded(self, names: Coded, order: NDArray[np.int64], *, is_later: bool = False) -> Coded:
+        """Return names padded to the width that events have from the first long name on. is_later: they are printed after such a name."""
+        if self._widened == _NEVER:
+            return padded(names, NAME_WIDTH)
+        is_wide = order >= self._widened if is_later else order > self._widened
+        both, codes = number_values(names.codes.astype(np.int64) << np.int64(1) | is_wide)
+        return Coded(codes, [names.texts[one >> 1].ljust(_LONGEST_NAME if one & 1 else NAME_WIDTH) for one in both.tolist()])
 
     def _switches(self, switches: Switches, names: Coded, chains: list[bytes] | None) -> list[Piece]:
         """Return the pieces of the lines of switches; names: padded."""
@@ -299,9 +312,10 @@ class TimehistLines:
             distinct, which = number_values(letters)
             pieces.append(Coded(which, [b" %5s " % state_letter(state) for state in distinct.tolist()]))
         if style.next:
-            pieces.append(_next_texts(switches))
+            pieces += [b" ", self._padded(_next_texts(switches), switches.order, is_later=True)]
         elif style.wakeups:
-            pieces.append(b"  " + b" " * NAME_WIDTH)
+            nothing = Coded(np.zeros(len(switches.time), np.int64), [b""])
+            pieces += [b"  ", self._padded(nothing, switches.order, is_later=True)]
         if chains is not None:
             pieces.append(chains)
         pieces.append(b"\n")
@@ -312,7 +326,7 @@ class TimehistLines:
         pieces = start_piece(wakeups.time, wakeups.cpu)
         if self._style.cpus:
             pieces.append(b" " * (self._style.cpus + 2))
-        pieces += [b" ", padded(by, NAME_WIDTH), b" " * 35, b"awakened: ", task, b"\n"]
+        pieces += [b" ", self._padded(by, wakeups.order), b" " * 35, b"awakened: ", task, b"\n"]
         return Joiner().join(pieces, len(wakeups.time)).lines()
 
     def _migrations(self, migrations: TaskEvents) -> list[bytes]:
@@ -321,8 +335,17 @@ class TimehistLines:
         if self._style.cpus:
             pieces += [b"  ", _picture(migrations.cpu, self._style.cpus, np.full(len(migrations.cpu), ord("m"))), b"  "]
         ways = [b"%d => %d" % way for way in zip(_listed(migrations.from_cpu), _listed(migrations.to_cpu), strict=True)]
-        pieces += [b" ", padded(by, NAME_WIDTH), b" " * 35, b"migrated: ", task, b" cpu ", ways, b"\n"]
+        pieces += [b" ", self._padded(by, migrations.order), b" " * 35, b"migrated: ", task, b" cpu ", ways, b"\n"]
         return Joiner().join(pieces, len(migrations.time)).lines()
+
+
+def _first_long(order: NDArray[np.int64], *columns: Coded) -> int:
+    """Return the order of the first event with a name that is longer than NAME_WIDTH in one of the columns."""
+    is_long = np.zeros(len(order), bool)
+    for names in columns:
+        if longest(names) > NAME_WIDTH:
+            is_long |= np.array([len(text) > NAME_WIDTH for text in names.texts])[names.codes]
+    return int(order[is_long].min(initial=_NEVER))
 
 
 def _idle_named(names: Coded, tid: NDArray[np.int64]) -> Coded:
@@ -350,7 +373,7 @@ def _picture(cpu: NDArray[np.int64], width: int, letters: NDArray[np.int64]) -> 
     return Coded(which, texts)
 
 
-def _next_texts(switches: Switches) -> Piece:
+def _next_texts(switches: Switches) -> Coded:
     """Return the next threads by the names in the switches."""
     comms = np.zeros(len(switches.next_tid), "S1") if switches.next_comm is None else switches.next_comm
     numbers, number_codes = number_values(switches.next_tid)
@@ -359,7 +382,7 @@ def _next_texts(switches: Switches) -> Piece:
     texts = []
     for one in both.tolist():
         tid, name = int(numbers[one // len(names)]), bytes(names[one % len(names)])
-        texts.append(b" " + (b"next: %s[%d]" % (one_line_bytes(name), tid)).ljust(NAME_WIDTH))
+        texts.append(b"next: %s[%d]" % (one_line_bytes(name), tid))
     return Coded(codes, texts)
 
 
@@ -397,6 +420,7 @@ def summary_lines(
     summary: Summary,
     comms: Sequence[str],
     *,
+    width: int,
     idle_only: bool,
     is_complete: bool,
     cpus: Collection[int] | None = None,
@@ -413,20 +437,23 @@ def summary_lines(
         cpus: the CPUs whose idle times are shown; None: all.
         is_complete: whether no switch was left out by a filter; otherwise idle times are unknown.
         shows_waits: whether threads have the times of their waits instead of those of their runs (--state).
+        width: of names at first; grows with the first long one.
     """
     titles, last = (_IDLE_TITLES, "stddev  migrations") if idle_only else (_RUN_TITLES, "stddev  migrations")
     if shows_waits and not idle_only:
         titles, last = _WAIT_TITLES, f"{'delay':>10}"
     yield from ("", titles[0])
     columns = f"{titles[1]:>11}  {titles[2]:>11}  {titles[3]:>9}  {titles[4]:>10}  {titles[5]:>10}  {last}"
-    yield f"{'comm':>{NAME_WIDTH}}  {'parent':>6}{columns}"
+    yield f"{'comm':>{width}}  {'parent':>6}{columns}"
     unit = f"{'(msec)':>11}" if shows_waits else f"{'%':>6}"
-    yield f"{'(count)':>49}  {'(msec)':>11}  {'(msec)':>9}  {'(msec)':>10}  {'(msec)':>10}  {unit}"
+    yield f"{'(count)':>{width + 19}}  {'(msec)':>11}  {'(msec)':>9}  {'(msec)':>10}  {'(msec)':>10}  {unit}"
     yield "-" * 117
     threads = summary.threads
     texts = TaskColumnTexts(comms)
-    line = _wait_line if shows_waits else _thread_line
-    yield from (line(thread, texts) for thread in threads)
+    for thread in threads:
+        name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
+        width = max(width, byte_width(name))
+        yield f"{indented(name, width)}  {thread.parent:>6}  {_wait_line(thread) if shows_waits else _thread_line(thread)}"
     if not threads:
         yield "<no still running tasks>"
     if not is_complete and not idle_only:
@@ -451,18 +478,16 @@ def summary_lines(
     yield f"    Total scheduling time (msec): {milliseconds(summary.span, 2)} (x {summary.cpus})"
 
 
-def _thread_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
+def _thread_line(thread: ThreadSummary) -> str:
     times = thread.times
-    name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
     total, shortest, average, longest = (milliseconds(one, 6) for one in (times.total, times.shortest, int(times.average), times.longest))
     lengths = f"{total}{shortest} {average} {longest}"
-    return f"{indented(name, NAME_WIDTH)}  {thread.parent:>6}  {times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
+    return f"{times.runs:>9}   {lengths}  {times.deviation:5.2f}   {thread.migrations:>5}"
 
 
-def _wait_line(thread: ThreadSummary, texts: TaskColumnTexts) -> str:
-    name = texts.text(thread.comm, thread.tid, thread.pid).decode("utf-8", "surrogateescape")
+def _wait_line(thread: ThreadSummary) -> str:
     waits = " ".join(milliseconds(one, 6) for one in thread.waits)
-    return f"{indented(name, NAME_WIDTH)}  {thread.parent:>6}  {thread.times.runs:>9} {milliseconds(thread.times.total, 8)}{waits}"
+    return f"{thread.times.runs:>9} {milliseconds(thread.times.total, 8)}{waits}"
 
 
 def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleChain]], cpus: Sequence[int]) -> Iterator[str]:
@@ -479,6 +504,8 @@ def _idle_chain_lines(summary: Summary, idle_chains: Mapping[int, Sequence[IdleC
 
 
 NAME_WIDTH: Final = 30  #: of a task's name
+_LONGEST_NAME: Final = 31  # perf cuts longer ones
+_NEVER: Final = (1 << 63) - 1
 _DIGITS: Final = np.array([b"%03d" % i for i in range(1000)], "S3")
 # Columns of four bytes are copied as numbers. Each of these is written over the last byte of the one before.
 _DURATION: Final = np.dtype({"names": ["high", "low", "micros"], "formats": ["u4"] * 3, "offsets": [0, 3, 7], "itemsize": 11})
@@ -554,11 +581,11 @@ class TaskColumnTexts:
         return Coded(codes, list(map(self.text, comm.tolist(), tid.tolist(), pid.tolist())))
 
     def text(self, comm: int, tid: int, pid: int) -> bytes:
-        """Return one name."""
+        """Return one name, truncated like perf's."""
         name = one_line_bytes(self._comms[comm].encode("utf-8", "surrogateescape"))
         if pid == 0 or (pid == -1 and tid != pid):
-            return name
-        return b"%s[%d]" % (name, tid) if tid == pid else b"%s[%d/%d]" % (name, tid, pid)
+            return name[:_LONGEST_NAME]
+        return (b"%s[%d]" % (name, tid) if tid == pid else b"%s[%d/%d]" % (name, tid, pid))[:_LONGEST_NAME]
 
 
 def padded(names: Coded, width: int) -> Coded:

@@ -187,6 +187,63 @@ def test_wakeups_are_hidden_if_both_threads_came_with_other_priorities(
     assert "\n".join(map(str.rstrip, text.splitlines())).endswith(_PERFS_WAKEUPS.rstrip())
 
 
+# perf's text for the recording below: a name of 31 characters widens its column for the rest of the text, longer ones are cut.
+_PERFS_LONG_NAMES = """\
+       0.002000 [0000]  a[100]                              0.000      0.000      0.000  next: name[103]               |
+       0.002001 [0000]  b[103]                                                           awakened: kworker/0:1-mm_percpu_wq9[102]|
+       0.003000 [0000]  b[103]                              0.000      0.000      1.000  next: name[100]               |
+       0.003001 [0000]  a[100]                                                           awakened: kworker/0:1-mm_percpu_wq9[102]|
+       0.004000 [0000]  a[100]                              1.000      0.000      1.000  next: name[102]               |
+       0.004001 [0000]  kworker/0:1-mm_percpu_wq9[102]                                   awakened: kworker/0:1-mm_percpu_wq9[102]|
+       0.005000 [0000]  kworker/0:1-mm_percpu_wq9[102]      0.000      1.999      1.000  next: name[101]               |
+       0.005001 [0000]  kworker/u16:3-events_unbound_lo                                   awakened: kworker/0:1-mm_percpu_wq9[102]|
+       0.006000 [0000]  kworker/u16:3-events_unbound_lo      0.000      0.000      1.000  next: name[103]                |
+       0.006001 [0000]  b[103]                                                            awakened: kworker/0:1-mm_percpu_wq9[102]|
+       0.007000 [0000]  b[103]                               3.000      0.000      1.000  next: name[100]                |
+       0.007001 [0000]  a[100]                                                            awakened: kworker/0:1-mm_percpu_wq9[102]|
+"""
+_PERFS_LONG_NAMES_IN_SUMMARY = """\
+                           comm  parent   sched-in     run-time    min-run     avg-run     max-run  stddev  migrations
+                                           (count)       (msec)     (msec)      (msec)      (msec)       %
+---------------------------------------------------------------------------------------------------------------------
+                         a[100]      -1          2        1.000      0.000       0.500       1.000   100.00       0
+kworker/u16:3-events_unbound_lo      -1          1        1.000      1.000       1.000       1.000    0.00       0
+ kworker/0:1-mm_percpu_wq9[102]      -1          1        1.000      1.000       1.000       1.000    0.00       0
+                         b[103]      -1          2        2.000      1.000       1.000       1.000    0.00       0
+"""
+
+
+def _long_names(*, rounds: int) -> bytes:
+    comms = {100: "a", 101: "kworker/u16:3-events_unbound_long", 102: "kworker/0:1-mm_percpu_wq9", 103: "b"}
+    built, time = EventRecording([_SWITCH, "sched:sched_wakeup"], comms=comms), 2 * 10**6
+    for before, after in [(100, 103), (103, 100)] * rounds + [(100, 102), (102, 101), (101, 103), (103, 100)] * rounds:
+        built.event(_SWITCH, time, b"", before, 120, 1, b"name", after, 120, tid=before)
+        built.event("sched:sched_wakeup", time + 1000, b"", 102, 120, 0, tid=after)
+        time += 10**6
+    return built.file()
+
+
+def test_names_of_31_characters_widen_their_column(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    (tmp_path / "perf.data").write_bytes(_long_names(rounds=1))
+    assert run(["sched", "timehist", "-S", "-w", "-n", "-i", str(tmp_path / "perf.data")]) == 0
+    text = capfdbinary.readouterr().out.decode()
+    assert _PERFS_LONG_NAMES in text.replace("\n", "|\n")
+    assert _PERFS_LONG_NAMES_IN_SUMMARY in text
+
+
+def test_wide_names_stay_wide_in_later_windows(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "perf.data").write_bytes(_long_names(rounds=300))
+    words = ["sched", "timehist", "-S", "-w", "-n", "-i", str(tmp_path / "perf.data")]
+    assert run(words) == 0
+    whole = capfdbinary.readouterr().out
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
+    monkeypatch.setattr(HistoryMaker, "least", lambda _: 1)
+    assert run(words) == 0
+    assert capfdbinary.readouterr().out == whole
+
+
 # Windows: a recording that is read in many parts has the text of one that is read at once.
 
 

@@ -452,6 +452,18 @@ def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> N
     assert is_hidden(page, "#said")
 
 
+def test_a_comparison_of_time_on_and_off_the_cpu_says_what_waited(page: Browser) -> None:
+    page.choose("#event", "on and off the CPU")
+    select(page, 1, 3)
+    page.run("document.activeElement.blur()")
+    page.press("a")
+    select(page, 6, 9)
+    of_cpu, of_waits = page.text("#said").split(" Waits, which colours and tables leave out here: ")
+    assert of_cpu.startswith("A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query")
+    assert re.fullmatch(r"In A 0\.00 threads waited at a time, in B 0\.6[5-8]\. A has no samples: too few to compare\.", of_waits)
+    assert "each side's CPU time (A 2.000 s, B 3.000 s)" in page.text("#change-legend")
+
+
 def test_lost_samples_are_marked_where_they_were_lost(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "lost.html"
     red = """(() => { const c = document.querySelector('#activity'), x = Math.round(c.width / 2);

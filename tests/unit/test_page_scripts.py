@@ -735,7 +735,19 @@ def test_two_ranges_have_a_sentence_of_what_differs() -> None:
     sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'cpus': None, 'weights': [[50, 10, 30], [101, 20, 58]]})}, {names}}})")
     assert sentence == "No function differs between A and B beyond chance."
     sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'samples': [5, 900], 'weights': [[1], [1]]})}, {names}}})")
-    assert sentence == "A has only 5 samples: too few to compare."
+    assert sentence == "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. A has only 5 samples: too few to compare."
+
+
+def test_of_two_ranges_waits_have_a_sentence_beside_cpu_time() -> None:
+    of_cpu = {"totals": [100, 200], "samples": [500, 900], "cpus": [1, 2], "lengths": [1e9, 2e9], "weights": [[50, 30], [100, 60]]}
+    of_waits = {**of_cpu, "cpus": [0.5, 3], "weights": [[90, 10], [20, 180]]}
+    names = "name: f => ['hot()', 'sleep()'][f]"
+    sentence = node(f"verdictOfTimes({{...{json.dumps(of_cpu)}, {names}, of: 'CPU time'}}, {{...{json.dumps(of_waits)}, {names}}})")
+    assert sentence == (
+        "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. No function differs between A and B beyond chance. "
+        "Waits, which colours and tables leave out here: In A 0.50 threads waited at a time, in B 3.00. "
+        "B has more in sleep(): 10 % of the waiting time in A, 90 % in B; less in hot(): 90 % of the waiting time in A, 10 % in B."
+    )
 
 
 def held(turns: list[tuple[int, int, int, int, int]]) -> WaitChains:

@@ -26,9 +26,10 @@ export function verdictOf({ weights, wholeWeights, samples, total, wholeTotal, n
 
 /* The sentence of two ranges. weights, totals, samples, cpus, lengths (ns): of A and of B. */
 export function verdictOfBoth({ weights, totals, samples, name, of, cpus, lengths }) {
-  if (Math.min(...samples) < FEWEST) return `${samples[0] < samples[1] ? "A" : "B"} has only ${counted(Math.min(...samples), "sample")}: too few to compare.`;
   const [a, b] = (cpus || []).map(one => one.toFixed(2)), [first, second] = lengths.map(duration);
   const used = of === WAITS ? `In A ${a} threads waited at a time, in B ${b}` : `A used ${a} CPUs for ${first}, B ${b} for ${second}`, sizes = cpus ? `${used}. ` : "";
+  const least = Math.min(...samples), few = least ? `only ${counted(least, "sample")}` : "no samples";
+  if (least < FEWEST) return `${sizes}${samples[0] < samples[1] ? "A" : "B"} has ${few}: too few to compare.`;
   const shares = f => weights.map((column, k) => column[f] / (totals[k] || 1)), changes = [];
   for (let f = 0; f < weights[0].length; f++) {
     const [a, b] = shares(f);
@@ -38,4 +39,9 @@ export function verdictOfBoth({ weights, totals, samples, name, of, cpus, length
   const said = ([, f, a, b]) => `${name(f)}: ${round(a)} of the ${of} in A, ${round(b)} in B`;
   const more = changes.filter(([change]) => change > 0).sort((x, y) => y[0] - x[0])[0], less = changes.filter(([change]) => change < 0).sort((x, y) => x[0] - y[0])[0];
   return `${sizes}${[more && `B has more in ${said(more)}`, less && `${more ? "less" : "B has less"} in ${said(less)}`].filter(Boolean).join("; ")}.`;
+}
+
+/* The same of CPU time and of waits, of which pictures and tables compare the former. */
+export function verdictOfTimes(onCpu, offCpu) {
+  return `${verdictOfBoth(onCpu)} Waits, which colours and tables leave out here: ${verdictOfBoth({ ...offCpu, of: WAITS })}`;
 }

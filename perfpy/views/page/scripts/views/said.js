@@ -1,9 +1,9 @@
 /* What the page says about what is selected: how many samples, the sentence of a range or of two, and what colours of changes mean. */
 
 import { SCALE, changeColour } from "../model/categories.js";
-import { JOINED, NARROWED, collect, onAndOff } from "../model/selection.js";
-import { chargedWeights } from "../model/trees.js";
-import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
+import { JOINED, NARROWED, collect, collectBoth, onAndOff } from "../model/selection.js";
+import { chargedWeights, totalOf } from "../model/trees.js";
+import { WAITS, verdictOf, verdictOfBoth, verdictOfTimes } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
 import { el } from "./elements.js";
 import { copy, nothing } from "./headline.js";
@@ -58,8 +58,10 @@ export function sayVerdict(page) {
   const words = { name: f => `${page.short(f)}`, of: off ? WAITS : time ? "CPU time" : "events", lengths };
   const samples = page.counted.counts;
   if (page.isCompared) {
-    const { totals } = page, cpus = seconds ? totals.map((total, k) => total / lengths[k]) : null;
-    $("said").textContent = verdictOfBoth({ ...words, weights: chargedWeights(page.profile, page.own), totals, samples, cpus });
+    const sides = ({ own, counts }, totals = own.map(totalOf)) => ({ ...words, weights: chargedWeights(page.profile, own), totals, samples: counts,
+      cpus: seconds ? totals.map((total, k) => total / lengths[k]) : null });
+    const waits = page.event === JOINED && collectBoth(page.profile, { ...page.choice(), event: onAndOff(page.profile)[1] }, against);
+    $("said").textContent = waits ? verdictOfTimes(sides(page.counted), sides(waits)) : verdictOfBoth(sides(page.counted));
     return;
   }
   const { wholeWeights, wholeTotal } = wholeOf(page, { ...page.choice(null), event }), total = page.totals[0], [weights] = chargedWeights(page.profile, [page.own[0]]);
@@ -78,8 +80,8 @@ export function sayScope(page) {
 export function sayChanges(page) {
   const isChanges = page.kind === "changes", [before, after] = page.compared ? page.compared.sides : ["", ""];
   const sizes = isChanges ? page.totals.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
-  const ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
-  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's total (${sizes}); grey: may be chance` : ofParts;
+  const shares = page.event === JOINED ? "CPU time" : "total", ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
+  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's ${shares} (${sizes}); grey: may be chance` : ofParts;
   $("scale").hidden = $("side-box").hidden = !isChanges;
   $("side").value = String(page.state.side);
   [...$("side").options].slice(1).forEach((option, k) => { option.text = [before, after][k]; });

@@ -287,6 +287,35 @@ def test_what_does_not_follow_a_selected_range_says_so(page: Browser) -> None:
     assert page.run(said) == ['"(the whole recording)"', "none"]
 
 
+def test_the_functions_are_saved_as_csv(browser: Browser, tmp_path: Path) -> None:
+    samples = [At("app;main;=1+2", MS, 3 * MS), At('app;main;say("hi", 1)', 4 * MS, MS)]
+    file = tmp_path / "csv.html"
+    file.write_text(render([timed_stacks(samples)], PageText("csv")), encoding="utf-8")
+    browser.open(file)
+    browser.run("URL.createObjectURL = blob => { window.saved = blob; return 'blob:none'; }")
+    browser.run("HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download; }")
+    expected = [
+        '"Self (%)","With libraries (%)","Total (%)","Function","Called from own code","Module"',
+        '75.0000,75.0000,75.0000,"\'=1+2","main","app"',
+        '25.0000,25.0000,25.0000,"say(""hi"", 1)","main","app"',
+        '0.0000,0.0000,100.0000,"main","","app"',
+    ]
+    for way in ("click", "key", "click in the view itself"):
+        if way == "key":
+            browser.press("e")
+        else:
+            browser.click("#csv")
+        assert browser.run("saved.text()") == "\r\n".join([*expected, ""])
+        assert browser.run("[savedAs, saved.type]") == ["functions.csv", "text/csv"]
+        assert browser.text("#about") == "Saving 3 functions as functions.csv."
+        browser.run("window.saved = null")
+        if way == "key":
+            browser.click("#tab-functions")
+    browser.type("#search", "say")
+    browser.click("#csv")
+    assert browser.run("saved.text()") == "\r\n".join([expected[0], expected[2], ""])
+
+
 def test_names_are_broken_between_their_parts_and_modules_not_at_all(browser: Browser, tmp_path: Path) -> None:
     name = "_ZN_" + "_".join(["measured"] * 24)
     part = timed_stacks([At(f"app;main;{name}", at * 10 * MS, 10 * MS) for at in range(1, 9)])

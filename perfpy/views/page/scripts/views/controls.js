@@ -2,7 +2,7 @@
 
 import { beginning, fragmentOf, stateOf } from "../model/permalink.js";
 import { nothing } from "./headline.js";
-import { copyView, sayCopied } from "./said.js";
+import { copyView, saveTable, sayCopied } from "./said.js";
 
 const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
@@ -31,6 +31,7 @@ export function connect(page) {
   $("merged").onclick = () => page.change({ recursion: page.state.recursion === "merged" ? "all" : "merged" });
   $("reset").onclick = () => page.graph.tree && page.graph.zoomTo(0);
   $("copy").onclick = () => copyView(page);
+  $("csv").onclick = () => saveTable(page);
   $("link").onclick = () => sayCopied(location.href, "Copied the address of this view");
   $("panel").onclick = () => { page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw(); };
   for (const one of $("tabs").children) one.onclick = () => page.change({ tab: one.id.slice(4) });
@@ -66,6 +67,7 @@ function key(page, event) {
   else if (event.key === "a") compare(page);
   else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
   else if (event.key === "c") copyView(page);
+  else if (event.key === "e") saveTable(page);
   else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
   else if (event.key === "?") $("dialog").showModal();
   else if (/^\d$/.test(event.key)) { const tab = [...$("tabs").children].filter(one => !one.hidden).at(event.key === "0" ? 9 : event.key - 1); if (tab) tab.click(); }

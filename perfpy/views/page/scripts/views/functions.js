@@ -191,4 +191,12 @@ export class FunctionTable {
     const lines = [columns.map(([, title]) => title), ...this.wanted().slice(0, SHOWN).map(cells)];
     return lines.map(line => line.map((cell, i) => TEXTS.includes(columns[i][0]) ? cell : cell.padStart(12)).join("  ")).join("\n") + "\n";
   }
+
+  /* All rows as CSV, shares in percent. A spreadsheet would take what begins with some signs for a formula. */
+  csv() {
+    const columns = this.titled(COLUMNS[this.kind]), isText = key => TEXTS.includes(key), quoted = text => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+    const head = columns.map(([key, title]) => quoted(isText(key) ? title : `${title} (%)`));
+    const cells = row => columns.map(([key]) => isText(key) ? quoted(row[key]) : (100 * row[key]).toFixed(4));
+    return [head, ...this.wanted().map(cells)].map(line => `${line.join(",")}\r\n`).join("");
+  }
 }

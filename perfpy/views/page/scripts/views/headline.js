@@ -9,6 +9,7 @@ const KEYS = [
   ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"],
   ["a", "compare the selected range with the next one"], ["s", "callers and callees of the function"],
   ["c", "copy the view as text"], ["h n p", "code: the hottest line, the next hot one, the previous one"], ["Escape", "undo: zoom, search, selection, range"],
+  ["e", "export: save the table of functions as CSV"],
   ["arrows", "move in graphs, trees and tables; on the time line, move the range, with Shift make it longer"],
   ["Enter", "zoom into a frame, open a row"], ["*", "open the hottest path of a row"], ["?", "this list"],
 ];

@@ -108,3 +108,13 @@ export function copyView(page) {
   const text = (view || tree).text();
   sayCopied(text, `Copied ${counted(text.split("\n").length - 1, "line")}`);
 }
+
+/* Save the table of functions, of what is selected, as CSV. */
+export function saveTable(page) {
+  if (page.isEarly || !page.profile.events.length) return;
+  if (page.state.tab !== "functions") page.table.load(...page.functions(), page.state.sort);
+  const address = URL.createObjectURL(new Blob([page.table.csv()], { type: "text/csv" }));
+  el("a", { href: address, download: "functions.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  $("about").textContent = `Saving ${counted(page.table.wanted().length, "function")} as functions.csv.`;
+}

@@ -19,6 +19,7 @@ import perfpy
 from perfpy import profiling
 from perfpy.abi.records import Comm
 from perfpy.analysis.report.report import Report
+from perfpy.analysis.verdict.categories import OWN
 from perfpy.errors import PerfError, UnknownEventError, UsageError
 from perfpy.profiling import profile_cell
 from perfpy.views.report.notebook import CellProfile
@@ -239,6 +240,7 @@ def test_a_cells_numbers_are_the_same_everywhere() -> None:
         in_picture[call.name.partition(" ")[0]] = in_picture.get(call.name.partition(" ")[0], 0.0) + 100 * own / shown._calls.weight
         pending += call.calls
     assert of_lines <= of_table.get("job", 0.0) + 1e-6
+    assert {one.category for one in shown._calls.calls if one.name.startswith(("busy", "job"))} == {OWN}
     assert in_picture.get("busy", 0.0) == pytest.approx(of_table.get("busy", 0.0), abs=1e-6)
     assert in_picture.get("job", 0.0) == pytest.approx(of_table.get("job", 0.0), abs=1e-6)
     waits = re.findall(r"([0-9.]+) (m?s)$", text, re.MULTILINE)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.filters import SampleFilter
+from perfpy.analysis.stacks import StackOptions
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
@@ -116,6 +118,15 @@ _NARROWEST: Final = 0.01  # of the picture's width
 _DEEPEST: Final = 24
 _SHORTEST_WAIT: Final = 0.001  # seconds
 _HEAT: Final = "240,160,40"  # --heat in page.css
+#: red, green and blue of categories, as in pages (categories.js)
+_COLOURS: Final = {
+    OWN: "242,165,24",
+    LIBRARY: "53,160,253",
+    INTERPRETER: "96,154,98",
+    RUNTIME: "229,177,246",
+    KERNEL: "226,75,29",
+    UNKNOWN: "132,134,139",
+}
 _MONO: Final = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;text-align:left"
 
 
@@ -147,11 +158,12 @@ class _Line(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A function of the picture, the nanoseconds in it, and its calls."""
+    """A function of the picture, the nanoseconds in it, its calls and its category."""
 
     name: str
     weight: int
     calls: Sequence[_Call]
+    category: int = OWN
 
 
 class CellProfile:
@@ -167,7 +179,7 @@ class CellProfile:
         self.report = report
         self._source = source
         self._memory = memory
-        stacks = recording.stacks()
+        stacks = recording.stacks(options=StackOptions(timed=True))  # with the categories of functions
         spent = {part.event: int(part.weight.sum()) / 1e9 for part in stacks}
         waits = {part.event for part in stacks if part.off_cpu}
         self._files = _lines_of_files(shares, {event: spent[event] for event in waits})
@@ -272,9 +284,11 @@ def _call_html(call: _Call, whole: int, depth: int) -> str:
     name, share = escape(call.name), 100 * call.weight / whole
     title = f"{name}: {share:.2f}%, {escape(seconds(call.weight / 1e9))}"
     alpha = 0.25 + 0.25 * (depth % 2)
+    weight = "font-weight:bold;" if call.category == OWN else ""
     bar = (
-        f'<div title="{title}" style="background-color:rgba({_HEAT},{alpha});border-radius:2px;margin:0 1px 1px 0;padding:0 4px;'
-        f'overflow:hidden;white-space:nowrap;text-overflow:ellipsis">{name} {share:.2f}%</div>'
+        f'<div title="{title}" style="background-color:rgba({_COLOURS[call.category]},{alpha});{weight}border-radius:2px;'
+        'margin:0 1px 1px 0;padding:0 4px;overflow:hidden;white-space:nowrap;text-overflow:ellipsis">'
+        f"{name} {share:.2f}%</div>"
     )
     shown = [one for one in call.calls if one.weight >= _NARROWEST * whole] if depth < _DEEPEST else []
     columns = "".join(
@@ -319,15 +333,19 @@ def _call_tree(parts: Sequence[Stacks], path: str) -> _Call:
     for _, called, weight in _stacks_of_cell(parts, path):
         key = tuple(called[:_DEEPEST])
         weights[key] = weights.get(key, 0) + weight
-    return _Call("cell", sum(weights.values()), _calls(weights))
+    categories = {function.name: kind for part in parts for function, kind in zip(part.functions, part.categories, strict=True)}
+    return _Call("cell", sum(weights.values()), _calls(weights, categories))
 
 
-def _calls(weights: Mapping[tuple[str, ...], int]) -> list[_Call]:
+def _calls(weights: Mapping[tuple[str, ...], int], categories: Mapping[str, int]) -> list[_Call]:
     """Return the outermost functions of some stacks with what they called, the heaviest first."""
     groups: dict[str, dict[tuple[str, ...], int]] = {}
     for stack, weight in weights.items():
         if stack:
             inner = groups.setdefault(stack[0], {})
             inner[stack[1:]] = inner.get(stack[1:], 0) + weight
-    found = [_Call(visible(at_a_glance(name)), sum(inner.values()), _calls(inner)) for name, inner in groups.items()]
+    found = [
+        _Call(visible(at_a_glance(name)), sum(inner.values()), _calls(inner, categories), categories[name])
+        for name, inner in groups.items()
+    ]
     return sorted(found, key=lambda call: -call.weight)

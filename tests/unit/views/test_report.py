@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import colorsys
+import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +19,14 @@ from perfpy.analysis.report.call_trees import CallNode
 from perfpy.analysis.report.options import CallGraph
 from perfpy.analysis.sort_key import ColumnCell
 from perfpy.analysis.sort_keys import sort_key
+from perfpy.analysis.verdict.categories import INTERPRETER, OWN
 from perfpy.cli import run
 from perfpy.untrusted.terminal import Terminal, escape_of
+from perfpy.views.report import notebook
 from perfpy.views.report.callchain_text import ChainWriter, Stem
 from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts
 from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.stacks import stacks
 from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
@@ -405,3 +412,23 @@ def test_columns_of_a_field_are_equally_wide_for_all_tracepoints(tmp_path: Path,
     assert run(["report", "--stdio", "-s", "gfp_flags", "-g", "none", "-i", str(tmp_path / "perf.data")]) == 0
     dots = [line for line in capfdbinary.readouterr().out.decode().splitlines() if line.startswith("# ..")]
     assert dots == [f"# ........  {'.' * len('GFP_KERNEL|__GFP_ZERO|__GFP_COMP')}"] * 2
+
+
+def test_calls_of_a_cell_have_the_colours_of_pages() -> None:
+    script = (files("perfpy") / "views/page/scripts/model/categories.js").read_text()
+    tokens = re.findall(r"\[(\d+), (\d+), (\d+)\]", re.findall(r"light: \[(.*)\],", script)[0])
+    for number, colour in notebook._COLOURS.items():
+        hue, saturation, light = (int(text) for text in tokens[number])
+        of_page = colorsys.hls_to_rgb(hue / 360, light / 100, saturation / 100)
+        assert colour == ",".join(str(round(255 * part)) for part in of_page)
+
+
+def test_the_picture_of_a_cell_tells_categories_apart() -> None:
+    """A built-in function of the interpreter is not own code, which is bold."""
+    call = notebook._call_tree(
+        [replace(stacks("python;py::<module>:cell;py::f:cell;sum 3000000"), categories=(OWN, OWN, INTERPRETER))], "cell"
+    )
+    page = notebook._call_html(call, call.weight, 0)
+    bars = re.findall(r"rgba\((\d+,\d+,\d+),[\d.]+\)[^>]*>([^<]*)<", page)
+    assert [colour for colour, _ in bars] == [notebook._COLOURS[one] for one in (OWN, OWN, INTERPRETER)]
+    assert page.count("font-weight:bold") == 2

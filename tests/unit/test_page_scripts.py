@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import perfpy.views.page
-from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
+from perfpy.analysis.verdict.categories import COMMAND, INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME
 from perfpy.views.page import profile_data as profile_rows
 from perfpy.views.page.marks import WaitChains, WaitLane
 from perfpy.views.page.profile_data import profile_data
@@ -30,7 +30,7 @@ FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
 NAMES = (
     "model/kinds "
-    "model/wait_chains "
+    "model/wait_chains model/function_sums "
     "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
     "model/words model/verdicts "
     "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
@@ -289,6 +289,21 @@ def test_waits_are_at_the_function_that_waited_and_not_at_the_state() -> None:
         [slept, 2, "sleeping"],
         ["f", 1, "waiting"],
     ]
+
+
+@pytest.mark.parametrize(("event", "kind", "column"), [("JOINED", "parts", "off"), ("1", "one", "self")])
+def test_waits_are_the_own_time_of_the_function_that_waits(event: str, kind: str, column: str) -> None:
+    """Every function had 0.00 %: the state of the thread had all. perf counts waits for the innermost function of user space."""
+    slept = "[S (sleeping)]"
+    waited = [At(f"a;f;wait;entry;schedule;{slept}", 60 * MS, 30 * MS), At(f"a;g;wait;entry;{slept}", 80 * MS, 10 * MS)]
+    waited.append(At(f"a;entry;schedule;{slept}", 85 * MS, 4 * MS))
+    data = profile_data([[timed_stacks([At("a;f;entry", 10 * MS, MS)]), timed_stacks(waited, "offcpu-time", off_cpu=True)]])
+    tree = PARTS.replace("event: JOINED", f"event: {event}").replace("'parts'", f"'{kind}'")
+    rows = node(f"functionRows({tree}, profile.names)", waiting(data, a=COMMAND, entry=KERNEL, schedule=KERNEL))
+    found = {row["name"]: (round(44 * row[column]), row["callerName"]) for row in rows if row[column]}
+    assert found == {"wait": (40, "f"), "schedule": (4, "entry")}
+    if kind == "parts":
+        assert {row["name"]: row["on"] for row in rows if row["on"]} == {"entry": 1}
 
 
 def test_stacks_in_order_of_time_are_runs_of_equal_frames() -> None:

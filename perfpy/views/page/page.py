@@ -76,6 +76,7 @@ SCRIPTS: Final = (
             "detail",
             "selection",
             "categories",
+            "function_sums",
             "forms",
             "activity",
             "heat_cells",

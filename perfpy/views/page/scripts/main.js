@@ -9,7 +9,8 @@ import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
 import { collect, collectBoth, eventWith, kindOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { changeOf, hottest, totalOf, ofFunctions, regrouped, weighed } from "./model/trees.js";
+import { hottest, ofFunctions } from "./model/function_sums.js";
+import { changeOf, totalOf, regrouped, weighed } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
@@ -309,7 +310,6 @@ class Page {
     Object.assign(this.state, { code: this.code.choice.value });
     keepAddress(this);
   }
-
   sandwich(f) { this.choose(f); this.change({ tab: "sandwich" }); }
 
   find(text) {

@@ -174,24 +174,6 @@ export function shapeOf(tree, names) {
   return { isOuter };
 }
 
-const SUMS = new WeakMap();
-
-/* Self and total of every function, each sample once however often it is on its stack: arrays by name, for each column. */
-export function byFunction(tree, names) {
-  if (SUMS.has(tree)) return SUMS.get(tree);
-  const { isOuter } = shapeOf(tree, names), { n, name } = tree, self = [], total = [];
-  tree.own.forEach((own, k) => {
-    const sum = tree.sum[k], selfs = self[k] = new Float64Array(names), totals = total[k] = new Float64Array(names);
-    for (let i = 1; i < n; i++) {
-      if (!sum[i]) continue;
-      selfs[name[i]] += own[i];
-      if (isOuter[i]) totals[name[i]] += sum[i];
-    }
-  });
-  SUMS.set(tree, { self, total });
-  return { self, total };
-}
-
 const CALLERS = new WeakMap();
 
 /* By node: the function that calls the one whose samples end there, -1 for none, as on the terminal: of own code the one that calls it,
@@ -222,24 +204,6 @@ export function callerPairs(tree, names, charges, made = null) {
   return found;
 }
 
-/* By function: the function that calls it in most of its samples, -1 for none, and the share of these samples. */
-export function hottestCallers(tree, names, charges) {
-  const { pairOf, pairs, callee, caller } = callerPairs(tree, names, charges), sums = new Float64Array(pairs);
-  const best = new Int32Array(names).fill(-1), most = new Float64Array(names), whole = new Float64Array(names);
-  for (const own of tree.own) {
-    for (let i = 1; i < tree.n; i++) {
-      if (!own[i]) continue;
-      whole[tree.name[i]] += own[i];
-      sums[pairOf[i]] += own[i];
-    }
-  }
-  for (let pair = 1; pair < pairs; pair++) {
-    const f = callee[pair];
-    if (sums[pair] > most[f]) { most[f] = sums[pair]; best[f] = caller[pair]; }
-  }
-  return { best, share: most.map((sum, f) => whole[f] ? sum / whole[f] : 0) };
-}
-
 /* By node: the function that samples which end there are charged to, -1 for none: the innermost of own code, as in the headline.
    charges: for each name "1" for a function of own code, "2" for a lambda, which counts for the function that it stands in; "3" where
    a forked worker begins, whose callers are those of its parent. */
@@ -262,17 +226,3 @@ export function chargedWeights(profile, own) {
     return sums;
   });
 }
-
-/* The function with most charged weight, of time on and off the CPU the former, else with most of its own; -1 for none. */
-export function hottest(tree, names, charged) {
-  const used = tree.kind === "parts" && tree.totals[0] ? 1 : tree.totals.length;
-  const most = columns => columns[0].reduce((best, _, f) => {
-    const sum = columns.slice(0, used).reduce((total, column) => total + column[f], 0);
-    return sum > best[1] ? [f, sum] : best;
-  }, [-1, 0])[0];
-  const f = most(charged);
-  return f < 0 ? most(byFunction(tree, names.length).self) : f;
-}
-
-/* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights, kinds of charges. */
-export const ofFunctions = (profile, own, tree) => [tree, profile.names, chargedWeights(profile, own), profile.charges];

@@ -1,7 +1,8 @@
 /* The panel beside the view: the selected function with its shares, callers, callees and hottest lines; or what has most samples. */
 
-import { CATEGORIES, COMMAND, KERNEL, WAITING, token } from "../model/categories.js";
-import { byFunction, chance, outermost } from "../model/trees.js";
+import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
+import { byFunction, waitedAt } from "../model/function_sums.js";
+import { chance, outermost } from "../model/trees.js";
 import { amount, percent, sidesOf, signed } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
@@ -31,20 +32,16 @@ export function inBoth(tree, name) {
   return { callers: weights("callers"), callees: weights("callees") };
 }
 
-const STATE = /^\[[\w-] \((.+)\)\]$/, CALL = /^__\w+?_sys_\w/, IN_WORDS = { ready: "for a CPU" };
+const STATE = /^\[[\w-] \((.+)\)\]$/, IN_WORDS = { ready: "for a CPU" };
 
 /* Where threads waited, those with most first: [[function, weight, state]]: the innermost function outside of the kernel; of stacks without one the
    system call, or else what called the scheduler. */
 export function placesOfWaits(tree, names) {
-  const found = new Map(), { own: [, own], name, parent } = tree, category = i => names[name[i]][2];
+  const found = new Map(), { own: [, own], name } = tree, category = i => names[name[i]][2];
   for (let i = 1; i < tree.n; i++) {
     if (!own[i]) continue;
     const [, state = ""] = category(i) === WAITING && STATE.exec(names[name[i]][0]) || [];
-    let k = i, call = 0;
-    while (k > 0 && category(k) === WAITING) k = parent[k];
-    const inner = k;
-    for (; k > 0 && category(k) === KERNEL; k = parent[k]) if (CALL.test(names[name[k]][0])) call = k;
-    const place = [k, call, inner].find(one => one > 0 && category(one) !== COMMAND) || i, key = `${name[place]} ${state}`;
+    const place = waitedAt(tree, names, i), key = `${name[place]} ${state}`;
     if (!found.has(key)) found.set(key, [name[place], 0, IN_WORDS[state] || state]);
     found.get(key)[1] += own[i];
   }
@@ -59,7 +56,7 @@ export class Details {
   show([tree, names, charged], f) {
     Object.assign(this, { tree, names, charged });
     this.all = tree.totals.reduce((a, b) => a + b, 0) || 1;
-    this.functions = byFunction(tree, names.length);
+    this.functions = byFunction(tree, names);
     this.panel.replaceChildren(...(f === null ? this.overview() : this.ofFunction(f)));
   }
 

@@ -1,6 +1,7 @@
 /* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
 
-import { byFunction, chance, hottestCallers } from "../model/trees.js";
+import { byFunction, hottestCallers } from "../model/function_sums.js";
+import { chance } from "../model/trees.js";
 import { amount, percent, sidesOf, signed, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { breakable, button, el, marked } from "./elements.js";
@@ -24,8 +25,8 @@ const ABOUT = { charged: "Samples of the function itself, and of the library and
 /* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
    charged: weights by name for each column (chargedWeights), or null. */
 export function functionRows(tree, names, charged = null, charges = "") {
-  const { self, total } = byFunction(tree, names.length), rows = [];
-  const callers = hottestCallers(tree, names.length, charges);
+  const { self, total } = byFunction(tree, names), rows = [];
+  const callers = hottestCallers(tree, names, charges);
   const part = (column, k, f) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
   for (let f = 0; f < names.length; f++) {
     if (!total.some(column => column[f])) continue;

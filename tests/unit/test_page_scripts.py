@@ -33,7 +33,7 @@ NAMES = (
     "model/wait_chains model/function_sums "
     "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
     "model/words model/verdicts "
-    "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details"
+    "model/forms model/marks model/permalink model/stack_order model/wait_lanes views/functions views/call_tree views/details views/code"
 )
 
 
@@ -361,6 +361,21 @@ def test_a_state_and_its_fragment_are_the_same() -> None:
 
 def test_texts_that_are_no_expression_are_searched_as_they_are() -> None:
     assert node("[patternOf('f(').test('call f(x)'), patternOf('^f$').test('F'), patternOf('')]") == [True, True, None]
+
+
+@pytest.mark.parametrize(
+    ("sources", "places", "interpreted", "note"),
+    [
+        ([{}], [""], 0, ""),
+        ([], ["s_sin.c:201", ""], 0, ". Its source is not here"),
+        ([], [], 1, ". Its source is not here"),
+        ([], ["", ""], 0, ". No lines of source are known"),
+    ],
+)
+def test_a_function_without_source_says_why(sources: list[Any], places: list[str], interpreted: int, note: str) -> None:
+    """No lines were known, as it said, above rows with lines of files that are not here."""
+    one = {"sources": sources, "instructions": [[1, 0.5, "10", "ret", place, -1, 0, -1] for place in places], "interpreted": interpreted}
+    assert node(f"sourceNote({json.dumps(one)})").partition(":")[0].partition(",")[0] == note
 
 
 def test_self_and_total_count_each_sample_once() -> None:

@@ -291,7 +291,7 @@ def _accuracy(report: Report) -> str:
     samples = shown.samples if shown is not None else report.samples
     half, small = (f"{margin(share, samples):.2g}" for share in (50, 5))
     of = f"of the {samples:,} of {visible(shown.event.name)} " if shown is not None and samples < report.samples else ""
-    return f"{of}a share of 50 % is accurate to {half} points, a share of 5 % to {small}"
+    return f"{of}a share of 50 % is accurate to {half} {'point' if half == '1' else 'points'}, a share of 5 % to {small}"
 
 
 # Pages of one recording, and of the changes between two.

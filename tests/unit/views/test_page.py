@@ -195,6 +195,7 @@ def test_the_judgement_comes_first_and_then_the_doubts(tmp_path: Path) -> None:
         ({"task-clock": 814, "offcpu-time": 12487}, "of the 814 of task-clock a share of 50 % is accurate to 3.4 points"),
         ({"offcpu-time": 12487, "task-clock": 814}, "of the 814 of task-clock a share of 50 % is accurate to 3.4 points"),
         ({"task-clock": 814}, "a share of 50 % is accurate to 3.4 points"),
+        ({"task-clock": 9604}, "a share of 50 % is accurate to 1 point, a share of 5 % to 0.44"),
     ],
 )
 def test_waits_do_not_make_shares_of_samples_more_accurate(numbers: dict[str, int], expected: str) -> None:

@@ -80,6 +80,13 @@ export function hotPlaces(shares) {
   return shares.flatMap((share, place) => most && share >= HOT * most ? [place] : []);
 }
 
+/* Why a function is shown without source. Instructions may have lines of files that are not here. */
+export function sourceNote({ sources, instructions, interpreted }) {
+  if (sources.length) return "";
+  return interpreted || instructions.some(([, , , , place]) => place) ? ". Its source is not here, or not called as source files are"
+    : ". No lines of source are known: the file has no debug information";
+}
+
 export class CodeView {
   /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)} */
   constructor(parts, functions, files, told) {
@@ -204,8 +211,7 @@ export class CodeView {
   ofFunction(one) {
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = !one.sources.length ? "instructions" : one.interpreted ? "source" : this.kind.value;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
-    this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function`
-      + (one.sources.length ? "" : ". No lines of source are known: the file has no debug information, or its source is not here");
+    this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function${sourceNote(one)}`;
     return { titles: [["Share", "share"], [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
       rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both") };
   }

@@ -560,13 +560,16 @@ class TracedCalls:
         """Apply branches, too; return the number of open calls after each one."""
         flags = edges[2][numbers]
         rows = np.flatnonzero(flags & np.uint64(CALL | RETURN | TRACE_BEGIN))
-        depths = np.zeros(len(rows) + 1, np.uint64)
-        stack = self._stacks.get(tid)
-        depths[0] = len(stack.returns) if stack is not None and stack.trace == trace else 0
-        for index, row in enumerate(rows.tolist(), 1):
+        depths = [self._depth(tid, trace)]
+        for row in rows.tolist():
             self.follow(tid, trace, numbers[row : row + 1], edges)
-            depths[index] = len(self._stacks[tid].returns)
-        return depths[np.searchsorted(rows, np.arange(len(numbers)), "right")]
+            depths.append(self._depth(tid, trace))
+        return np.array(depths, np.uint64)[np.searchsorted(rows, np.arange(len(numbers)), "right")]
+
+    def _depth(self, tid: int, trace: int) -> int:
+        """Return the number of open calls; 0 for a thread without any branch so far that a call stack follows."""
+        stack = self._stacks.get(tid)
+        return len(stack.returns) if stack is not None and stack.trace == trace else 0
 
     def chain(self, tid: int, ip: int) -> list[int]:
         """Return the callchain of a sample, with the words of the kernel and of user space."""

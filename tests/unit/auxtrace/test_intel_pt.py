@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import perfpy
@@ -19,7 +20,7 @@ from perfpy.abi.records import Comm, Exit, Mmap2, SampleId, Switch, code_mapping
 from perfpy.auxtrace.intel_pt import PSB, EndOfTraceError, NewTraceError, PacketStream, TracePiece, new_part, pebs_values
 from perfpy.auxtrace.itrace import aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import PtClock, PtParameters
-from perfpy.auxtrace.pt_code import AddressSpace, CodeOfDumps, Edges, joined
+from perfpy.auxtrace.pt_code import CALL, AddressSpace, CodeOfDumps, Edges, TracedCalls, joined
 from perfpy.auxtrace.pt_code import Path as CodePath
 from perfpy.cli import run
 from perfpy.disassembly.x86_lengths import BranchKind, branch_of
@@ -535,3 +536,9 @@ def test_memory_that_is_mapped_over_compiled_code_is_hidden_once_the_code_is_the
         expected = any(one.addr < memory.addr + memory.len and memory.addr < one.addr + one.len for _, one in taken)
         assert code.hides(memory) == expected
         assert not code.hides(memory._replace(filename="/usr/lib/libc.so.6"))
+
+
+def test_the_first_call_of_a_thread_may_lead_nowhere():
+    """A call whose target is unknown opens none, so the thread has no stack of calls yet."""
+    edges = np.array([[0x1000, 0x2000], [0, 0x3000], [CALL, CALL], [5, 5]], np.uint64)
+    assert TracedCalls(1).depths(7, 0, np.array([0, 1], np.int32), edges).tolist() == [0, 1]

@@ -17,10 +17,9 @@ import numpy as np
 
 from perfpy.abi.light_types import NamedTuple
 from perfpy.interpreters.layouts import slots
-from perfpy.symbols.dso import DsoKind
+from perfpy.symbols.dso import DsoKind, is_c_library, is_runtime
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.debug_files import ColumnFiles, folder, key_of
-from perfpy.symbols.interpreters import is_c_library, is_runtime
 from perfpy.unwind.call_frames import CallFrames
 from perfpy.unwind.frame_entries import FrameSection
 

@@ -29,16 +29,12 @@ from perfpy.abi.records import IdLayout, code_mapping
 from perfpy.abi.sample_decoding import stack_words
 from perfpy.capture.python_frames import merging
 from perfpy.capture.python_frames.answers import (
-    AWAITED,
-    MARK,
-    BlockedLoops,
     FoundCall,
     FoundChain,
     FoundCode,
     FoundName,
     FoundProcess,
     IncomingAnswers,
-    PendingNames,
     ReadUpTo,
 )
 from perfpy.capture.python_frames.locating import CalledFunctions
@@ -61,6 +57,7 @@ from perfpy.capture.python_frames.merging import (
     frame_states,
     note_slots,
 )
+from perfpy.capture.python_frames.threads import AWAITED, MARK, BlockedLoops, PendingNames
 from perfpy.capture.runtimes.rewriting import write_image
 from perfpy.errors import plural
 from perfpy.interpreters.frames import Lines, decode_lines

@@ -28,13 +28,13 @@ from perfpy.capture.python_frames.answers import (
     FoundCode,
     FoundName,
     FoundProcess,
-    ReadNames,
     ReadUpTo,
     Refused,
     encode_message,
 )
 from perfpy.capture.python_frames.kernel_frames import SampledFrames, SampleInTime, WaitingSamples, entry_of
 from perfpy.capture.python_frames.locating import RuntimeLocator, loaded_files
+from perfpy.capture.python_frames.threads import ReadNames
 from perfpy.capture.unwinding import process as messages
 from perfpy.capture.unwinding.process import OWN_COMMS
 from perfpy.capture.unwinding.serving import SpoolReader

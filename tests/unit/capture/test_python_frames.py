@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from perfpy.capture.python_frames import answers
-from perfpy.capture.python_frames.answers import LONGEST_NAME, BlockedLoops, FoundCode, PendingNames, ReadNames
+from perfpy.capture.python_frames import threads
+from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.kernel_frames import (
     FRAME,
     HEAD,
@@ -28,6 +28,7 @@ from perfpy.capture.python_frames.kernel_frames import (
 )
 from perfpy.capture.python_frames.locating import cold_parts, is_part, jump_targets, lines_of_candidates, loaded_files
 from perfpy.capture.python_frames.recorded_frames import PythonSummary, notes
+from perfpy.capture.python_frames.threads import LONGEST_NAME, BlockedLoops, PendingNames, ReadNames
 from perfpy.capture.record_options import MAX_FREQ, OffCpuOptions, RecordOptions, SamplingOptions
 from perfpy.interpreters.frames import MOST_FRAMES, ThreadFrames
 from perfpy.interpreters.layouts import LAYOUTS, NONE
@@ -257,8 +258,8 @@ def test_the_callback_with_most_samples_of_the_longest_turn_is_named() -> None:
 
 
 def test_memory_does_not_grow_with_threads_and_callbacks(monkeypatch) -> None:
-    monkeypatch.setattr(answers, "_MOST_LOOPS", 3)
-    monkeypatch.setattr(answers, "_MOST_CALLBACKS", 2)
+    monkeypatch.setattr(threads, "_MOST_LOOPS", 3)
+    monkeypatch.setattr(threads, "_MOST_CALLBACKS", 2)
     blocked = BlockedLoops()
     for number in range(10):
         blocked.find([code(10 + number, "f", "/app"), RUN, TURN], number, 5 * MS, 200 * MS)

@@ -91,11 +91,13 @@ class RecordOutput:
         others: the processes that help to write it.
         answers: the data from them.
         hits: the files that samples hit, if these processes have found them.
+        left: at the end, the number of stacks that they did not unwind in time.
     """
 
     others: tuple[int, ...] = ()
     answers: Answers | None = None
     hits: bytes = b""
+    left: int = 0
 
     def __init__(self, path: str, packer: Packer | None = None) -> None:
         self.path = path

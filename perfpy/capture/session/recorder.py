@@ -219,7 +219,7 @@ class Recorder:
         if self._attention.signal:
             code = _KILLED + self._attention.signal
         file, pid = self._file, self._workload.pid if self._workload else 0
-        wakeups, left = self._attention.wakeups, getattr(self._output, "left", 0)  # of an output that is unwound
+        wakeups, left = self._attention.wakeups, self._output.left
         return RecordSummary(code, self.options.output.path, self._size, file.samples, file.lost, wakeups, pid, left)
 
     def prepare(self) -> tuple[Target, list[Event]]:

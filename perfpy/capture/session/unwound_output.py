@@ -87,7 +87,6 @@ class UnwoundOutput(RecordOutput):
         frame_counters: its own counters, closed with the last file.
         images: at the end, images of functions by file name.
         hits: at the end, the files that samples hit, in the format of DsoHits.to_bytes().
-        left: at the end, the number of stacks that were not unwound in time.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class UnwoundOutput(RecordOutput):
         self.stack_file: Callable[[], StackFile] | None = None
         self.frame_copier: FrameCopier | None = None
         self.frame_counters: list[Counter] = []
-        self.hits, self.left = b"", 0
+        self.hits = b""
         self._concerned = concerned
         self._lines: dict[int, bytearray] = {}
         self._side_band = SideBandLog(self._spool.folder)

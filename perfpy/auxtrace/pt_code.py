@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_INSTRUCTIONS: Final = 1 << 20  # between two branches
 _MOST_NODES: Final = 1 << 18  # kept of a process
-_MOST_OF_PATHS, _BRANCHES_OF_ONE = 1 << 19, 8  # how much of paths is kept: each counts as one, with one more for so many branches
+_MOST_OF_PATHS: Final = 1 << 19  # the size of all paths that are kept: one each, one for each return address, and
+_BRANCHES_OF_ONE: Final = 8  # one for every eight branches
 _MOST_SEEN: Final = 1 << 17
 _ERRORS_OF_FILE: Final = 2  # perf reports a file that it cannot read twice
 

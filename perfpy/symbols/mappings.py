@@ -345,7 +345,7 @@ class SpaceBuilder:
         return PieceColumns(of_space, first, last, mapping, born, died), conflicts
 
     def _replay_contested(self, space: NDArray[np.uint64], start: NDArray[np.uint64], end: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Replay the spaces with overlapping mappings, except for those that overlay() takes; return these."""
+        """Replay the spaces whose mappings overlap in many parts; return those in which they overlap in few, for overlay()."""
         order = np.lexsort((start, space))
         neighbours = space[order[1:]] == space[order[:-1]]
         contested = distinct(space[order[1:]][neighbours & (end[order[:-1]] > start[order[1:]])])

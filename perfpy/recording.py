@@ -315,7 +315,7 @@ class Recording:
 
         chosen = (options or self.symbol_options or SymbolOptions())._replace(kernel_copy=self.data.kernel_copy, ended=self.data.ended_here)
         if chosen.fold_interpreters is None:
-            from perfpy.symbols.interpreters import has_python_image
+            from perfpy.symbols.dso import has_python_image
 
             chosen = chosen._replace(fold_interpreters=has_python_image(self.data.kept_files))
         symbolizer = Symbolizer(timeline, chosen, files=self.data.kept_files, symbols=self._symbols, shared=shared)
@@ -519,8 +519,8 @@ class Recording:
 
         report_options = options or ReportOptions(sample_filter=SampleFilter(symbols=(function,) if function else None))
         report_options = report_options.by_address(BY_FUNCTION)._replace(sample_filter=self.within(report_options.sample_filter))
+        from perfpy.symbols.dso import has_python_image
         from perfpy.symbols.files.debug_files import SymbolOptions
-        from perfpy.symbols.interpreters import has_python_image
 
         where = symbols or self.symbol_options or SymbolOptions()
         if where.fold_interpreters is None and has_python_image(self.data.kept_files):

@@ -630,7 +630,6 @@ NOT_FOR_MOST = {
     "debuginfo.inlined_frames",
     "debuginfo.unit_index",
     "perfdata.event_format",
-    "symbols.interpreters",
     "symbols.jitdump",
     "symbols.perf_map",
     "unwind",

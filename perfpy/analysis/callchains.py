@@ -452,7 +452,7 @@ def _kinds(symbolizer: Symbolizer, frames: NDArray[np.int32]) -> tuple[NDArray[n
     """Return which frames are functions named by a runtime, of extension modules of the program, and outside of runtimes and the C
     library.
     """
-    from perfpy.symbols.interpreters import is_c_library, is_own_library, is_runtime
+    from perfpy.symbols.dso import is_c_library, is_own_library, is_runtime
 
     dso = symbolizer.frames.dso[frames]
     # one entry more: the Dso -1

@@ -19,8 +19,8 @@ from perfpy.analysis.aggregate.scan import SampleScan
 from perfpy.analysis.annotation import NamedLines
 from perfpy.analysis.locations import NOWHERE, Locations
 from perfpy.debuginfo.debug_info import DebugInfos
+from perfpy.symbols.dso import is_c_library, is_runtime
 from perfpy.symbols.interning import sum_by
-from perfpy.symbols.interpreters import is_c_library, is_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

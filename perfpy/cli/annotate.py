@@ -360,7 +360,7 @@ class AnnotateRun:
     @property
     def _folds_by_default(self) -> bool:
         """Whether lines of Python include the time of their C code by default."""
-        from perfpy.symbols.interpreters import has_python_image  # only for source lines
+        from perfpy.symbols.dso import has_python_image  # only for source lines
 
         return self._options.by_line and self._options.fold_interpreters is None and has_python_image(self._recording.data.kept_files)
 

@@ -463,7 +463,7 @@ class DiffRun:
     @cached_property
     def _folds_interpreters(self) -> bool:
         """Whether samples count for the functions that interpreters ran by default: on screens, if all recordings are of Python."""
-        from perfpy.symbols.interpreters import has_python_image  # not needed for plain text
+        from perfpy.symbols.dso import has_python_image  # not needed for plain text
 
         return self._for_people and all(has_python_image(recording.data.kept_files) for recording in self._recordings)
 

@@ -307,3 +307,43 @@ def catches(pid: int, number: int) -> bool:
 def other_root(pid: int) -> bool:
     """Whether a process runs among other mounts, as in a container, or below chroot."""
     return root_of(pid) != ""
+
+
+# Whose code a file has: an interpreter's or a virtual machine's, the C library's, or that of the program itself.
+
+_RUNTIMES: Final = (
+    r"(lib)?python[\d.]*[a-z]*(\.so[\d.]*)?"
+    r"|(lib)?node(js)?(\.so[\d.]*)?"
+    r"|(lib)?ruby[\d.-]*(\.so[\d.]*)?"
+    r"|libjvm\.so|luajit.*"
+)
+
+_C_LIBRARIES: Final = r"(ld|lib(c|m|pthread|gcc_s|stdc\+\+|dl|rt))[-.]"
+
+
+#: files of the system, of packages, and of virtual machines whose program is elsewhere
+_INSTALLED: Final = (
+    r"/(?:usr/)?lib(?:32|64|x32)?/.*|/snap/.*|/nix/store/.*|/gnu/store/.*|.*/(?:site|dist)-packages/.*|.*/node_modules/.*|.*/lib/python\d.*"
+    r"|(?:.*/)?lib(?:perl|lua|php|R|coreclr|clrjit|mono)\b[^/]*"
+)
+
+
+def is_own_library(dso: Dso) -> bool:
+    """Whether a dso is a shared library of the program itself, as an extension module that is built where it is used."""
+    is_library = dso.kind is DsoKind.FILE and not dso.made_code and ".so" in dso.short_name
+    return is_library and not (is_runtime(dso) or is_c_library(dso) or re.fullmatch(_INSTALLED, dso.name))
+
+
+def is_runtime(dso: Dso) -> bool:
+    """Whether a dso is the program or library of an interpreter or a virtual machine."""
+    return re.fullmatch(_RUNTIMES, dso.short_name) is not None
+
+
+def is_c_library(dso: Dso) -> bool:
+    """Whether a dso is a library that every program has."""
+    return re.match(_C_LIBRARIES, dso.short_name) is not None
+
+
+def has_python_image(paths: Iterable[str] | None) -> bool:
+    """Whether the recording stores images of Python functions read from memory (record --python)."""
+    return any(os.path.basename(name) == PYTHON_IMAGE for name in paths or ())

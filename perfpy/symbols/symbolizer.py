@@ -14,7 +14,7 @@ from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
 from perfpy.abi.light_types import NamedTuple
 from perfpy.symbols.address_spaces import GUEST_TASK, NO_SPACE, TaskTimeline
-from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind
+from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, is_runtime
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
@@ -22,7 +22,7 @@ from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols, ad
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -231,8 +231,6 @@ class Symbolizer:
         """Return callchains (frame ids, frames per callchain) without interpreters' own frames if the options request it."""
         if not self._options.fold_interpreters:
             return ids, counts
-        from perfpy.symbols.interpreters import without_interpreters
-
         return without_interpreters(ids, counts, self.frames.dso, self.dsos)
 
     def expand(
@@ -603,3 +601,25 @@ class SymbolNames:
         self._dso += [dso] * len(rows)
         self._row += rows
         self._names += [None] * len(rows)
+
+
+# Frames of an interpreter's program and libraries are removed if the callchain has frames that the interpreter named (in its perf map, or
+# as images of its jitdump). Extension modules and the C library remain, as does the innermost frame, where the time was spent.
+
+
+def without_interpreters(
+    frames: NDArray[np.int32], counts: NDArray[np.int64], dso_of_frame: NDArray[np.int32], dsos: Sequence[Dso]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Fold callchains (innermost frame first, `counts` frames each). `dso_of_frame`: by frame id, -1 for none."""
+    if not len(frames):
+        return frames, counts
+    # The additional entry is for dso -1.
+    interpreter = np.array([is_runtime(dso) for dso in dsos] + [False])
+    is_runtime_code = np.array([bool(dso.made_code) for dso in dsos] + [False])
+    dso = dso_of_frame[frames]
+    chain = np.repeat(np.arange(len(counts)), counts)
+    speaks = np.bincount(chain, weights=is_runtime_code[dso], minlength=len(counts)) > 0
+    innermost = np.zeros(len(frames), np.bool_)
+    innermost[(np.cumsum(counts) - counts)[counts > 0]] = True
+    is_kept = ~(interpreter[dso] & speaks[chain]) | innermost
+    return frames[is_kept], np.bincount(chain[is_kept], minlength=len(counts)).astype(np.int64)

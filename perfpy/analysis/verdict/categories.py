@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
-from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.interpreters import is_c_library, is_runtime
+from perfpy.symbols.dso import DsoKind, is_c_library, is_runtime
 
 if TYPE_CHECKING:
     from perfpy.symbols.dso import Dso

@@ -655,7 +655,7 @@ class ReportRequest:
         """Whether samples count for the functions that interpreters ran: as the option says, by default in recordings of Python."""
         if self._options.fold_interpreters is not None:
             return self._options.fold_interpreters
-        from perfpy.symbols.interpreters import has_python_image  # not needed for plain reports
+        from perfpy.symbols.dso import has_python_image  # not needed for plain reports
 
         return has_python_image(self._recording.data.kept_files)
 

@@ -27,8 +27,8 @@ from perfpy.analysis.location_sort_keys import python_function
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.cli import run
 from perfpy.recording import Recording
+from perfpy.symbols.dso import has_python_image
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.symbols.interpreters import has_python_image
 from perfpy.views.stacks.exports import folded_lines
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.python_recording import python_recording

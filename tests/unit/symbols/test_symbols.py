@@ -17,8 +17,7 @@ from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.interning import IdTable, first_occurrences, first_rows, number_values
-from perfpy.symbols.interpreters import without_interpreters
-from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.symbols.symbolizer import Symbolizer, without_interpreters
 from tests.builders.elf import Elf
 from tests.builders.timeline import comm, frames, mmap, timeline
 

@@ -20,7 +20,7 @@ from perfpy.tools.sched.latency import problem_lines
 from perfpy.tools.sched.options import open_sched
 from perfpy.tools.sched.timehist import micros_pieces
 from perfpy.untrusted.text import one_line_bytes, visible
-from perfpy.views.script.pieces import Coded, Joiner, text_of_equal_lines
+from perfpy.views.pieces import Coded, Joiner, text_of_equal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfpy.recording import Recording
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.tools.sched.options import MapOptions
-    from perfpy.views.script.pieces import Piece
+    from perfpy.views.pieces import Piece
 
 
 def run(options: MapOptions) -> int:

@@ -21,7 +21,7 @@ from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
 from perfpy.tools.sched.switches import HistoryMaker, Narrowing, SummarySums, TaskFilter, rows_of, rows_of_events, taken
 from perfpy.untrusted.text import byte_width, indented, one_line_bytes
-from perfpy.views.script.pieces import Coded, Joiner, text_of
+from perfpy.views.pieces import Coded, Joiner, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.tools.sched.options import TimehistOptions
     from perfpy.tools.sched.switches import History, IdleChain, Summary, Switches, TaskColumn, TaskEvents, ThreadSummary
-    from perfpy.views.script.pieces import Piece
+    from perfpy.views.pieces import Piece
 
 
 def run(options: TimehistOptions) -> int:

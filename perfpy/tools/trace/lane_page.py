@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.calls import CallEvents, PairedEvents, ThreadNames
     from perfpy.tools.trace.lines import LineOptions
     from perfpy.views.page.lanes import Lanes, MergedCalls
-    from perfpy.views.script.pieces import Flat
+    from perfpy.views.pieces import Flat
 
 
 _GROUPS: Final = ("waiting", "network", "memory", "process", "signal", "file")  # the first that has the call

@@ -24,7 +24,7 @@ from perfpy.tools.trace.argument_text import ArgumentRows, Process
 from perfpy.tools.trace.call_sums import is_error
 from perfpy.tools.trace.calls import ENTER, EXIT, NO_CALL, NO_ROW, OTHER, RawWords, int_column, slices_of
 from perfpy.untrusted.text import one_line, one_line_bytes
-from perfpy.views.script.pieces import Flat
+from perfpy.views.pieces import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

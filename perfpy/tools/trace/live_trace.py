@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from perfpy.tools.trace.descriptors import DescriptorNames
     from perfpy.tools.trace.lines import LineOptions, StackLimits
     from perfpy.tools.trace.options import Selection, TraceCommandOptions
-    from perfpy.views.script.pieces import Flat
+    from perfpy.views.pieces import Flat
 
     Texts = dict[int, dict[int, str]]
 

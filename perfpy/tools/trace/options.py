@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from perfpy.views.script.pieces import Flat
+    from perfpy.views.pieces import Flat
 
 
 _BPF: Final = "perfpy has no BPF programs to load for events"

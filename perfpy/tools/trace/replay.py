@@ -33,7 +33,7 @@ from perfpy.tools.trace.calls import (
 from perfpy.tools.trace.lines import NO_LINES, JoinedColumns, LineOptions, OtherEvents, StackLimits, StackTexts, TraceLines, fault_name
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
-from perfpy.views.script.pieces import Flat
+from perfpy.views.pieces import Flat
 from perfpy.workers import ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:

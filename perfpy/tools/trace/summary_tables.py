@@ -11,7 +11,7 @@ from perfpy.abi.system_calls import error_name
 from perfpy.tools.trace.call_sums import ThreadRows, Totals, is_error
 from perfpy.tools.trace.calls import EXIT, NO_ROW, UNNUMBERED
 from perfpy.tools.trace.lines import NO_LINES
-from perfpy.views.script.pieces import Flat
+from perfpy.views.pieces import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

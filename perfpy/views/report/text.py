@@ -21,8 +21,8 @@ from perfpy.analysis.locations import SourceTexts
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.untrusted.text import byte_width
+from perfpy.views.pieces import Coded, Joiner
 from perfpy.views.report.share_colour import colour_share
-from perfpy.views.script.pieces import Coded, Joiner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.report import Report
     from perfpy.analysis.report.tables import Histogram
     from perfpy.symbols.symbolizer import Symbolizer
+    from perfpy.views.pieces import Piece
     from perfpy.views.recorded import Recorded
     from perfpy.views.report.callchain_text import ChainWriter
     from perfpy.views.script.code import BranchCounters
-    from perfpy.views.script.pieces import Piece
 
 
 HEADER_HINT = "# To display the perf.data header info, please use --header/--header-only options.\n#"

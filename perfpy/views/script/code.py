@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
-    from perfpy.views.script.pieces import Piece
+    from perfpy.views.pieces import Piece
 
 
 _BLOCK_MOST: Final = 16384 - 15  # bytes between two branches

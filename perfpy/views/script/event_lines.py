@@ -16,11 +16,11 @@ from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerp
 from perfpy.symbols.address_spaces import guest_tasks
 from perfpy.symbols.interning import IdTable
 from perfpy.untrusted.text import one_line, one_line_bytes
+from perfpy.views.pieces import Coded, Flat, Joiner, Piece, TextBlock, ValueTexts, repeat
 from perfpy.views.script import field_text
 from perfpy.views.script.code import OF_BRANCHES, OF_SAMPLE, InstructionTexts, is_counted
 from perfpy.views.script.field_text import FrameStyle, chain_texts, frames_of, outermost_first, time_piece, truncate_chains
 from perfpy.views.script.fields import DEPENDENT_FIELDS, SYNTH_TYPE, has_callchain
-from perfpy.views.script.pieces import Coded, Flat, Joiner, Piece, TextBlock, ValueTexts, repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_FLAGS
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 from perfpy.untrusted.text import one_line, one_line_bytes
-from perfpy.views.script.pieces import Coded, Piece, ValueTexts
+from perfpy.views.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -18,11 +18,11 @@ from perfpy.abi.records import SampleId
 from perfpy.perfdata.records.batches import Batch
 from perfpy.symbols.address_spaces import TaskNames
 from perfpy.untrusted.text import one_line
+from perfpy.views.pieces import Flat, TextBlock
 from perfpy.views.script import field_text
 from perfpy.views.script.event_lines import DATA_SOURCE_TEXT, EventLines, columns_of, line_shape
 from perfpy.views.script.field_text import comm_form, cpu_form, misc_text, task_text, time_text
 from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
-from perfpy.views.script.pieces import Flat, TextBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -19,7 +19,7 @@ from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_
 from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
 from perfpy.tools.sched.switches import History, HistoryMaker
 from perfpy.tools.sched.timehist import duration_piece, milliseconds
-from perfpy.views.script.pieces import Coded, Joiner, Piece, text_of
+from perfpy.views.pieces import Coded, Joiner, Piece, text_of
 from perfpy.workers import ForkedWorkers, send
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.schedstats import DOMAIN_COUNTS, schedstat_text

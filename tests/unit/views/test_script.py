@@ -39,6 +39,7 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.views.dump.recording import hex_lines, write_dump
+from perfpy.views.pieces import Coded, Flat, Joiner, TextBlock, ValueTexts
 from perfpy.views.record_text import record_name, record_text
 from perfpy.views.script import event_lines
 from perfpy.views.script import lines as script_lines
@@ -46,7 +47,6 @@ from perfpy.views.script import run as divided
 from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
-from perfpy.views.script.pieces import Coded, Flat, Joiner, TextBlock, ValueTexts
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import USUAL, PerfDataBuilder, out_of_order, usual_attr

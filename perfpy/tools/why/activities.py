@@ -157,38 +157,38 @@ def _added(
 
 
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+_ALIKE: Final = 0.9  # of the stacks that a thread has in the same functions of the kernel: then those that were not copied count as such
 
 
 def with_similar_stacks(chains: Ragged, tid: Int64) -> Ragged:
-    """Return callchains in order; those without a user part get one that their thread had in the same functions of the kernel.
+    """Return callchains in order; those without a user part get the one that their thread has in the same functions of the kernel.
 
-    Busy machines copy a part of the stacks. The last one before counts, or else the first one after.
+    Busy machines copy a part of the stacks. A thread that comes to these functions in several ways gets none: a wait without a place is
+    better than a wait in the wrong place.
     """
     has_user = has_user_part(chains)
-    index = np.arange(len(tid))
     if has_user.all() or not has_user.any():
         return chains
-    row = np.repeat(index, chains.lengths)
-    in_user = np.cumsum(chains.values == np.uint64(CONTEXT_USER))
+    row = np.repeat(np.arange(len(tid)), chains.lengths)
     first = chains.offsets[:-1]
-    before = np.append(0, in_user)[first]
-    is_kernel = in_user == before[row]
     depth = (np.arange(len(row)) - first[row]).astype(np.uint64)
     mixed = (chains.values ^ depth * _MULTIPLIER) * _MULTIPLIER
-    mixed = np.where(is_kernel, mixed ^ mixed >> np.uint64(29), np.uint64(0))
-    running = np.append(np.uint64(0), np.cumsum(mixed, dtype=np.uint64))
-    path = running[chains.offsets[1:]] - running[first]
-    order = np.lexsort((index, path, tid))
-    begins = np.append(True, (tid[order][1:] != tid[order][:-1]) | (path[order][1:] != path[order][:-1]))
-    group = np.cumsum(begins)
-    known = has_user[order]
-    earlier = np.maximum.accumulate(np.where(known, index, -1))
-    later = np.minimum.accumulate(np.where(known, index, len(index))[::-1])[::-1]
-    later = np.minimum(later, len(index) - 1)
-    chosen = np.where((earlier >= 0) & (group[earlier] == group), earlier, np.where(known[later] & (group[later] == group), later, index))
-    source = np.empty_like(index)
-    source[order] = order[chosen]
-    return chains.take(np.where(has_user | (chains.lengths == 0), index, source))
+    mixed ^= mixed >> np.uint64(29)
+    in_user = np.cumsum(chains.values == np.uint64(CONTEXT_USER))
+    is_kernel = in_user == np.append(0, in_user)[first][row]
+    way, path = (np.append(np.uint64(0), np.cumsum(part, dtype=np.uint64)) for part in (mixed, np.where(is_kernel, mixed, np.uint64(0))))
+    way, path = (sums[chains.offsets[1:]] - sums[first] for sums in (way, path))
+    order = np.lexsort((way, ~has_user, path, tid))
+    group = np.cumsum(np.append(True, (tid[order][1:] != tid[order][:-1]) | (path[order][1:] != path[order][:-1]))) - 1
+    known, of_known = order[has_user[order]], group[has_user[order]]
+    begins = np.flatnonzero(np.append(True, (of_known[1:] != of_known[:-1]) | (way[known][1:] != way[known][:-1])))
+    count = np.diff(np.append(begins, len(known)))
+    is_usual = count >= np.bincount(of_known)[of_known[begins]] * _ALIKE
+    source = np.full(int(group[-1]) + 1, _NONE, np.int64)
+    source[of_known[begins[is_usual]]] = known[begins[is_usual]]
+    chosen = np.arange(len(tid))
+    chosen[order] = np.where(has_user[order] | (source[group] < 0), order, source[group])
+    return chains.take(np.where(chains.lengths == 0, np.arange(len(tid)), chosen))
 
 
 def _segments(events: WhyEvents, prev: Int64, state: Int64) -> Segments:

@@ -39,8 +39,8 @@ class HigherPriority:
 
     def __enter__(self) -> HigherPriority:
         usual = os.getpriority(os.PRIO_PROCESS, 0)
-        with contextlib.suppress(OSError):
-            for pid in (0, *self._children):
+        for pid in (0, *self._children):
+            with contextlib.suppress(OSError):  # no permission; the child has ended
                 os.setpriority(os.PRIO_PROCESS, pid, usual - self._change)
                 self._usual = usual
         if self._realtime and _lacks_cpus():
@@ -54,12 +54,18 @@ class HigherPriority:
         """Become a realtime process until an alarm at the latest. Threads and processes that it starts meanwhile are realtime ones, too."""
         if os.sched_getscheduler(0) != os.SCHED_OTHER or signal.getitimer(signal.ITIMER_REAL)[0]:
             return
-        with contextlib.suppress(OSError, ValueError):  # no permission; not the main thread
+        try:
             self._alarm = signal.signal(signal.SIGALRM, lambda _number, _frame: self._end_realtime())
-            for pid in (0, *self._children):
+        except ValueError:  # not the main thread
+            return
+        for pid in (0, *self._children):
+            with contextlib.suppress(OSError):  # no permission; the child has ended
                 os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
                 self._is_realtime = True
+        if self._is_realtime:
             signal.setitimer(signal.ITIMER_REAL, self._realtime)
+        else:
+            self._end_realtime()
 
     def include(self, pid: int) -> None:
         """Return a child process, which has inherited the priority, to its usual priority at the end, too."""

@@ -177,7 +177,7 @@ def with_similar_stacks(chains: Ragged, tid: Int64) -> Ragged:
     in_user = np.cumsum(chains.values == np.uint64(CONTEXT_USER))
     is_kernel = in_user == np.append(0, in_user)[first][row]
     way, path = (np.append(np.uint64(0), np.cumsum(part, dtype=np.uint64)) for part in (mixed, np.where(is_kernel, mixed, np.uint64(0))))
-    way, path = (sums[chains.offsets[1:]] - sums[first] for sums in (way, path))
+    way, path = (total[chains.offsets[1:]] - total[first] for total in (way, path))
     order = np.lexsort((way, ~has_user, path, tid))
     group = np.cumsum(np.append(True, (tid[order][1:] != tid[order][:-1]) | (path[order][1:] != path[order][:-1]))) - 1
     known, of_known = order[has_user[order]], group[has_user[order]]

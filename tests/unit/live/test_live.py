@@ -173,6 +173,22 @@ def test_users_without_permission_keep_their_priority(monkeypatch: pytest.Monkey
     assert len(calls) == 1
 
 
+def test_children_get_the_priority_and_return_to_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has ended does not keep the others from it."""
+    calls: list[tuple[int, int]] = []
+
+    def change(_kind: int, who: int, value: int) -> None:
+        if who == 11:
+            raise ProcessLookupError
+        calls.append((who, value))
+
+    monkeypatch.setattr(os, "getpriority", lambda _kind, _who: 0)
+    monkeypatch.setattr(os, "setpriority", change)
+    with HigherPriority(10, also=[11, 12]):
+        assert calls == [(0, -10), (12, -10)]
+    assert (12, 0) in calls
+
+
 class Scheduler:
     """The kernel's scheduling policies of tasks, as far as os changes them."""
 

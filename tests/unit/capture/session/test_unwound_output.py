@@ -8,11 +8,15 @@ import struct
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from perfpy.abi.flags import RecordType
+from perfpy.abi.attr import EventAttr
+from perfpy.abi.flags import RecordType, SampleType
+from perfpy.capture import off_cpu_events
+from perfpy.capture.sample_attrs import SWITCH
 from perfpy.capture.session import unwound_output
 from perfpy.capture.session.unwound_output import UnwoundOutput
 from perfpy.capture.unwinding import process
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from perfpy.capture.sample_counters import SampleCounters
     from perfpy.capture.unwinding.process import Extent
 
 
@@ -337,3 +342,45 @@ def test_modules_of_both_processes_are_loaded_once_and_without_threads() -> None
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     process = subprocess.run([sys.executable, "-c", _LOAD], capture_output=True, text=True, timeout=60, check=True, env=environment)
     assert process.stdout.split() == ["1", "None", "True"]
+
+
+# The stacks of switches that are copied for a recording of all tasks.
+
+
+def test_stacks_of_chosen_tasks_and_of_all_have_limits_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storm of other tasks' switches does not cost the chosen ones their stacks, nor the other way round."""
+    clock = [100.0]
+    monkeypatch.setattr(off_cpu_events, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with_stack = EventAttr(sample_type=SampleType.STACK_USER)
+
+    def opened(*, of_chosen: bool, attr: EventAttr = with_stack) -> Any:
+        return SimpleNamespace(event=SimpleNamespace(tracepoint=SWITCH, of_chosen=of_chosen), attr=attr)
+
+    of_chosen, of_all = opened(of_chosen=True), opened(of_chosen=False)
+    limited_by_kernel = opened(of_chosen=False, attr=with_stack.copy(freq=1))
+    without_stacks = opened(of_chosen=False, attr=EventAttr())
+
+    rates = {id(of_chosen): 0, id(of_all): 0}
+    counts = dict.fromkeys(rates, 0.0)
+    disabled: set[int] = set()
+    counters = SimpleNamespace(
+        events=[of_chosen, of_all, limited_by_kernel, without_stacks],
+        cpus=[0, 1],
+        count=lambda event: int(counts[id(event)]),
+        switch=lambda event, on: (disabled.discard if on else disabled.add)(id(event)),
+    )
+    check = unwound_output._limit_stacks(cast("SampleCounters", counters))
+    for busy in (of_chosen, of_all):
+        rates[id(busy)] = 100_000
+        ever: set[int] = set()
+        for _ in range(100):
+            clock[0] += 0.01
+            for event, rate in rates.items():
+                counts[event] += 0.01 * rate * (event not in disabled)
+            check()
+            ever |= disabled
+        assert ever == {id(busy)}
+        rates[id(busy)] = 0
+        clock[0] += 1000
+        check()
+        assert not disabled

@@ -22,7 +22,7 @@ from perfpy.capture.dso_hits import DsoHits
 from perfpy.capture.runtimes import hotspot
 from perfpy.capture.runtimes.hotspot import JavaProcess
 from perfpy.capture.unwinding import unwinder
-from perfpy.capture.unwinding.process import plain_attr
+from perfpy.capture.unwinding.process import SharedProcesses, plain_attr
 from perfpy.capture.unwinding.serving import chunk_of
 from perfpy.capture.unwinding.unwinder import PieceUnwinder, Rewriting, parts_of
 from perfpy.perfdata.events import FileEvent
@@ -98,6 +98,22 @@ ALONE = [CONTEXT_USER, CODE + 0x100]
 @pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
 def test_stacks_become_callchains():
     assert pieces(mapped(1) + sample(2)) == [[WHOLE]]
+
+
+@pytest.mark.skipif(NATIVE_ENDIAN == ">", reason="the samples are of x86-64")
+def test_stacks_that_are_late_keep_their_kernel_part():
+    """When the user has waited long enough, the stacks of the processes that concern him are left, and counted."""
+    shared = SharedProcesses([7])
+    one = PieceUnwinder([FileEvent(ATTR, (), "", 0)], OWN, "x86_64", around=[7], concerned=shared)
+    kernel = (CONTEXT_KERNEL, 1 << 63)
+    one.learn(chunk_of(array(mapped(1) + mapped(1, 8))))
+    results = [one.take(chunk_of(array(sample(time, pid, kernel=kernel)))) for time, pid in ((2, 7), (3, 8))]
+    assert one.left == 0
+    shared.end_unwinding()
+    results += [one.take(chunk_of(array(sample(time, pid, kernel=kernel)))) for time, pid in ((4, 7), (5, 8), (6, 7))]
+    results.append(one.rest())
+    assert [chains(b"".join(piece.parts)) for piece in results if piece] == [[[*kernel, *WHOLE]], *[[[*kernel]]] * 4]
+    assert one.left == 2
 
 
 @pytest.mark.parametrize("build_id", [b"", b"b" * 20])

@@ -228,7 +228,15 @@ def _cell_source(shell: Any, cell: str) -> CellSource:
     path = ""
     with suppress(Exception):  # other shells; a cell's transformation runs code of the user's
         path = str(shell.compile.get_code_name(cell, shell.transform_cell(cell), shell.execution_count))
-    return CellSource(path, linecache.getlines)
+    return CellSource(path, linecache.getlines, lambda name: _cell_name(shell, name))
+
+
+def _cell_name(shell: Any, path: str) -> str:
+    """Return the name that IPython's tracebacks give a cell, as In[2]; "" for files and other shells."""
+    with suppress(Exception):
+        label, name = shell.compile.format_code_name(path)
+        return str(name) if label == "Cell" else ""
+    return ""
 
 
 def _memory(*, reset: bool = False) -> tuple[int, int]:

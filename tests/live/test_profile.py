@@ -152,14 +152,20 @@ class NotebookShell(Shell):
         super().__init__()
         self.compile = self
         self.transform_cell = str
+        self.names: dict[str, str] = {}
+        self.scope: dict[str, object] = {"busy": busy, "time": time}
 
     def get_code_name(self, raw: str, _transformed: str, number: int) -> str:
         return f"/tmp/ipykernel_7/{number}{len(raw)}.py"
 
+    def format_code_name(self, name: str) -> tuple[str, str] | None:
+        return ("Cell", self.names[name]) if name in self.names else None
+
     def run_cell(self, cell: str) -> Shell:
         path = self.get_code_name(cell, cell, self.execution_count)
         linecache.cache[path] = (len(cell), None, cell.splitlines(keepends=True), path)
-        exec(compile(cell, path, "exec"), {"busy": busy, "time": time})
+        self.names[path] = f"In[{self.execution_count}]"
+        exec(compile(cell, path, "exec"), self.scope)
         return self
 
 
@@ -175,15 +181,16 @@ def test_a_cells_lines_have_their_times_and_waits() -> None:
     perfpy.load_ipython_extension(shell)
     shown = shell.magics["cell perfpy"]("", CELL)
     text, page = repr(shown), shown._repr_html_()
-    rows = {int(number): line for line in text.splitlines() if (number := line[:6].strip()).isdigit() and int(number) <= 3}
-    share = float(re.findall(r"([0-9.]+)%", rows[1])[0])
+    rows = {int(number): line for line in text.splitlines() if (number := line[24:30].strip()).isdigit() and int(number) <= 3}
+    share = float(rows[1][7:15].strip().removesuffix("%"))
+    assert re.search(r"^   Self   Total    Waits  Line  cell$", text, re.MULTILINE)
     path = shell.get_code_name(CELL, CELL, 1)
     (own,) = (file for event in shown.shares if "off" not in event.event for file in event.files if file.path == path)
     assert f"{share:.2f}" == f"{next(line.with_inlined for line in own.lines if line.line == 1):.2f}", (
         "as perfpy.open().source_files() has it"
     )
     assert share > 50
-    assert re.search(r"0\.3\d* s$", rows[2])
+    assert re.fullmatch(r" *0\.3\d* s", rows[2][15:24])
     assert "%" not in rows[3]
     assert "busy" in page
     assert "memory" in text
@@ -216,6 +223,19 @@ def test_nothing_calls_a_cell() -> None:
     assert re.search(r" in g\(\) \((\d+ % at )?cell:\d\), called from the top level of cell\.$", text, re.MULTILINE)
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="Python frames are read on x86-64")
+def test_functions_of_other_cells_have_the_names_of_tracebacks() -> None:
+    """IPython calls the code of cells by a number of six and more digits, which a user never sees."""
+    shell = NotebookShell()
+    shell.run_cell(CELL_OF_CALLS.partition("for _")[0])
+    shell.execution_count = 2
+    shown = profile_cell(shell, "", CELL_OF_CALLS.partition("\nfor")[2].join(("for", "")))
+    text, page = repr(shown), shown._repr_html_() or ""
+    assert re.search(r" in g\(\) \((\d+ % at )?In\[1\]:\d\), called from the top level of cell\.$", text, re.MULTILINE)
+    assert re.search(r"^   Self   Total    Waits  Line  In\[1\]$", text, re.MULTILINE)
+    assert ">g (In[1]) " in page
+
+
 CELL_OF_LINES = "x = 0\nfor i in range(6_000_000):\n    x += i * i\n"
 CELL_OF_CALLS = "def g(n):\n    t = 0\n    for i in range(n):\n        t += i\nfor _ in range(60):\n    g(200_000)\n"
 
@@ -243,7 +263,7 @@ def test_a_cells_numbers_are_the_same_everywhere() -> None:
     assert {one.category for one in shown._calls.calls if one.name.startswith(("busy", "job"))} == {OWN}
     assert in_picture.get("busy", 0.0) == pytest.approx(of_table.get("busy", 0.0), abs=1e-6)
     assert in_picture.get("job", 0.0) == pytest.approx(of_table.get("job", 0.0), abs=1e-6)
-    waits = re.findall(r"([0-9.]+) (m?s)$", text, re.MULTILINE)
+    waits = re.findall(r"([0-9.]+) (m?s) +\d+  ", text)
     total, *of_each = (float(n) / (1000 if unit == "ms" else 1) for n, unit in (*re.findall(r", waits ([0-9.]+) (m?s),", text), *waits))
     assert max(of_each) <= total * 1.05, "both are rounded"
 

@@ -16,7 +16,7 @@ from perfpy.analysis.stacks import StackOptions
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import at_a_glance, short_path
+from perfpy.views.readable import at_a_glance, short_path, source_file
 from perfpy.views.verdict.profile import verdicts_of_parts
 from perfpy.views.verdict.sentence import function_text, seconds
 
@@ -136,10 +136,21 @@ class CellSource(NamedTuple):
     Attributes:
         path: the name of the cell's code; "" if it is unknown.
         lines_of: returns the source lines of a file or of another cell.
+        cell_of: returns the notebook's name of the cell with such code, as In[2]; "" for files.
     """
 
     path: str
     lines_of: Callable[[str], Sequence[str]]
+    cell_of: Callable[[str], str] = lambda _path: ""
+
+    def title(self, path: str) -> str:
+        """Return the name of a file or cell."""
+        return visible("cell" if path and path == self.path else self.cell_of(path) or short_path(path))
+
+    def function(self, name: str) -> str:
+        """Return the name of a function on screens, with its cell in place of the name of the cell's code."""
+        path = source_file(name)
+        return visible(at_a_glance(name)).replace(f"({visible(short_path(path))})", f"({self.title(path)})")
 
 
 class CellMemory(NamedTuple):
@@ -184,11 +195,13 @@ class CellProfile:
         waits = {part.event for part in stacks if part.off_cpu}
         self._files = _lines_of_files(shares, {event: spent[event] for event in waits})
         self._cpu = sum(spent[event] for event in spent.keys() - waits)
-        self._calls = _call_tree([part for part in stacks if not part.off_cpu], source.path)
+        self._calls = _call_tree([part for part in stacks if not part.off_cpu], source)
         (sentences,) = verdicts_of_parts(recording, [recording.sample_filter or SampleFilter()])
-        name = visible(short_path(source.path))
+        files = {*self._files, *(source_file(function.name) for part in stacks for function in part.functions), source.path} - {""}
+        cells = {visible(short_path(path)): source.title(path) for path in files if path == source.path or source.cell_of(path)}
+        named = re.compile(r"(?<![\w./])(" + "|".join(map(re.escape, cells)) + r")(?!\w)" if cells else r"(?!)")
         texts = [visible(_without_callers(one, source.path)) for one in sentences if one.rule != _OF_NOTEBOOK]
-        self._said = [text.replace(name, "cell") if name else text for text in texts]
+        self._said = [named.sub(lambda match: cells[match[1]], text) for text in texts]
         waiting = _stacks_of_cell([part for part in stacks if part.off_cpu], source.path)
         # also those of the cell's threads, as on its lines; the profiler's own are of profile_cell(), which calls the cell
         self._waits = sum(weight for is_below, called, weight in waiting if is_below or not any(map(_IS_PROFILER, called))) / 1e9
@@ -197,10 +210,10 @@ class CellProfile:
         """Return the text for IPython in a terminal: the sentences, and the lines with their times."""
         lines = [*self._said, self._summary()]
         for title, rows in self._sources():
-            lines += ["", f"{title:32}    CPU   waits"]
-            lines += [
-                f"{number:6} {text[:_TERMINAL]:{_TERMINAL}} {_share(line):>7} {_waited(line):>7}".rstrip() for number, text, line in rows
-            ]
+            lines += ["", "".join(f"{head:>{width}}" for head, width in zip(_HEADS, _WIDTHS, strict=True)) + f"  {title}"]
+            for number, text, line in rows:
+                cells = zip((*_times(line), str(number)), _WIDTHS, strict=True)
+                lines.append(("".join(f"{cell:>{width}}" for cell, width in cells) + f"  {text[:_TERMINAL]}").rstrip())
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -232,7 +245,7 @@ class CellProfile:
             near = sorted({other for number in hot for other in range(max(1, number - _AROUND), min(len(texts), number + _AROUND) + 1)})
             if near:
                 rows = [(number, visible(texts[number - 1].rstrip("\n").expandtabs(4)), known.get(number, _Line())) for number in near]
-                yield visible(short_path(path)), rows[:_MOST_LINES]
+                yield self._source.title(path), rows[:_MOST_LINES]
 
     def _picture(self) -> str:
         """Return the calls as a flame graph, callers above."""
@@ -252,16 +265,15 @@ def _without_callers(sentence: Sentence, path: str) -> str:
 
 
 _TERMINAL: Final = 80
-_HEADS: Final = ("CPU", "waits", "line")
-_SIDES: Final = ("right", "right", "right", "left")
+_HEADS: Final = ("Self", "Total", "Waits", "Line")
+_WIDTHS: Final = (7, 8, 9, 6)
+_SIDES: Final = ("right", "right", "right", "right", "left")
 
 
-def _share(line: _Line) -> str:
-    return f"{line.whole:.2f}%" if line.whole >= 0.005 else ""
-
-
-def _waited(line: _Line) -> str:
-    return seconds(line.waits) if line.waits >= _SHORTEST_WAIT else ""
+def _times(line: _Line) -> tuple[str, str, str]:
+    """Return the shares of the CPU time, itself and with calls, and the waits of a line, as in the columns."""
+    own, whole = (f"{share:.2f}%" if share >= 0.005 else "" for share in (line.own, line.whole))
+    return own, whole, seconds(line.waits) if line.waits >= _SHORTEST_WAIT else ""
 
 
 def _source_html(title: str, rows: Sequence[tuple[int, str, _Line]]) -> str:
@@ -272,7 +284,7 @@ def _source_html(title: str, rows: Sequence[tuple[int, str, _Line]]) -> str:
     body = []
     for number, text, line in rows:
         heat = f"rgba({_HEAT},{min(line.whole / 100, 1.0) * 0.6:.3f})" if line.whole >= _SMALL else "transparent"
-        values = zip(_SIDES, (_share(line), _waited(line), str(number), text), strict=True)
+        values = zip(_SIDES, (*_times(line), str(number), text), strict=True)
         cells = "".join(f'<td style="{_CELL};text-align:{side}">{escape(value)}</td>' for side, value in values)
         body.append(f'<tr style="background-color:{heat}">{cells}</tr>')
     style = f"{_MONO};border-collapse:collapse;margin-top:8px;margin-left:0"
@@ -327,17 +339,17 @@ def _stacks_of_cell(parts: Sequence[Stacks], path: str) -> Iterator[tuple[bool, 
             yield is_below, called[called.index(begin) + 1 :] if is_below else [name for name in called if PYTHON_MARK in name], weight
 
 
-def _call_tree(parts: Sequence[Stacks], path: str) -> _Call:
+def _call_tree(parts: Sequence[Stacks], source: CellSource) -> _Call:
     """Return the calls below the cell, without the frames of the notebook that called it."""
     weights: dict[tuple[str, ...], int] = {}
-    for _, called, weight in _stacks_of_cell(parts, path):
+    for _, called, weight in _stacks_of_cell(parts, source.path):
         key = tuple(called[:_DEEPEST])
         weights[key] = weights.get(key, 0) + weight
     categories = {function.name: kind for part in parts for function, kind in zip(part.functions, part.categories, strict=True)}
-    return _Call("cell", sum(weights.values()), _calls(weights, categories))
+    return _Call("cell", sum(weights.values()), _calls(weights, categories, source))
 
 
-def _calls(weights: Mapping[tuple[str, ...], int], categories: Mapping[str, int]) -> list[_Call]:
+def _calls(weights: Mapping[tuple[str, ...], int], categories: Mapping[str, int], source: CellSource) -> list[_Call]:
     """Return the outermost functions of some stacks with what they called, the heaviest first."""
     groups: dict[str, dict[tuple[str, ...], int]] = {}
     for stack, weight in weights.items():
@@ -345,7 +357,7 @@ def _calls(weights: Mapping[tuple[str, ...], int], categories: Mapping[str, int]
             inner = groups.setdefault(stack[0], {})
             inner[stack[1:]] = inner.get(stack[1:], 0) + weight
     found = [
-        _Call(visible(at_a_glance(name)), sum(inner.values()), _calls(inner, categories), categories[name])
+        _Call(source.function(name), sum(inner.values()), _calls(inner, categories, source), categories[name])
         for name, inner in groups.items()
     ]
     return sorted(found, key=lambda call: -call.weight)

@@ -426,9 +426,12 @@ def test_calls_of_a_cell_have_the_colours_of_pages() -> None:
 def test_the_picture_of_a_cell_tells_categories_apart() -> None:
     """A built-in function of the interpreter is not own code, which is bold."""
     call = notebook._call_tree(
-        [replace(stacks("python;py::<module>:cell;py::f:cell;sum 3000000"), categories=(OWN, OWN, INTERPRETER))], "cell"
-    )
+        [replace(stacks("python;py::<module>:/tmp/1/7.py;py::f:/tmp/1/7.py;py::g:/tmp/1/8.py;sum 3000000"),
+                 categories=(OWN, OWN, OWN, INTERPRETER))],
+        notebook.CellSource("/tmp/1/7.py", lambda _path: [], lambda path: "In[2]" if path == "/tmp/1/8.py" else ""),
+    )  # fmt: skip
     page = notebook._call_html(call, call.weight, 0)
     bars = re.findall(r"rgba\((\d+,\d+,\d+),[\d.]+\)[^>]*>([^<]*)<", page)
-    assert [colour for colour, _ in bars] == [notebook._COLOURS[one] for one in (OWN, OWN, INTERPRETER)]
-    assert page.count("font-weight:bold") == 2
+    assert [colour for colour, _ in bars] == [notebook._COLOURS[one] for one in (OWN, OWN, OWN, INTERPRETER)]
+    assert [name for _, name in bars] == ["cell 100.00%", "f (cell) 100.00%", "g (In[2]) 100.00%", "sum 100.00%"]
+    assert page.count("font-weight:bold") == 3

@@ -544,7 +544,7 @@ class SymbolNames:
         self._row: list[int] = []
         self._names: list[str | None] = []
         self._inlined: dict[tuple[int, str], int] = {}
-        self._is_inlined: set[int] = set()
+        self._outer: dict[int, int] = {}  # inlined function -> that into which it is inlined
 
     def __len__(self) -> int:
         return len(self._row)
@@ -570,13 +570,17 @@ class SymbolNames:
 
     def is_inlined(self, symbol: int) -> bool:
         """Whether the symbol is a function inlined into another one, whose start and end it has."""
-        return symbol in self._is_inlined
+        return symbol in self._outer
+
+    def outer(self, symbol: int) -> int:
+        """Return the symbol into which a function is inlined, -1 for other functions."""
+        return self._outer.get(symbol, -1)
 
     def inlined_into(self, symbol: int, name: str) -> int:
         """Return the symbol of a function inlined into a symbol, creating it on first use."""
         number = self._inlined.setdefault((symbol, name), len(self))
         if number == len(self):
-            self._is_inlined.add(number)
+            self._outer[number] = symbol
             self._tables.append(self._tables[symbol])
             self._dso.append(self._dso[symbol])
             self._row.append(self._row[symbol])

@@ -8,6 +8,7 @@ Long lists in names of functions are omitted by default, and names are shortened
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -48,7 +49,7 @@ from perfpy.views.report.screen_table import (
 )
 from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title
-from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function, percent
+from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function, name_in_sentence, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -305,6 +306,7 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
         charged=table.charged,
         lines=row_lines(report, histogram, table.functions, displayed),
         calls=row_calls(histogram, table.functions, displayed) if table.charged else None,
+        outer=row_outer_functions(histogram, table.functions, displayed),
     )
     samples = sum(event.samples for event in histogram.events)
     event = histogram.leader.event
@@ -796,6 +798,25 @@ def row_calls(histogram: Histogram, functions: SampledFunctions | None, entries:
     calls = {entry: functions.calls_of(symbol) for entry, symbol in own.items() if functions.name(symbol).startswith(PYTHON_MARK)}
     names = {entry: library_function(shares, _MOSTLY_CALLS) for entry, shares in calls.items()}
     return {entry: name for entry, name in names.items() if name}
+
+
+def row_outer_functions(histogram: Histogram, functions: SampledFunctions | None, entries: Sequence[int]) -> dict[int, str]:
+    """Return the function into which those of some rows are inlined, as sentences name it, if it is in a library or several rows have
+    the same function: sentences name sin(), and the samples are in code that is inlined there.
+    """
+    if functions is None:
+        return {}
+    symbols, outer = histogram.locations.symbols, dict[int, int]()
+    for entry, symbol in zip(entries, histogram.locations.symbol[histogram.entries.location[entries] >> ROLE_BITS].tolist(), strict=True):
+        if symbol >= 0 and symbols.is_inlined(symbol):
+            outer[entry] = symbols.outer(symbol)
+    of_entries = _symbols(histogram, [*outer])
+    times = Counter(of_entries.values())
+    return {
+        entry: visible(name_in_sentence(symbols.name(outer[entry])))
+        for entry, symbol in of_entries.items()
+        if times[symbol] > 1 or functions.category_of[outer[entry]] != OWN
+    }
 
 
 def charged_percents(report: Report, histogram: Histogram, functions: SampledFunctions) -> dict[int, float]:

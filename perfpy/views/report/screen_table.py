@@ -126,6 +126,7 @@ _SHARES: Final = ("period", "children")
 #: the share that the headline names: of a function itself, and of the library and kernel code that it calls
 _CHARGED: Final = OutputField("charged", "With libraries", "charged", Unit.PERCENT, len("With libraries"))
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
+_INLINED: Final = " (inlined)"
 _LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
 
 
@@ -201,6 +202,7 @@ class ScreenColumns:
         charged: entry -> the percentage that is charged to its function. It determines bars if the measure is the own share.
         lines: entry -> the hottest line of its function, which its name gets as a suffix.
         calls: entry -> the function of a library that its function mostly calls, for the same suffix.
+        outer: entry -> the function into which its function is inlined, where that is named.
     """
 
     def __init__(
@@ -216,10 +218,11 @@ class ScreenColumns:
         charged: Mapping[int, float] | None = None,
         lines: Mapping[int, RowLine] | None = None,
         calls: Mapping[int, str] | None = None,
+        outer: Mapping[int, str] | None = None,
     ) -> None:
         self._histogram = histogram
         self._options = options
-        self._lines, self._calls = lines or {}, calls or {}
+        self._lines, self._calls, self._outer = lines or {}, calls or {}, outer or {}
         self._charged = charged if charged and any(entry in charged for entry in entries) else {}
         self._measure = measure
         self._numbers = _numbers(histogram)
@@ -249,6 +252,11 @@ class ScreenColumns:
 
     def _texts(self, key: str, rows: Int64) -> list[str]:
         texts = [_as_shown(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+        if key == _SYMBOL and self._outer:
+            outer = [self._outer.get(entry, "") for entry in rows.tolist()]
+            texts = [
+                f"{text.removesuffix(_INLINED)} (inlined in {name})" if name else text for text, name in zip(texts, outer, strict=True)
+            ]
         if key == _SYMBOL and self._lines:
             of_rows = zip(texts, rows.tolist(), strict=True)
             return [_with_line(text, self._lines.get(entry), self.share(entry), self._calls.get(entry, "")) for text, entry in of_rows]

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import perfpy
-from perfpy.abi.flags import NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Lost, Mmap, Mmap2, SampleId
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions
@@ -26,6 +26,7 @@ from perfpy.views.report.screen import HottestPath, ScreenOptions, Stretch, begi
 from perfpy.views.report.screen_table import OF_OTHERS, _short_header, call_lines, fit_text, fitted_path, fold_repetitions
 from perfpy.views.report.text import TextOptions
 from perfpy.views.verdict.sentence import Sentence
+from tests.builders.annotated import spin_with_lines
 from tests.builders.elf import Elf
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.own_corpus import unpack
@@ -485,6 +486,24 @@ def test_own_functions_have_their_hottest_line(tmp_path: Path) -> None:
     text = rows(tmp_path, Stack(("scan+3", "main"), 30), Stack(("scan+7", "main"), 60), Stack(("memcpy@libc.so.6", "copy+32", "main"), 10))
     assert "scan (^[[2Ja.c:47, 60 %)" in text, "the heavier of two lines with its own share; names of files are data"
     assert "memcpy (" not in text, "lines of libraries say nothing about the program"
+
+
+@pytest.mark.parametrize(("path", "text"), [("/lib/libspin.so.1", "helper (inlined in spin())"), ("/bin/spin", "helper (inlined)")])
+def test_rows_of_code_inlined_in_a_library_name_the_function_of_the_headline(tmp_path: Path, path: str, text: str) -> None:
+    """Sentences name the library's function, sin(), while perf's rows name code that is inlined in it."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    ids = {"pid": 7, "tid": 7, "time": 100}
+    built.record(Comm(0, 7, 7, "spin", SampleId(**ids)))
+    built.record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, path, b"", SampleId(**ids)))
+    for time in range(200, 300):
+        chain = (CONTEXT_USER, 0x401012)
+        built.sample(0, misc=2, ip=0x401012, pid=7, tid=7, time=time, period=1000, callchain=chain)
+    spin_with_lines(tmp_path)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libspin.so.1").write_bytes((tmp_path / "bin" / "spin").read_bytes())
+    (tmp_path / "perf.data").write_bytes(built.file())
+    lines = shown(tmp_path / "perf.data", 100, callers=True, options=OWN)
+    assert [line for line in lines if re.search(f" {re.escape(text)}( |$)", line) and "█" in line], "\n".join(lines)
 
 
 def test_code_of_the_kernel_has_no_line(tmp_path: Path) -> None:

@@ -243,6 +243,7 @@ MISC_FORK_EXEC = 1 << 13
 MISC_SWITCH_OUT = 1 << 13
 MISC_SWITCH_OUT_PREEMPT = 1 << 14
 MISC_MMAP_BUILD_ID = 1 << 14
+MISC_LOST_SAMPLES_BPF = 1 << 15  # samples that a BPF program left out
 
 # markers inside a callchain (PERF_CONTEXT_*), as unsigned 64-bit values
 CONTEXT_HV = (1 << 64) - 32

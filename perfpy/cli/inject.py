@@ -79,7 +79,9 @@ def run(options: InjectCommandOptions) -> None:
         if itrace is None:
             fail("--strip requires --itrace")
         details = TraceDetails(is_stripped=True)
-    with open_recording(options.input, force=options.force, verbose=options.verbose, itrace=itrace, trace_details=details) as recording:
+    with open_recording(
+        options.input, force=options.force, verbose=options.verbose, losses=(), itrace=itrace, trace_details=details
+    ) as recording:
         _inject(recording, output, options, build_ids)
 
 

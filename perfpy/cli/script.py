@@ -213,7 +213,7 @@ class ScriptCommandOptions(
 
 def run(options: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
-    from perfpy.cli.line.input_recording import open_recording
+    from perfpy.cli.line.input_recording import LOSSES, open_recording
 
     if options.list:
         from perfpy.cli.script_programs import list_scripts
@@ -244,6 +244,7 @@ def run(options: ScriptCommandOptions) -> int:
         verbose=options.verbose,
         as_stored=options.as_stored,
         keeps_memory=not options.header_only,
+        losses=LOSSES[1:] if options.show_lost_events else LOSSES,
         itrace=itrace,
         trace_details=details,
         code=None if itrace is None else options.code_files(),

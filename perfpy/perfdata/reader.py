@@ -265,6 +265,11 @@ class PerfData:
         )
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether the first pass was made, so that `record_index` costs nothing."""
+        return "records" in self.__dict__ and self.records.is_indexed
+
+    @property
     def record_index(self) -> RecordIndex:
         """The result of the first pass: counts, times, raw side-band."""
         return self.records.record_index

@@ -6,16 +6,23 @@ import os
 import stat
 import sys
 
+from perfpy.abi.flags import MISC_LOST_SAMPLES_BPF, RecordType
+from perfpy.errors import plural
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from perfpy.abi.perf_records import TraceDetails
+    from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
     from perfpy.symbols.files.debug_files import SymbolOptions
 
 _DEFAULT_FILE = "perf.data"
 _PIPE = "-"
+LOSSES = (RecordType.LOST, RecordType.LOST_SAMPLES)
+_FEW_LOST = 0.05  # as in perf, a smaller share of lost samples is not told
 _SMALL = 4 << 20  # a file in bytes: its columns are too few for the allocator's settings to matter
 
 
@@ -27,6 +34,7 @@ def open_recording(
     verbose: int = 0,
     as_stored: bool = False,
     keeps_memory: bool = False,
+    losses: Collection[int] = LOSSES,
     itrace: str | None = None,
     trace_details: TraceDetails | None = None,
     code: SymbolOptions | None = None,
@@ -41,6 +49,7 @@ def open_recording(
         verbose: print build-ids, as perf's -v does.
         as_stored: keep the records in file order instead of sorting them by time.
         keeps_memory: keep freed memory in this process, which is faster for many large columns that are used briefly.
+        losses: types of the records of losses to warn of if the command has read the records; the command shows the others itself.
         itrace: decode a hardware trace into these kinds of samples, "" for perf's default; None to read what was recorded.
         trace_details: what the command needs of that trace besides.
         code: where to look for the code that the trace ran through.
@@ -52,6 +61,7 @@ def open_recording(
         verbose=verbose,
         as_stored=as_stored,
         keeps_memory=keeps_memory,
+        losses=losses,
         itrace=itrace,
         trace_details=trace_details,
         code=code,
@@ -61,7 +71,9 @@ def open_recording(
 class OpenRecording:
     """A context manager for a recording. (contextlib's is too slow to import, see perfpy.cli.)"""
 
-    __slots__ = ("_as_stored", "_code", "_details", "_force", "_itrace", "_keeps_memory", "_path", "_quiet", "_recording", "_verbose")
+    __slots__ = (
+        "_as_stored", "_code", "_details", "_force", "_itrace", "_keeps_memory", "_losses", "_path", "_quiet", "_recording", "_verbose",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +84,7 @@ class OpenRecording:
         verbose: int,
         as_stored: bool,
         keeps_memory: bool,
+        losses: Collection[int],
         itrace: str | None,
         trace_details: TraceDetails | None,
         code: SymbolOptions | None,
@@ -82,6 +95,7 @@ class OpenRecording:
         self._verbose = verbose
         self._as_stored = as_stored
         self._keeps_memory = keeps_memory
+        self._losses = losses
         self._itrace, self._details, self._code = itrace, trace_details, code
 
     def __enter__(self) -> Recording:
@@ -112,8 +126,26 @@ class OpenRecording:
     def __exit__(self, *error: object) -> None:
         self._recording.close()
         if not self._quiet:
-            for warning in self._recording.warnings:
+            for warning in [*self._recording.warnings, *_loss_warnings(self._recording.data, self._losses)]:
                 print(one_line(f"Warning: {self._recording.path}: {warning}"), file=sys.stderr)
+
+
+def _loss_warnings(data: PerfData, types: Collection[int]) -> Iterator[str]:
+    """Yield a line about what the kernel lost, by perf's rules and numbers. Nothing is read for it."""
+    if not types or not data.is_indexed:
+        return
+    index = data.record_index
+    lost = []
+    if RecordType.LOST in types and (chunks := index.type_counts[RecordType.LOST]):
+        lost.append(f"{chunks} {plural(chunks, 'chunk')} of events beside {index.type_counts.total()} records")
+    if RecordType.LOST_SAMPLES in types and index.type_counts[RecordType.LOST_SAMPLES]:
+        records = (side.record for side in data.side_band([RecordType.LOST_SAMPLES]))
+        count = sum(record.lost for record in records if not record.misc & MISC_LOST_SAMPLES_BPF)
+        all_samples = index.type_counts[RecordType.SAMPLE] + count
+        if count > _FEW_LOST * all_samples:
+            lost.append(f"{100 * count / all_samples:.2f}% of {all_samples} samples")
+    if lost:
+        yield f"lost {' and '.join(lost)}; record with a larger buffer (-m)"
 
 
 def _print_build_ids(recording: Recording) -> None:

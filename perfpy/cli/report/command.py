@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def run(options: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
-    from perfpy.cli.line.input_recording import open_recording
-    from perfpy.cli.output.terminal import wants_plain
+    from perfpy.cli.line.input_recording import LOSSES, open_recording
+    from perfpy.cli.output.terminal import notes_are_read, wants_plain
 
     _refuse_contradictions(options)
     _refuse_file_as_name(options)
@@ -31,7 +31,11 @@ def run(options: ReportCommandOptions) -> int:
     decoding = None if is_raw else options.decoding
     verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
     files = None if decoding is None or options.tasks or options.mmaps else options.code_files()
-    with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=verbose, itrace=decoding, code=files) as recording:
+    is_told = options.stats or options.tasks or options.mmaps or notes_are_read(quiet=options.quiet, verbose=options.verbose)
+    losses = LOSSES if options.dump_raw_trace or not is_told else ()
+    with open_recording(
+        options.input, force=options.force, quiet=options.quiet, verbose=verbose, losses=losses, itrace=decoding, code=files
+    ) as recording:
         if (options.header or options.header_only) and not options.dump_raw_trace:
             from perfpy.cli.output.header import print_header
 

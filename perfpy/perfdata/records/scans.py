@@ -132,6 +132,11 @@ class RecordScans:
         damages = [stream.damage for stream in self.streams if stream.damage]
         return bool(damages) and all(damage.is_end for damage in damages)
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the first pass was made."""
+        return "record_index" in self.__dict__
+
     @cached_property
     def record_index(self) -> RecordIndex:
         """The result of the first pass: counts, times, raw side-band."""
@@ -216,7 +221,7 @@ class RecordScans:
 
         If there was no first pass yet, both happen in one.
         """
-        if len(self.streams) > 1 or "record_index" in self.__dict__:
+        if len(self.streams) > 1 or self.is_indexed:
             streams = self._samples()
             for stream, _ in self.record_index.chunk_reads:
                 if samples := next(streams[stream], None):  # None: the file was truncated since the first pass

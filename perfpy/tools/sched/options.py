@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.cli.line.input_recording import open_recording
+from perfpy.cli.line.input_recording import LOSSES, open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned, program_to_run, words
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from perfpy.cli.line.input_recording import OpenRecording
 
 
@@ -86,9 +88,9 @@ class MapOptions(SchedOptions):
     color_cpus: str = option("--color-cpus", Value(default=""), "highlight these CPUs", metavar="<cpus>")
 
 
-def open_sched(options: SchedOptions) -> OpenRecording:
-    """Return the context manager for the input."""
-    return open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True)
+def open_sched(options: SchedOptions, losses: Collection[int] = LOSSES) -> OpenRecording:
+    """Return the context manager for the input; losses: see open_recording()."""
+    return open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True, losses=losses)
 
 
 def chosen_cpus(text: str) -> frozenset[int] | None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.perfpy_encodings import STATE_BITS
+from perfpy.cli.line.input_recording import LOSSES
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.shared_options import kernel_symbolizer
 from perfpy.cli.output.terminal import print_lines
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.abi.records import Lost
+    from perfpy.perfdata.sample_source import SampleSource
     from perfpy.recording import Recording
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.tools.sched.options import TimehistOptions
@@ -40,7 +43,7 @@ def run(options: TimehistOptions) -> int:
     if (options.wakeups and options.summary) or (options.next and options.summary):
         print(" Error: -s and -[n|w] are mutually exclusive.", file=sys.stderr)
         fail("-s excludes -n and -w; use -S for both")
-    with open_sched(options) as recording:
+    with open_sched(options, losses=LOSSES[1:]) as recording:
         _Timehist(recording, options).show()
     return 0
 
@@ -84,16 +87,18 @@ class _Timehist:
         is_complete = True
         if not options.summary:
             print_lines(header_lines(style))
-            sys.stdout.flush()
+        sys.stdout.flush()
+        losses = PendingLosses(recording.data)
         for events in windows:
             shown, history = narrowing.apply(maker.add(events))
             is_complete = is_complete and bool(shown[history.kept :].all())
             if not options.summary:
-                self._print_events(history, shown, lines, with_chains=has_chains)
+                self._print_events(history, shown, lines, losses, with_chains=has_chains)
             if options.summary or options.with_summary:
                 totals.add(history, shown)
                 if has_chains and options.idle_hist:
                     totals.add_idle_chains(history.switches, shown, self._chain_texts)
+        sys.stdout.buffer.write(losses.rest())
         if options.summary or options.with_summary:
             self._print_summary(totals, lines.width, is_complete=is_complete, with_chains=has_chains)
 
@@ -119,14 +124,16 @@ class _Timehist:
         tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _chosen_priorities(options.prio), comms)
         return Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
 
-    def _print_events(self, history: History, shown: NDArray[np.bool_], lines: TimehistLines, *, with_chains: bool) -> None:
+    def _print_events(
+        self, history: History, shown: NDArray[np.bool_], lines: TimehistLines, losses: PendingLosses, *, with_chains: bool
+    ) -> None:
         """Print the lines of a window."""
         options = self._options
         switches = taken(history, shown)
         chains = self._chain_texts(switches) if with_chains else None
-        blocks = lines.blocks(
-            switches, chains, history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
-        )
+        wakeups, migrations = history.wakeups if options.wakeups else None, history.migrations if options.migrations else None
+        shown_events = [(one.key, one.order) for one in (switches, wakeups, migrations) if one is not None]
+        blocks = lines.blocks(switches, chains, wakeups, migrations, losses.among(shown_events))
         for block in blocks:
             sys.stdout.buffer.write(block)
 
@@ -227,6 +234,55 @@ def header_lines(style: TimehistStyle) -> list[str]:
     return ["  ".join(texts) for texts in zip(*columns, strict=True)]
 
 
+class LossLines(NamedTuple):
+    """Lines about lost events.
+
+    Attributes:
+        order: float64[n], between those of the events.
+        lines: the lines.
+    """
+
+    order: NDArray[np.float64]
+    lines: list[bytes]
+
+    def take(self, rows: slice) -> LossLines:
+        """Select rows."""
+        return LossLines(self.order[rows], self.lines[rows])
+
+
+class PendingLosses:
+    """The lines about lost events that are still to be printed."""
+
+    def __init__(self, source: SampleSource) -> None:
+        sides = list(source.side_band([RecordType.LOST]))
+        self._keys = np.array([side.key for side in sides], np.uint64)
+        self._lines = [_loss_line(side.record) for side in sides]
+
+    def among(self, events: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> LossLines | None:
+        """Return the next lines, up to the last of these events (keys, orders); None without."""
+        last = max((int(keys[-1]) for keys, _ in events if len(keys)), default=-1)
+        count = int(self._keys.searchsorted(np.uint64(last), side="right")) if last >= 0 else 0
+        if not count:
+            return None
+        following = np.full(count, np.inf)
+        for keys, orders in events:
+            rows = keys.searchsorted(self._keys[:count])
+            following = np.minimum(following, np.append(orders, np.inf)[rows])
+        lines = LossLines(following - 0.5, self._lines[:count])
+        self._keys, self._lines = self._keys[count:], self._lines[count:]
+        return lines
+
+    def rest(self) -> bytes:
+        """Return the lines after the last event."""
+        return b"".join(self._lines)
+
+
+def _loss_line(lost: Lost) -> bytes:
+    seconds, rest = divmod((-1 if lost.sample_id is None else lost.sample_id.time or 0) % (1 << 64), 1_000_000_000)
+    cpu = -1 if lost.sample_id is None else lost.sample_id.cpu
+    return f"{f'{seconds}.{rest // 1000:06d}':>15} lost {lost.lost} events on cpu {-1 if cpu is None else cpu}\n".encode()
+
+
 class TimehistLines:
     """Formats lines.
 
@@ -248,12 +304,17 @@ class TimehistLines:
         return NAME_WIDTH if self._widened == _NEVER else _LONGEST_NAME
 
     def blocks(
-        self, switches: Switches, chains: list[bytes] | None, wakeups: TaskEvents | None, migrations: TaskEvents | None
+        self,
+        switches: Switches,
+        chains: list[bytes] | None,
+        wakeups: TaskEvents | None,
+        migrations: TaskEvents | None,
+        losses: LossLines | None = None,
     ) -> Iterator[bytes]:
         """Yield the lines of a window in order, some thousands at a time.
 
         Args:
-            switches, wakeups, migrations: by ascending order; None: not shown.
+            switches, wakeups, migrations, losses: by ascending order; None: not shown.
             chains: the text of each switch's callchain.
         """
         names = _idle_named(self._texts.coded(switches.task), switches.task.tid)
@@ -267,22 +328,26 @@ class TimehistLines:
             self._widened = -1  # orders are those of a window
         names = self._padded(names, switches.order)
         others = [(events, lines) for events, lines in ((wakeups, self._wakeups), (migrations, self._migrations)) if events is not None]
-        begins = [0] * len(others)
+        begins, lost_before = [0] * len(others), 0
         for begin in range(0, max(len(switches.time), 1), _AT_ONCE):
             rows = slice(begin, begin + _AT_ONCE)
             block = rows_of(switches, rows)
             chain_block = None if chains is None else chains[rows]
             pieces = self._switches(block, names._replace(codes=names.codes[rows]), chain_block)
-            if not others:
+            if not others and losses is None:
                 yield text_of(pieces, len(block.time))
                 continue
             is_last = begin + _AT_ONCE >= len(switches.time)
-            parts = [(block.order, Joiner().join(pieces, len(block.time)).lines())]
+            parts: list[tuple[NDArray[Any], list[bytes]]] = [(block.order, Joiner().join(pieces, len(block.time)).lines())]
             for number, (events, lines) in enumerate(others):
                 end = len(events.order) if is_last else int(events.order.searchsorted(block.order[-1]))
                 part = rows_of_events(events, slice(begins[number], end))
                 parts.append((part.order, lines(part)))
                 begins[number] = end
+            if losses is not None:
+                end = len(losses.order) if is_last else int(losses.order.searchsorted(block.order[-1]))
+                parts.append(losses.take(slice(lost_before, end)))
+                lost_before = end
             order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable").tolist()
             texts = [line for part in parts for line in part[1]]
             yield b"".join(map(texts.__getitem__, order))

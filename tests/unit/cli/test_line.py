@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.cli import run as run_command
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import (
     Attached,
@@ -29,6 +30,8 @@ from perfpy.cli.line.option_parsing import (
 )
 from perfpy.errors import UsageError
 from tests.builders.perfdata import simple_recording
+from tests.builders.sampled_program import Stack, sampled_program
+from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
     from typing import Any
@@ -364,6 +367,56 @@ def test_numpy_starts_no_threads_by_default(given: str | None, expected: str, tm
     with open_recording(str(path), force=False) as recording:
         assert len(recording.events) == 1
     assert os.environ["OPENBLAS_NUM_THREADS"] == expected
+
+
+# Losses are told on stderr, where perf tells them.
+
+
+def lossy_recording(folder: Path, lost: int) -> Path:
+    """Write a recording of 100 samples that lacks others."""
+    return sampled_program(folder, [Stack(("work",), 100)], lost=lost)
+
+
+def losses_told(line: str, path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command says about losses on stderr."""
+    assert run_command([*line.split(), "-i", str(path)]) == 0
+    return "".join(text.removeprefix(f"Warning: {path}: ") for text in capsys.readouterr().err.splitlines() if "lost" in text)
+
+
+@pytest.mark.parametrize(("lost", "told"), [(0, ""), (5, ""), (25, "lost 20.00% of 125 samples; record with a larger buffer (-m)")])
+def test_a_share_of_lost_samples_above_five_percent_is_told(
+    lost: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert losses_told("script", lossy_recording(tmp_path, lost), capsys) == told
+
+
+@pytest.mark.parametrize("line", ["report --stdio", "script", "annotate --stdio", "report -D", "script --show-lost-events"])
+def test_every_reader_tells_losses(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert losses_told(line, lossy_recording(tmp_path, 25), capsys).startswith("lost 20.00% of 125 samples")
+
+
+@pytest.mark.parametrize("line", ["report -q", "report --stats", "report --tasks", "report --header-only", "evlist"])
+def test_losses_are_not_told_by_quiet_commands_and_those_that_read_no_samples(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert losses_told(line, lossy_recording(tmp_path, 25), capsys) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("script", "lost 2 chunks of events beside 5 records; record with a larger buffer (-m)"),
+        ("sched latency", "lost 2 chunks of events beside 5 records; record with a larger buffer (-m)"),
+        ("sched timehist", ""),  # it has a line for each
+        ("script --show-lost-events", ""),
+    ],
+)
+def test_records_of_lost_events_are_counted(line: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = EventRecording(["sched:sched_switch"], comms={1: "a"})
+    built.event("sched:sched_switch", 10, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11).lost(1, 12)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert losses_told(line, path, capsys) == told
 
 
 @pytest.mark.parametrize("line", [["report", "--stdio"], ["report", "--stdio", "-g"], ["script"], ["annotate", "--stdio"], ["diff"]])

@@ -502,6 +502,44 @@ def test_lost_events_are_a_share_of_all_records_with_the_ends_of_rounds(tmp_path
     assert problems.records == 5, "a mapping, a name, a sample, the lost events, the end of a round"
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", [3, "lost 7 events on cpu 0", 1, "lost 8 events on cpu 0", "lost 9 events on cpu 0"]),
+        ("-w", [4, "lost 7 events on cpu 0", 2, "lost 8 events on cpu 0", "lost 9 events on cpu 0"]),
+        ("--cpu 1", ["lost 7 events on cpu 0", "lost 8 events on cpu 0", "lost 9 events on cpu 0"]),
+        ("-s", ["lost 7 events on cpu 0", "lost 8 events on cpu 0", "lost 9 events on cpu 0"]),
+    ],
+)
+def test_timehist_has_a_line_for_each_loss_where_it_happened(
+    options: str, expected: list[int | str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """As in perf, filters do not apply to them. Numbers stand for so many lines of events."""
+    built = EventRecording(["sched:sched_switch", "sched:sched_waking"], comms={1: "a"})
+    for begin in (10_000, 20_000, 30_000):
+        built.event("sched:sched_switch", begin, b"a", 1, 120, 0, b"b", 2, 120, tid=1)
+    built.event("sched:sched_waking", 35_000, b"a", 1, 120, 0, tid=2).lost(7, 40_000)
+    built.event("sched:sched_switch", 50_000, b"a", 1, 120, 0, b"b", 2, 120, tid=1).event(
+        "sched:sched_waking", 55_000, b"a", 1, 120, 0, tid=2
+    )
+    built.lost(8, 60_000).lost(9, 70_000)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", *options.split(), "-i", str(tmp_path / "perf.data")]) == 0
+    texts = capfdbinary.readouterr().out.decode().splitlines()
+    shown: list[int | str] = []
+    for text in texts[0 if options == "-s" else 3 :]:
+        if "lost" in text:
+            shown.append(text[16:])
+        elif options == "-s":
+            break
+        elif shown and isinstance(shown[-1], int):
+            shown[-1] += 1
+        else:
+            shown.append(1)
+    assert shown == expected
+    assert "       0.000040 lost 7 events on cpu 0" in texts
+
+
 def test_a_map_ends_with_the_share_of_lost_events(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     built = EventRecording(["sched:sched_switch"], comms={1: "a"})
     built.event("sched:sched_switch", 10_000, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11_000).end_round()

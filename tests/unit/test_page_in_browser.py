@@ -458,21 +458,26 @@ def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> N
     assert page.text("#said").startswith("Range A is kept")
     select(page, 6, 9)
     assert page.text("#said") == (
-        "A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query: none of the CPU time in A, 100 % in B; "
-        "less in hot: 100 % of the CPU time in A, none in B."
+        "A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more CPU time in query with its libraries: none in A, "
+        "3.000 s in B (100 % of its length); less in hot with its libraries: 2.000 s in A (100 % of its length), none in B."
     )
     assert chips(page) == ["A: 1.000 s to 3.000 s", "B: 6.000 s to 9.000 s"]
     assert page.text("#selected").startswith("A: 200 samples, 2.000 s · B: 300 samples, 3.000 s")
-    rows = functions(page, 0, 1, 2, 4)
-    assert sorted(rows[:2]) == [["0.00%", "100.00%", "+100.00%", "query"], ["100.00%", "0.00%", "-100.00%", "hot"]]
-    assert page.texts("#functions th")[:3] == ["Self A", "Self B", "Change"]
+    rows = functions(page, 0, 1, 2, 3, 4, 5)
+    assert sorted(rows[:2]) == [
+        ["0.00%", "100.00%", "+100.00", "0.00%", "100.00%", "query"],
+        ["100.00%", "0.00%", "-100.00", "100.00%", "0.00%", "hot"],
+    ]
+    assert page.texts("#functions th")[:5] == ["Self A", "Self B", "Points of self", "Total A", "Total B"]
+    assert page.texts("#details h2") == ["CPU time with libraries, A to B, in points"], "what the sentence compares"
+    assert sorted(row.split() for row in page.texts("#details li")) == [["+100.00", "query"], ["-100.00", "hot"]]
     page.click("#tab-flame")
     assert page.texts("#scale span") == ["\u221210", "\u22123", "\u22121", "±0", "+1", "+3", "+10"]
     page.focus("#graph")
     page.press("ArrowDown")
     assert page.text("#about") in (
-        "app: 100.00% in A (2.000 s), 0.00% in B (0.0 µs), -100.00%",
-        "db: 0.00% in A (0.0 µs), 100.00% in B (3.000 s), +100.00%",
+        "app: 100.00% of A (2.000 s), 0.00% of B (0.0 µs), -100.00 points",
+        "db: 0.00% of A (0.0 µs), 100.00% of B (3.000 s), +100.00 points",
     )
     page.run("document.activeElement.blur()")
     page.press("a")
@@ -487,10 +492,45 @@ def test_a_comparison_of_time_on_and_off_the_cpu_says_what_waited(page: Browser)
     page.run("document.activeElement.blur()")
     page.press("a")
     select(page, 6, 9)
-    of_cpu, of_waits = page.text("#said").split(" Waits, which colours and tables leave out here: ")
-    assert of_cpu.startswith("A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more in query")
-    assert re.fullmatch(r"In A 0\.00 threads waited at a time, in B 0\.6[5-8]\. A has no samples: too few to compare\.", of_waits)
-    assert "each side's CPU time (A 2.000 s, B 3.000 s)" in page.text("#change-legend")
+    of_cpu, of_waits = page.text("#said").split(" In A ")
+    assert of_cpu.startswith("A used 1.00 CPUs for 2.000 s, B 1.00 for 3.000 s. B has more CPU time in query")
+    assert re.fullmatch(
+        r"0\.00 threads waited at a time, in B 0\.6[5-8]\. B has more waiting time in nap with its libraries: none in A, "
+        r"(1\.9\d\d|2\.000) s in B \(6[5-8] % of its length\)\.",
+        of_waits,
+    )
+    assert "each side's length (A 2.000 s, B 3.000 s)" in page.text("#change-legend")
+    rows = {row[-1]: row for row in functions(page, 0, 1, 2, 3, 4, 5)}
+    assert re.fullmatch(r"\+6[5-7]\.\d\d", rows["nap"][2]), "waits are in the table"
+    assert page.texts("#details :is(h2, h3)") == [
+        "CPU time with libraries, A to B, in points",
+        "Waits with libraries, A to B, in points",
+    ]
+    page.click("#tab-flame")
+    page.focus("#graph")
+    for _ in range(3):
+        page.press("ArrowDown")
+    assert page.text("#about").startswith(("query (db): 0.00% of A", "hot (app): 100.00% of A"))
+    page.until("!!document.querySelector('#spoken-graph') && document.querySelector('#spoken-graph').textContent.includes('nap')")
+    assert "NaN" not in page.run("document.querySelector('#spoken-graph').textContent")
+
+
+def test_the_name_of_a_range_does_not_cover_the_ruler(page: Browser) -> None:
+    """A begins where the ruler has a text: its name is beside the text."""
+    select(page, 2, 5)
+    page.run("document.activeElement.blur()")
+    page.press("a")
+    select(page, 6, 9)
+    page.run("""(() => { const pen = document.querySelector('#activity').getContext('2d'), fill = pen.fillText.bind(pen); window.texts = [];
+        pen.fillText = (text, x, y) => { window.texts.push([text, x, pen.measureText(text).width]); fill(text, x, y); }; })()""")
+    page.run("window.onresize()")
+    page.until("window.texts.length > 0")
+    texts = page.run("window.texts")
+    names = [(x - 4, x + 12) for text, x, _ in texts if text in ("A", "B")]
+    ticks = [(x, x + width) for text, x, width in texts if text.endswith(" s")]
+    assert len(names) >= 2
+    assert ticks
+    assert not [(name, tick) for name in names for tick in ticks if name[0] < tick[1] and tick[0] < name[1]]
 
 
 def test_lost_samples_are_marked_where_they_were_lost(browser: Browser, tmp_path: Path) -> None:
@@ -1204,7 +1244,7 @@ def test_a_second_click_on_change_puts_the_other_end_first(browser: Browser, two
     for order, names in (("descending", RISEN), ("ascending", RISEN[::-1]), ("descending", RISEN)):
         browser.run("document.querySelectorAll('#functions th button')[2].click()")
         assert browser.run(sort) == order
-        assert [name for (name,) in functions(browser, 4)] == names
+        assert [name for (name,) in functions(browser, 5)] == names
     assert not browser.errors
 
 
@@ -1214,7 +1254,14 @@ def test_changes_say_whose_shares_they_are_and_show_the_times_of_both_sides(brow
     titles = browser.run("[...document.querySelectorAll('#functions tbody tr td')].map(one => one.title)")
     assert [titles[place] for place in (0, 1)] in (["20.000 ms", "60.000 ms"], ["60.000 ms", "60.000 ms"])
     browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'query').click()")
-    assert browser.texts("#details .shares dd") == ["25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00%)"]
+    assert browser.texts("#details .shares dd") == [
+        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
+        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
+        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
+    ]
+    assert browser.texts("#details .shares dt") == [
+        *("Self before", "Self after", "With libraries before", "With libraries after", "Total before", "Total after"),
+    ]
     browser.click("#tab-flame")
     assert "as shares of each side's total (before 80.000 ms, after 120.000 ms)" in browser.text("#change-legend")
     assert not browser.errors
@@ -1229,8 +1276,8 @@ def test_the_panel_of_changes_begins_with_what_changed(browser: Browser, tmp_pat
     file = tmp_path / "changes.html"
     file.write_text(render(before, PageText("changes"), after=after), encoding="utf-8")
     browser.open(file)
-    assert browser.text("#details h2") == "Most change itself, before to after"
-    assert sorted(browser.texts("#details li")) == ["+25.00%\ng", "-25.00%\nf"]  # k has its 25 % on both sides
+    assert browser.text("#details h2") == "Most change itself, before to after, in points"
+    assert sorted(browser.texts("#details li")) == ["+25.00\ng", "-25.00\nf"]  # k has its 25 % on both sides
     browser.run("[...document.querySelectorAll('#details li button')].find(one => one.innerText.endsWith('g')).click()")
     assert browser.texts("#details h3")[-2:] == ["Called from, after", "Calls, after"]
     functions(browser)
@@ -1361,21 +1408,21 @@ def test_on_paper_everything_is_there(page: Browser) -> None:
 
 def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> None:
     browser.open(two)
-    changes = {name: row for *row, name in functions(browser, 0, 1, 2, 4)}
-    assert changes["query"] == ["25.00%", "50.00%", "* +25.00%"]
+    changes = {name: row for *row, name in functions(browser, 0, 1, 2, 5)}
+    assert changes["query"] == ["25.00%", "50.00%", "* +25.00"]
     assert "beyond the spread of hosts" in [
         cell for cell in browser.run("[...document.querySelectorAll('#functions td')].map(e => e.title)") if cell
     ]
-    assert changes["hot"] == ["75.00%", "50.00%", "-25.00%"]
+    assert changes["hot"] == ["75.00%", "50.00%", "-25.00"]
     browser.click("#tab-flame")
     assert browser.text("#change-legend").startswith("points of after above before")
     browser.focus("#graph")
     browser.press("ArrowDown")
-    assert browser.text("#about") == "app: 100.00% before (80.000 ms), 100.00% after (120.000 ms), 0.00%"
+    assert browser.text("#about") == "app: 100.00% before (80.000 ms), 100.00% after (120.000 ms), 0.00 points"
     browser.choose("#lanes", "CPUs")
     assert browser.texts(".track-name") == ["before: CPU 0", "after: CPU 0"]
     browser.click("#tab-tree")
-    assert "25.00% 50.00% +25.00% queryapp" in tree_rows(browser)
+    assert "25.00% 50.00% +25.00 queryapp" in tree_rows(browser)
     assert not browser.errors
 
 

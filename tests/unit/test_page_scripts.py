@@ -754,30 +754,56 @@ def test_a_range_has_a_sentence() -> None:
     assert said(samples=0) == "No samples here."
 
 
+def said_of_both(of: str = "CPU time", **values: Any) -> str:
+    given = {"totals": [100, 200], "samples": [500, 900], "cpus": [1, 2], "lengths": [1e9, 2e9], **values}
+    result: str = node(f"verdictOfBoth({{...{json.dumps(given)}, name: f => ['hot()', 'cold()', 'same()'][f], of: {of!r}}})")
+    return result
+
+
 def test_two_ranges_have_a_sentence_of_what_differs() -> None:
-    given = {"totals": [100, 200], "samples": [500, 900], "cpus": [1, 2], "lengths": [1e9, 2e9]}
-    names = "name: f => ['hot()', 'cold()', 'same()'][f], of: 'CPU time'"
-    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'weights': [[50, 10, 30], [40, 100, 58]]})}, {names}}})")
-    assert sentence == (
-        "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. B has more in cold(): 10 % of the CPU time in A, 50 % in B; "
-        "less in hot(): 50 % of the CPU time in A, 20 % in B."
+    assert said_of_both("events", cpus=None, weights=[[50, 10, 30], [40, 100, 58]]) == (
+        "B has more in cold(): 10 % of the events in A, 50 % in B; less in hot(): 50 % of the events in A, 20 % in B."
     )
-    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'cpus': None, 'weights': [[50, 10, 30], [101, 20, 58]]})}, {names}}})")
-    assert sentence == "No function differs between A and B beyond chance."
-    sentence = node(f"verdictOfBoth({{...{json.dumps({**given, 'samples': [5, 900], 'weights': [[1], [1]]})}, {names}}})")
-    assert sentence == "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. A has only 5 samples: too few to compare."
+    assert said_of_both(cpus=None, weights=[[50, 10, 30], [101, 20, 58]]) == "No function differs between A and B beyond chance."
+    sentence = said_of_both("events", cpus=None, samples=[5, 900], weights=[[1], [1]])
+    assert sentence == "A has only 5 samples: too few to compare."
 
 
-def test_of_two_ranges_waits_have_a_sentence_beside_cpu_time() -> None:
-    of_cpu = {"totals": [100, 200], "samples": [500, 900], "cpus": [1, 2], "lengths": [1e9, 2e9], "weights": [[50, 30], [100, 60]]}
-    of_waits = {**of_cpu, "cpus": [0.5, 3], "weights": [[90, 10], [20, 180]]}
-    names = "name: f => ['hot()', 'sleep()'][f]"
-    sentence = node(f"verdictOfTimes({{...{json.dumps(of_cpu)}, {names}, of: 'CPU time'}}, {{...{json.dumps(of_waits)}, {names}}})")
-    assert sentence == (
-        "A used 1.00 CPUs for 1.000 s, B 2.00 for 2.000 s. No function differs between A and B beyond chance. "
-        "Waits, which colours and tables leave out here: In A 0.50 threads waited at a time, in B 3.00. "
-        "B has more in sleep(): 10 % of the waiting time in A, 90 % in B; less in hot(): 90 % of the waiting time in A, 10 % in B."
+def test_time_in_two_ranges_is_compared_as_such_and_not_as_shares() -> None:
+    """hot() has a larger share of the CPU time in B, and less CPU time."""
+    given: dict[str, Any] = {"cpus": [0.31, 0.16], "lengths": [1e9, 1e9], "grain": [1e-3, 1e-3], "samples": [310, 160]}
+    assert said_of_both(weights=[[232e6, 59e6], [130e6, 15e6]], **given) == (
+        "A used 0.31 CPUs for 1.000 s, B 0.16 for 1.000 s. B has less CPU time in hot(): "
+        "232.000 ms in A (23 % of its length), 130.000 ms in B (13 % of its length)."
     )
+    # half of the time in half of the length is the same
+    given["lengths"] = [2e9, 1e9]
+    assert "No function differs" in said_of_both(weights=[[232e6, 59e6], [116e6, 29e6]], **given)
+    # few samples of a range are little time, which is an answer
+    given["samples"] = [310, 0]
+    assert "B has less CPU time in hot(): 232.000 ms in A (12 % of its length), none in B." in said_of_both(
+        weights=[[232e6, 0], [0, 0]], **given
+    )
+
+
+def test_waits_of_two_ranges_are_measured_so_that_few_are_compared_too() -> None:
+    sentence = said_of_both("waiting time", cpus=[0.5, 3], grain=[0, 0], samples=[1, 2], weights=[[0, 5e8], [2e9, 4e9]])
+    assert sentence == (
+        "In A 0.50 threads waited at a time, in B 3.00. B has more waiting time in cold(): "
+        "500.000 ms in A (50 % of its length), 4.000 s in B (200 % of its length)."
+    )
+    sentence = said_of_both("waiting time", cpus=[0.5, 0.5], grain=[0, 0], samples=[1, 2], weights=[[5e8], [1e9]])
+    assert sentence == "In A 0.50 threads waited at a time, in B 0.50. No function differs between A and B."
+
+
+def test_widths_of_two_ranges_are_their_times_and_the_whole_is_one_wide() -> None:
+    tree = node(
+        "(({ width, totals, sum }) => ({ width: [...width], totals, all: sum.map(column => column[0]) }))"
+        "(weighed(shape([0, 1], [0, 0]), [[0, 10, 10], [0, 10, 0]], 'changes', { sides: ['A', 'B'], lengths: [100, 50], grain: [0, 0] }))"
+    )
+    assert tree == {"width": pytest.approx([1, 0.75, 0.25]), "totals": [100, 50], "all": [20, 10]}
+    noise = "changeOf({ totals: [100, 100], sum: [[50], [60]], compared: { grain: [GRAIN, GRAIN] } }, 0).isNoise"
+    assert [node(noise.replace("GRAIN", grain)) for grain in ("0", "0.001", "0.01")] == [False, False, True]
 
 
 def held(turns: list[tuple[int, int, int, int, int]]) -> WaitChains:

@@ -9,8 +9,8 @@ import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
 import { collect, collectBoth, eventWith, kindOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { hottest, ofFunctions } from "./model/function_sums.js";
-import { changeOf, totalOf, regrouped, weighed } from "./model/trees.js";
+import { comparedParts, hottest, ofFunctions } from "./model/function_sums.js";
+import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { describeNode, patternOf } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
@@ -84,7 +84,7 @@ class Page {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
       at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
     this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), unit: () => this.unit(), dark,
-      code: f => this.code.snippet(...profile.names[f]),
+      parts: () => this.isCompared ? comparedParts(profile, this.counted) : null, code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
@@ -104,15 +104,9 @@ class Page {
     return call ? `${call[1]} (system call)` : short || name;
   }
 
-  /* Changes have signs, too, which are there without colours. */
-  label(tree, i) {
-    const text = tree.name[i] >= 0 ? this.short(tree.name[i]) : "all";
-    if (tree.kind !== "changes") return text;
-    const { change, isNoise } = changeOf(tree, i);
-    return isNoise ? text : `${change > 0 ? "\u25b4" : "\u25be"} ${text}`;
-  }
+  label(tree, i) { return withSign(tree, i, tree.name[i] >= 0 ? this.short(tree.name[i]) : "all"); }
 
-  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.totals, this.unit()); }
+  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.bases, this.unit()); }
 
   unit() {
     const event = this.profile.events[this.event];
@@ -155,7 +149,8 @@ class Page {
     const key = JSON.stringify([this.choice(), this.isCompared && this.state.against]), isOther = read || key !== this.countedOf;
     if (isOther) {
       this.counted = this.isCompared ? collectBoth(this.profile, this.choice(), this.state.against) : collect(this.profile, this.choice());
-      Object.assign(this, { countedOf: key, own: this.counted.own, totals: this.counted.own.map(totalOf), ofFunctions: null });
+      const { own, base } = this.counted;
+      Object.assign(this, { countedOf: key, own, bases: base?.lengths || own.map(totalOf), ofFunctions: null });
     }
     return isOther;
   }
@@ -167,7 +162,7 @@ class Page {
     if (moving) this.tracks.draw();
     const isOther = this.count(read), formOf = [this.state.form, this.state.recursion, this.state.side].join();
     this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
-    this.compared = this.kind === "changes" ? { sides: this.isCompared ? ["A", "B"] : ["before", "after"], samples: this.counted.counts, side: this.state.side } : null;
+    this.compared = this.kind === "changes" ? { sides: ["before", "after"], side: this.state.side, samples: this.counted.counts, ...this.counted.base } : null;
     if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: null, ofForm: null });
     this.showView(keep, moving);
     if (isOther) sayFocused(this);

@@ -1,7 +1,7 @@
 /* Sums of a tree by function: itself, with what it calls, and its hottest caller. */
 
 import { COMMAND, KERNEL, WAITING } from "./categories.js";
-import { callerPairs, chargedWeights, shapeOf } from "./trees.js";
+import { callerPairs, chargedOf, chargedWeights, shapeOf } from "./trees.js";
 
 const CALL = /^__\w+?_sys_\w/;
 
@@ -71,6 +71,25 @@ export function hottest(tree, names, charged) {
   }, [-1, 0])[0];
   const f = most(charged);
   return f < 0 ? most(byFunction(tree, names).self) : f;
+}
+
+/* What two ranges are compared by: arrays by name, for each column: of own code the charged weight, of stacks without own code that of the innermost
+   function, or of where the thread waited. own: as in chargedWeights(). */
+export function comparedWeights(profile, own) {
+  const { tree, names } = profile, charged = chargedOf(profile), at = countedAt(tree, names);
+  return own.map(column => {
+    const sums = new Float64Array(names.length);
+    for (let i = 1; i < column.length; i++) if (column[i]) sums[charged[i] >= 0 ? charged[i] : tree.name[at[i]]] += column[i];
+    return sums;
+  });
+}
+
+/* What the sentence of two ranges compares, of each event. counted: collectBoth(). */
+export function comparedParts(profile, { parts, base }) {
+  return parts.map(({ event, own, counts }) => {
+    const { off, time } = profile.events[event], title = off ? "Waits with libraries" : time ? "CPU time with libraries" : "With libraries";
+    return { title, weights: comparedWeights(profile, own), compared: { samples: counts, grain: off ? [0, 0] : base.grain } };
+  });
 }
 
 /* What tables of functions show, of all frames as on the terminal, whatever the form of the graph: tree, names, charged weights, kinds of charges. */

@@ -128,11 +128,19 @@ export function collect(profile, choice) {
   return { own, counts, samples: counts.reduce((a, b) => a + b, 0), all };
 }
 
-/* The same of two ranges as columns; of time on and off the CPU the former. */
+const added = columns => columns.length > 1 ? columns[0].map((weight, i) => weight + columns[1][i]) : columns[0];
+
+/* The same of two ranges as columns; time on and off the CPU is added up, and parts has {own, counts} of each.
+   base: how they are compared, {sides: their names}, and of time {lengths: of the ranges in ns; grain: the part of each that a sample stands for, 0 of waits, which are measured}:
+   the shares that functions have of all time may grow where their own time does not. Other weights are compared by their shares. */
 export function collectBoth(profile, choice, against) {
-  const event = choice.event === JOINED ? onAndOff(profile)[0] : choice.event;
-  const [a, b] = [against, choice.range].map(range => collect(profile, { ...choice, range, event }));
-  return { own: [a.own[0], b.own[0]], counts: [a.samples, b.samples], samples: a.samples + b.samples, all: a.all };
+  const ranges = [against, choice.range], sides = ranges.map(range => collect(profile, { ...choice, range })), [a, b] = sides;
+  const events = choice.event === JOINED ? onAndOff(profile) : [choice.event], total = column => column.reduce((sum, one) => sum + one, 0);
+  const parts = events.map((event, k) => ({ event, own: [a.own[k], b.own[k]], counts: [a.counts[k], b.counts[k]] }));
+  const lengths = ranges.map(([from, to]) => (to - from) * profile.tick), { own, counts, event } = parts[0], sampled = counts[0] + counts[1];
+  const each = profile.events[event].off || !sampled ? 0 : (total(own[0]) + total(own[1])) / sampled;
+  const base = { sides: ["A", "B"], ...(profile.events[event].time ? { lengths, grain: lengths.map(length => each / length) } : {}) };
+  return { own: sides.map(side => added(side.own)), counts: sides.map(side => side.samples), samples: a.samples + b.samples, all: a.all, parts, base };
 }
 
 /* Adds up the samples of a choice by site in code: weights, null if nothing is filtered or samples have no sites; all: of all its samples. */

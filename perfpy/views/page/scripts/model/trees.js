@@ -91,19 +91,27 @@ export function totalOf(column) {
 
 /* own: for each column the weight of the stacks that end at each node. kind: "one"; "parts", columns are parts of one whole;
    "changes", columns are before and after. A node is as wide as its share of the whole, or the mean of its two shares.
-   compared: of changes {sides: names of the columns, samples: numbers of each, side: the column that widths are of, -1 for the mean}. */
+   compared: of changes {sides: names of the columns, samples: numbers of each, side: the column that widths are of, -1 for the mean}, and of time in two
+   ranges {lengths, grain} (selection.js): then the totals, which shares are of, are the lengths of the ranges. */
 export function weighed(form, own, kind, compared = null) {
-  const { n, parent } = form, totals = own.map(totalOf), whole = totals.reduce((a, b) => a + b, 0), { side = -1 } = compared || {};
-  const isWide = k => totals[k] > 0 && (side < 0 || !totals[side] || side === k), present = totals.filter((_, k) => isWide(k)).length || 1;
+  const { n, parent } = form, sums = own.map(totalOf), totals = compared && compared.lengths || sums, scale = scalesOf(sums, totals, kind, compared);
   const width = new Float64Array(n);
   const sum = own.map((column, k) => {
-    const sums = column.slice(), scale = kind === "changes" ? (isWide(k) ? 1 / totals[k] / present : 0) : whole ? 1 / whole : 0;
-    for (let i = n - 1; i > 0; i--) if (sums[i]) { sums[parent[i]] += sums[i]; width[i] += sums[i] * scale; }
-    width[0] += sums[0] * scale;
+    const sums = column.slice(), one = scale[k];
+    for (let i = n - 1; i > 0; i--) if (sums[i]) { sums[parent[i]] += sums[i]; width[i] += sums[i] * one; }
+    width[0] += sums[0] * one;
     return sums;
   });
   let left = null;
-  return Object.defineProperty({ ...form, own, sum, totals, kind, width, compared }, "left", { get: () => left ||= leftOf(form, width) });
+  return Object.defineProperty({ ...form, own, sum, totals, kind, width, scale, compared }, "left", { get: () => left ||= leftOf(form, width) });
+}
+
+/* How wide a weight of each column is, so that all are 1 wide. sums: of the columns; totals: what shares are of. */
+function scalesOf(sums, totals, kind, compared) {
+  const whole = sums.reduce((a, b) => a + b, 0), { side = -1 } = compared || {};
+  if (kind !== "changes") return sums.map(() => whole ? 1 / whole : 0);
+  const isWide = k => sums[k] > 0 && (side < 0 || !sums[side] || side === k), all = sums.reduce((sum, one, k) => sum + (isWide(k) ? one / totals[k] : 0), 0);
+  return totals.map((total, k) => isWide(k) ? 1 / total / all : 0);
 }
 
 let room = new Float64Array(0);
@@ -136,10 +144,22 @@ export function chance([before, after], samples) {
   return SURE * Math.sqrt(before * (1 - before) / Math.max(1, samples[0]) + after * (1 - after) / Math.max(1, samples[1]));
 }
 
+/* The same of what is compared: of time, which samples come at any moment of (Poisson), from the parts of the ranges that a sample stands for. */
+export function chanceOf(shares, { grain, samples }) {
+  return grain ? SURE * Math.sqrt(shares[0] * grain[0] + shares[1] * grain[1]) : chance(shares, samples);
+}
+
 /* The change of a node: {shares, change, isNoise: whether it may be by chance}. */
 export function changeOf(tree, i) {
   const shares = [share(tree, i, 0), share(tree, i, 1)], change = shares[1] - shares[0];
-  return { shares, change, isNoise: !!tree.compared && Math.abs(change) <= chance(shares, tree.compared.samples) };
+  return { shares, change, isNoise: !!tree.compared && Math.abs(change) <= chanceOf(shares, tree.compared) };
+}
+
+/* The label of a node: changes have signs, too, which are there without colours. */
+export function withSign(tree, i, text) {
+  if (tree.kind !== "changes") return text;
+  const { change, isNoise } = changeOf(tree, i);
+  return isNoise ? text : `${change > 0 ? "\u25b4" : "\u25be"} ${text}`;
 }
 
 /* The children of a node that have a weight. */
@@ -217,9 +237,12 @@ export function chargedFunctions(tree, charges) {
   return own.map((f, i) => f < 0 ? lambda[i] : f);
 }
 
+/* chargedFunctions() of a profile, kept with it. */
+export const chargedOf = profile => profile.charged ||= chargedFunctions(profile.tree, profile.charges);
+
 /* The charged weight of every function: arrays by name, for each column. own: the weights of the nodes' own samples. */
 export function chargedWeights(profile, own) {
-  const charged = profile.charged ||= chargedFunctions(profile.tree, profile.charges);
+  const charged = chargedOf(profile);
   return own.map(column => {
     const sums = new Float64Array(profile.names.length);
     for (let i = 1; i < column.length; i++) if (column[i] && charged[i] >= 0) sums[charged[i]] += column[i];

@@ -2,7 +2,8 @@
 
 export const percent = share => (100 * share).toFixed(2) + "%";
 
-export const signed = share => (share > 0 ? "+" : "") + percent(share);
+/* a change of a share, whose unit is named beside it: points of 100 */
+export const points = change => (change > 0 ? "+" : "") + (100 * change).toFixed(2);
 
 /* with commas, without the locale data that a browser has to load first */
 export const whole = value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
@@ -27,14 +28,14 @@ export const amount = (weight, unit) => unit === "time" ? duration(weight) : uni
 
 /* the sides of a comparison: before and after, or two ranges */
 export const sidesOf = tree => tree.compared ? tree.compared.sides : ["before", "after"];
-const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `in ${sidesOf(tree)[k]}` : sidesOf(tree)[k];
+const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `${tree.compared.lengths ? "of" : "in"} ${sidesOf(tree)[k]}` : sidesOf(tree)[k];
 
-/* A node of a tree, with its name and its shares of the totals. */
+/* A node of a tree, with its name and its shares of the totals, or of ranges that are compared their lengths. */
 export function describeNode(tree, i, [name, module], totals, unit) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
   if (tree.kind === "changes") {
     const side = k => `${percent(part(k))} ${of(tree, k)} (${amount(tree.sum[k][i], unit)})`;
-    return `${text}: ${side(0)}, ${side(1)}, ${signed(part(1) - part(0))}`;
+    return `${text}: ${side(0)}, ${side(1)}, ${points(part(1) - part(0))} points`;
   }
   const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], unit)}`;
   return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;

@@ -2,7 +2,7 @@
 
 import { COMMAND, token } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
-import { percent, sidesOf, signed } from "../model/words.js";
+import { percent, points, sidesOf } from "../model/words.js";
 import { button, el, marked } from "./elements.js";
 
 const LEAST = 0.001, MOST = 100, PASSES_THROUGH = 0.95, INDENT = 14, DEEPEST = 24;
@@ -17,7 +17,7 @@ export function inwards(tree, row) {
 /* The rows below a row, from functions outwards. A row is {name, sum, own, size, hasCallers, starts: its nodes as [the node that has come so far,
    the node where its weight is], which those of the outermost level find when they are opened}. */
 export function outwards(tree, row) {
-  const scale = tree.kind === "changes" ? tree.totals.map(total => total ? 1 / total / 2 : 0) : tree.totals.map(() => 1 / (tree.totals.reduce((a, b) => a + b, 0) || 1));
+  const { scale } = tree;
   if (!row) return functionsOf(tree, scale);
   const found = new Map();
   for (const [before, leaf] of row.starts || endsOf(tree, row.name)) {
@@ -119,14 +119,14 @@ export class CallTree {
   }
 
   titles() {
-    if (this.tree.kind === "changes") return [...sidesOf(this.tree).map(side => side[0].toUpperCase() + side.slice(1)), "Change"];
+    if (this.tree.kind === "changes") return [...sidesOf(this.tree).map(side => side[0].toUpperCase() + side.slice(1)), "Points"];
     const shares = this.below === inwards ? ["Total", "Self"] : ["Share"];
     return this.tree.kind === "parts" ? [...shares, "Waiting"] : shares;
   }
 
   numbers(row) {
     const sums = this.parts(row, row.sum);
-    if (this.tree.kind === "changes") return [percent(sums[0]), percent(sums[1]), signed(sums[1] - sums[0])];
+    if (this.tree.kind === "changes") return [percent(sums[0]), percent(sums[1]), points(sums[1] - sums[0])];
     const [on, off] = sums, shares = this.below === inwards ? [on, this.parts(row, row.own)[0]] : [on];
     return (this.tree.kind === "parts" ? [...shares, off] : shares).map(percent);
   }

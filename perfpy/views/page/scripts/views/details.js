@@ -2,12 +2,12 @@
 
 import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
 import { byFunction, waitedAt } from "../model/function_sums.js";
-import { chance, outermost } from "../model/trees.js";
-import { amount, percent, sidesOf, signed } from "../model/words.js";
+import { chanceOf, outermost } from "../model/trees.js";
+import { amount, percent, points, sidesOf } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
-const MOST = 6;
+const MOST = 6, LEAST = 0.0005, EXACT = { samples: [Infinity, Infinity] };
 
 /* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. Each sample counts once for a neighbour,
    however often the one calls the other on its stack. */
@@ -49,7 +49,7 @@ export function placesOfWaits(tree, names) {
 }
 
 export class Details {
-  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark()} */
+  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), parts() -> comparedParts() or null} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -65,7 +65,11 @@ export class Details {
     const { tree } = this, { self } = this.functions, hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
     const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
-    if (tree.kind === "changes") return [el("h2", { textContent: `Most change itself, ${sidesOf(tree).join(" to ")}` }), this.changes(self), hint];
+    if (tree.kind === "changes") {
+      const parts = this.told.parts() || [{ title: "Most change itself", weights: self, compared: tree.compared }], sides = sidesOf(tree).join(" to ");
+      const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points` }), this.changes(weights, compared)];
+      return [...parts.flatMap(list), hint];
+    }
     if (tree.kind !== "parts") return [el("h2", { textContent: this.told.unit() === "bytes" ? "Most memory itself" : "Most time itself" }), this.list(most(self, 8)), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
@@ -75,12 +79,13 @@ export class Details {
     ];
   }
 
-  /* The functions whose share changed most, of changes that are more than chance. self: weights by side and function. */
-  changes(self) {
-    const { tree } = this, samples = tree.compared ? tree.compared.samples : [Infinity, Infinity], part = (k, f) => tree.totals[k] ? self[k][f] / tree.totals[k] : 0;
-    const found = Array.from(this.names, (_, f) => [f, [part(0, f), part(1, f)]]).filter(([, shares]) => Math.abs(shares[1] - shares[0]) > chance(shares, samples))
+  /* The functions whose share changed most, of changes that are more than chance. weights: by side and function. */
+  changes(weights, compared) {
+    const { tree } = this, part = (k, f) => tree.totals[k] ? weights[k][f] / tree.totals[k] : 0;
+    const matters = shares => Math.abs(shares[1] - shares[0]) > Math.max(LEAST, chanceOf(shares, compared || EXACT));
+    const found = Array.from(this.names, (_, f) => [f, [part(0, f), part(1, f)]]).filter(([, shares]) => matters(shares))
       .map(([f, [before, after]]) => [f, after - before]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8);
-    return this.list(found, "no function more than by chance", 1, signed);
+    return this.list(found, "no function more than by chance", 1, points);
   }
 
   ofFunction(f) {
@@ -110,11 +115,14 @@ export class Details {
     const part = (column, k) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
     const row = (title, value, text) => rows.push(el("dt", { textContent: title }), this.bar(value, text));
     if (tree.kind === "changes") {
-      const [before, after] = self.map(part);
-      const [first, second] = sidesOf(tree);
-      const [a, b] = self.map(column => amount(column[f], this.told.unit()));
-      row(`Self ${first}`, before, `${percent(before)}, ${a}`);
-      row(`Self ${second}`, after, `${percent(after)}, ${b} (${signed(after - before)})`);
+      const sides = sidesOf(tree), both = (title, columns) => {
+        const shares = columns.map(part), texts = columns.map((column, k) => `${percent(shares[k])}, ${amount(column[f], this.told.unit())}`);
+        row(`${title} ${sides[0]}`, shares[0], texts[0]);
+        row(`${title} ${sides[1]}`, shares[1], `${texts[1]} (${points(shares[1] - shares[0])} points)`);
+      };
+      both("Self", self);
+      if (charged && charged.some(column => column[f])) both("With libraries", charged);
+      both("Total", total);
     } else {
       const unit = this.told.unit();
       const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], unit)}`);

@@ -1,8 +1,8 @@
 /* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
 
 import { byFunction, hottestCallers } from "../model/function_sums.js";
-import { chance } from "../model/trees.js";
-import { amount, percent, sidesOf, signed, whole } from "../model/words.js";
+import { chanceOf } from "../model/trees.js";
+import { amount, percent, points, sidesOf, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
 import { breakable, button, el, marked } from "./elements.js";
 
@@ -15,7 +15,7 @@ const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "M
 const COLUMNS = {
   one: [["self", "Self"], ["charged", "With libraries"], ["total", "Total"], ...TAIL],
   parts: [["on", "Self on CPU"], ["charged", "With libraries"], ["total", "Total on CPU"], ["off", "Self waiting"], ["waits", "Total waiting"], ...TAIL],
-  changes: [["before", "Self before"], ["after", "Self after"], ["change", "Change"], ["total", "Total after"], ...TAIL],
+  changes: [["before", "Self before"], ["after", "Self after"], ["change", "Points of self"], ["totalBefore", "Total before"], ["total", "Total after"], ...TAIL],
 };
 const FIRST = { one: "self", parts: "on", changes: "change" };
 /* of a column that is clicked again: the other end first; of changes, first by size, what has more of B first, or what has less */
@@ -34,8 +34,8 @@ export function functionRows(tree, names, charged = null, charges = "") {
     const caller = callers.best[f], isNamed = caller >= 0 && names[caller][2] !== COMMAND && callers.share[f] >= RARE_CALLER;
     const row = { f, name: names[f][0], module: names[f][1], caller, callerName: isNamed ? names[caller][0] : "", callerShare: callers.share[f] };
     if (tree.kind === "changes") {
-      const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chance(own, tree.compared.samples);
-      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], total: all[1], isNoise, weights: self.map(column => column[f]) });
+      const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chanceOf(own, tree.compared);
+      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], totalBefore: all[0], total: all[1], isNoise, weights: self.map(column => column[f]) });
     }
     else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
@@ -159,7 +159,7 @@ export class FunctionTable {
     if (key === "callerName") return el("td.callerName", { title: row.callerName }, ...breakable([callerText(row, told)]));
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
-    cell.textContent = key === "change" ? (mark ? "* " : "") + signed(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
+    cell.textContent = key === "change" ? (mark ? "* " : "") + points(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
     if (key === "before" || key === "after") cell.title = amount(row.weights[key === "after" ? 1 : 0], told.unit());
     if (mark) cell.title = mark;
     if (key === "change" && row.isNoise && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
@@ -187,8 +187,8 @@ export class FunctionTable {
 
   /* The table as text, its columns in line. */
   text() {
-    const columns = COLUMNS[this.kind].filter(([key]) => key !== "callerName");
-    const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : key === "change" ? signed(row[key]) : percent(row[key]));
+    const columns = this.titled(COLUMNS[this.kind]).filter(([key]) => key !== "callerName");
+    const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : key === "change" ? points(row[key]) : percent(row[key]));
     const lines = [columns.map(([, title]) => title), ...this.wanted().slice(0, SHOWN).map(cells)];
     return lines.map(line => line.map((cell, i) => TEXTS.includes(columns[i][0]) ? cell : cell.padStart(12)).join("  ")).join("\n") + "\n";
   }
@@ -196,7 +196,7 @@ export class FunctionTable {
   /* All rows as CSV, shares in percent. A spreadsheet would take what begins with some signs for a formula. */
   csv() {
     const columns = this.titled(COLUMNS[this.kind]), isText = key => TEXTS.includes(key), quoted = text => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
-    const head = columns.map(([key, title]) => quoted(isText(key) ? title : `${title} (%)`));
+    const head = columns.map(([key, title]) => quoted(isText(key) || key === "change" ? title : `${title} (%)`));
     const cells = row => columns.map(([key]) => isText(key) ? quoted(row[key]) : (100 * row[key]).toFixed(4));
     return [head, ...this.wanted().map(cells)].map(line => `${line.join(",")}\r\n`).join("");
   }

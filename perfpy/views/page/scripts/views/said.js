@@ -1,9 +1,10 @@
 /* What the page says about what is selected: how many samples, the sentence of a range or of two, and what colours of changes mean. */
 
 import { SCALE, changeColour } from "../model/categories.js";
-import { JOINED, NARROWED, collect, collectBoth, onAndOff } from "../model/selection.js";
+import { JOINED, NARROWED, collect, onAndOff } from "../model/selection.js";
+import { comparedWeights } from "../model/function_sums.js";
 import { chargedWeights, totalOf } from "../model/trees.js";
-import { WAITS, verdictOf, verdictOfBoth, verdictOfTimes } from "../model/verdicts.js";
+import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
 import { el } from "./elements.js";
 import { copy, nothing } from "./headline.js";
@@ -13,13 +14,15 @@ const $ = id => document.getElementById(id);
 /* How many samples are selected, or are in either of two ranges. */
 export function saySelected(page) {
   if (page.isCompared) {
-    const { totals, counted: { counts } } = page, said = k => `${counted(counts[k], "sample")}, ${amount(totals[k], page.unit())}`;
+    const { counted: { counts, parts } } = page, size = (part, k) => amount(totalOf(part.own[k]), page.unit());
+    const sizes = k => parts.length > 1 ? `${size(parts[0], k)} on the CPU, ${size(parts[1], k)} off it` : size(parts[0], k);
+    const said = k => `${counted(counts[k], "sample")}, ${sizes(k)}`;
     $("selected").textContent = $("selected").title = `A: ${said(0)} \u00b7 B: ${said(1)}`;
     $("empty").hidden = true;
     return;
   }
   const { samples, all } = page.counted, parts = [`${whole(samples)} of ${whole(all)} samples`], { tree } = page.profile;
-  if (page.profile.recordings === 1) parts.push(amount(page.totals.reduce((a, b) => a + b, 0), page.unit()));
+  if (page.profile.recordings === 1) parts.push(amount(page.bases.reduce((a, b) => a + b, 0), page.unit()));
   if (page.hitNodes) {
     let found = 0, sum = 0;
     for (const column of page.own) for (let i = 0; i < tree.n; i++) if (column[i]) { sum += column[i]; if (page.hitNodes[i]) found += column[i]; }
@@ -47,6 +50,16 @@ function wholeOf(page, choice) {
   return kept;
 }
 
+const timeOf = ({ off, time }) => off ? WAITS : time ? "CPU time" : "events";
+
+/* The sentence of two ranges and one event. part: as collectBoth() has it. */
+function saidOfBoth(page, { event, own, counts }, lengths, name) {
+  const { seconds, off, time } = page.profile.events[event], totals = own.map(totalOf), { grain } = page.counted.base;
+  const named = f => `${name(f)} ${/[12]/.test(page.profile.charges[f]) ? "with its libraries" : "itself"}`;
+  return verdictOfBoth({ name: named, of: timeOf({ off, time }), lengths, totals, weights: comparedWeights(page.profile, own), samples: counts,
+    grain: off ? [0, 0] : grain, cpus: seconds || off ? totals.map((total, k) => total / lengths[k]) : null });
+}
+
 /* What the selected range says, or two compared ones. */
 export function sayVerdict(page) {
   const { range, against } = page.state, isShown = page.profile.recordings === 1 && (range || against);
@@ -54,17 +67,13 @@ export function sayVerdict(page) {
   if (!isShown) return;
   if (!range) { $("said").textContent = "Range A is kept: select another range, B, to compare it with."; return; }
   const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time, off } = page.profile.events[event];
-  const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1);
-  const words = { name: f => `${page.short(f)}`, of: off ? WAITS : time ? "CPU time" : "events", lengths };
-  const samples = page.counted.counts;
+  const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1), name = f => `${page.short(f)}`;
   if (page.isCompared) {
-    const sides = ({ own, counts }, totals = own.map(totalOf)) => ({ ...words, weights: chargedWeights(page.profile, own), totals, samples: counts,
-      cpus: seconds ? totals.map((total, k) => total / lengths[k]) : null });
-    const waits = page.event === JOINED && collectBoth(page.profile, { ...page.choice(), event: onAndOff(page.profile)[1] }, against);
-    $("said").textContent = waits ? verdictOfTimes(sides(page.counted), sides(waits)) : verdictOfBoth(sides(page.counted));
+    $("said").textContent = page.counted.parts.map(part => saidOfBoth(page, part, lengths, name)).join(" ");
     return;
   }
-  const { wholeWeights, wholeTotal } = wholeOf(page, { ...page.choice(null), event }), total = page.totals[0], [weights] = chargedWeights(page.profile, [page.own[0]]);
+  const words = { name, of: timeOf({ off, time }), lengths }, samples = page.counted.counts;
+  const { wholeWeights, wholeTotal } = wholeOf(page, { ...page.choice(null), event }), total = page.bases[0], [weights] = chargedWeights(page.profile, [page.own[0]]);
   const values = { weights, wholeWeights, samples: samples[0], total, wholeTotal, cpus: seconds ? total / lengths[1] : null };
   $("said").textContent = verdictOf({ ...words, ...values });
 }
@@ -79,9 +88,10 @@ export function sayScope(page) {
 /* What colours and widths of changes mean. */
 export function sayChanges(page) {
   const isChanges = page.kind === "changes", [before, after] = page.compared ? page.compared.sides : ["", ""];
-  const sizes = isChanges ? page.totals.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
-  const shares = page.event === JOINED ? "CPU time" : "total", ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
-  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's ${shares} (${sizes}); grey: may be chance` : ofParts;
+  const areRanges = isChanges && page.isCompared && page.counted.base.lengths, whole = areRanges ? "length" : "total";
+  const sizes = isChanges ? page.bases.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
+  const ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
+  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's ${whole} (${sizes}); grey: may be chance` : ofParts;
   $("scale").hidden = $("side-box").hidden = !isChanges;
   $("side").value = String(page.state.side);
   [...$("side").options].slice(1).forEach((option, k) => { option.text = [before, after][k]; });

@@ -10,7 +10,7 @@ import { atRuler, counted, duration, percent, stepOf, whole } from "../model/wor
 import { brush } from "./brush.js";
 import { button, el, inks, marked, prepared, ruled, speak, textScale } from "./elements.js";
 
-const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 68;
+const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, SAMPLES_EACH = 4, AXIS = 68, SIGN = 16;
 /* bins narrower than SMOOTH pixels show with their neighbours */
 const SMOOTH = 4;
 /* how high waits are where the axis counts CPUs: a sign, no number */
@@ -320,7 +320,9 @@ export class Tracks {
     for (const bin of binnedMarks(marks, rows, this.told.shown(), this.bins).keys()) pen.fillRect(bin * width / this.bins, 0, 1.5, 4);
   }
 
+  /* Marks of moments; their texts have the places [begin, end] of `labels`. */
   ruler(pen, width, height, ink) {
+    this.labels = [];
     const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 80))));
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
@@ -330,7 +332,15 @@ export class Tracks {
       pen.fillRect(x, 0, 1, height);
       pen.fillStyle = ink("--dim");
       ruled(pen, text, x + 4, width);
+      this.labels.push([x, x + 8 + pen.measureText(text).width]);
     }
+  }
+
+  /* Where the name of a range is beside the texts of the ruler: within the range, or else before or after it. */
+  placeOf([left, right], width) {
+    const isFree = x => x >= 0 && x + SIGN <= width && this.labels.every(([begin, end]) => x + SIGN <= begin || x >= end);
+    const within = Array.from({ length: Math.max(1, Math.floor((right - left) / 4) - SIGN / 4 + 1) }, (_, i) => left + 4 * i);
+    return [...within, left - SIGN, right].find(isFree) ?? left;
   }
 
   /* The selected range, and the one that it is compared with. */
@@ -345,9 +355,10 @@ export class Tracks {
       if (!isNamed || !against) continue;
       pen.font = "600 12px system-ui, sans-serif";
       pen.textBaseline = "top";
-      pen.fillRect(x(range[0]), 0, 16, 16);
+      const place = this.placeOf(range.map(x), width);
+      pen.fillRect(place, 0, SIGN, SIGN);
       pen.fillStyle = ink("--on-accent");
-      pen.fillText(name, x(range[0]) + 4, 2);
+      pen.fillText(name, place + 4, 2);
     }
   }
 }

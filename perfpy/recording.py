@@ -206,9 +206,19 @@ class Recording:
 
     @property
     def title(self) -> str:
+        """The recorder's command line without the folder of its program, or else the path."""
+        program, *arguments = self._command_words
+        return " ".join([program.rpartition("/")[2], *arguments]) or self.path
+
+    @property
+    def command_line(self) -> str:
         """The recorder's command line, or else the path."""
+        return " ".join(self._command_words) or self.path
+
+    @property
+    def _command_words(self) -> list[str]:
         command = self.header.get("cmdline")
-        return " ".join(command) if isinstance(command, (tuple, list)) else str(command or self.path)
+        return [*map(str, command)] if isinstance(command, (tuple, list)) and command else str(command or "").split(" ")
 
     @property
     def environment(self) -> list[str]:

@@ -104,7 +104,7 @@ def _otlp_message(recording: Recording, stacks: Sequence[Stacks]) -> bytes:
     names = {"host.name": "hostname", "host.arch": "arch", "os.version": "osrelease"}
     resource = {key: str(header.get(name) or "") for key, name in names.items()} | {
         "os.type": "linux",
-        "process.command_line": recording.title,
+        "process.command_line": recording.command_line,
     }
     return otlp(stacks, Origin(start_time(recording), times.first, max(times.last - times.first, 0), resource, __version__))
 

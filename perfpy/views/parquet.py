@@ -187,8 +187,9 @@ class _Export:
         started = _wrap_time((data.record_index.first or 0) + self._clock)
         ended = _wrap_time((data.record_index.last or 0) + self._clock)
         about = {
-            "recording": self._key, "host": self._host, "path": text_of(self._recording.path), "command": text_of(self._recording.title),
-            "started": started, "ended": ended, "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
+            "recording": self._key, "host": self._host, "path": text_of(self._recording.path),
+            "command": text_of(self._recording.command_line), "started": started, "ended": ended,
+            "kernel": text_of(header.get("osrelease")), "arch": text_of(header.get("arch")),
             "samples": self._count, "file": self._skeleton.file, "before": self._before, "unwound": unwound,
         }  # fmt: skip
         tables.write_recording(about, self._key)

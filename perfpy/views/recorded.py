@@ -37,6 +37,10 @@ class Recorded(Protocol):
 
     @property
     def title(self) -> str:
+        """The recorder's command line without the folder of its program, or the path."""
+
+    @property
+    def command_line(self) -> str:
         """The recorder's command line, or the path."""
 
     @property

@@ -82,6 +82,18 @@ def test_the_header_and_the_context_manager(recording: Recording) -> None:
     assert recording.warnings == []
 
 
+def test_the_title_is_without_the_folder_of_the_recorder(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the name of exported profiles, which speedscope makes names of files from."""
+    for command, title in (
+        (["/opt/a b/bin/perf", "record", "--", "/srv/app x"], "perf record -- /srv/app x"),
+        ([], recording.path),
+        ("/bin/perf record", "perf record"),
+    ):
+        monkeypatch.setitem(recording.data.features, "cmdline", command)
+        assert recording.title == title
+        assert recording.command_line == (command if isinstance(command, str) else " ".join(command) or recording.path)
+
+
 def test_damaged_symbol_files_are_among_the_warnings(recording: Recording, tmp_path: Path) -> None:
     (mapping,) = [record for record in recording.records() if isinstance(record, records.Mmap2)]
     program = tmp_path / mapping.filename.lstrip("/")

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
 
+from perfpy.analysis.locations import ROLE_BITS
+from perfpy.analysis.verdict.categories import UNKNOWN, category
 from perfpy.analysis.verdict.functions import interval
 from perfpy.tools.top.options import WINDOW
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance
+from perfpy.views.report.screen_table import name_beside_file
 from perfpy.views.report.text import OF_PROCESSES, name_process
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ _STANDS_OUT: Final = 0.25  # the least share of a row that is named
 _MOSTLY: Final = 50.0  # percent
 _PYTHON: Final = re.compile(r"(?:lib)?python\d\.\d+[a-z]*(?:\.so[\d.]*)?")
 _LEVEL: Final = len("[.] ")
+_OF_FUNCTIONS: Final = frozenset(("symbol", "pyfunc"))
 _FEWEST: Final = 100  # samples
 
 
@@ -49,6 +53,7 @@ class TopRow(NamedTuple):
         children: its share with callees, None without callchains.
         sparkline: its share of each twelfth of the last minute.
         has_risen: whether its share in the last ten seconds is certainly higher than before.
+        category: of its function (perfpy.analysis.verdict.categories), UNKNOWN for other rows.
     """
 
     key: tuple[str, ...]
@@ -58,6 +63,7 @@ class TopRow(NamedTuple):
     children: float | None
     sparkline: str
     has_risen: bool
+    category: int = UNKNOWN
 
     def without_samples(self) -> TopRow:
         """Return the row as it is once it has no samples."""
@@ -150,12 +156,12 @@ class TopModel:
         for entry in order:
             key = self._key(table, entry)
             named = (name_process(text, names) if is_one else at_a_glance(text) for text, is_one in zip(key, is_process, strict=True))
-            texts = tuple(visible(text.strip()) for text in named)
+            texts = tuple(name_beside_file(text.strip(), "dso" in table.keys) for text in named)
             if pattern and not any(pattern in text.lower() for text in texts):
                 continue
             children = table.percent("children", entry) if "children" in table.entries.measures else None
-            percent = table.percent("period", entry)
-            rows.append(TopRow(key, texts, entry, percent, children, self._sparkline(key, cells), self._has_risen(key)))
+            percent, is_rising = table.percent("period", entry), self._has_risen(key)
+            rows.append(TopRow(key, texts, entry, percent, children, self._sparkline(key, cells), is_rising, _category(table, entry)))
             if len(rows) == most:
                 break
         return rows
@@ -212,6 +218,15 @@ class TopModel:
         if cell_len(name + share) > width:
             name = name.partition(" /" if " /" in name else " in ")[0]
         return name + share
+
+
+def _category(table: Histogram, entry: int) -> int:
+    """Return the category of a row's function; UNKNOWN for rows of other keys."""
+    if not _OF_FUNCTIONS & table.keys.keys():
+        return UNKNOWN
+    locations, frame = table.locations, int(table.entries.location[entry]) >> ROLE_BITS
+    symbol, dso = int(locations.symbol[frame]), int(locations.dso[frame])
+    return category(locations.dsos[dso] if dso >= 0 else None, locations.symbols.name(symbol) if symbol >= 0 else "")
 
 
 def _is_mostly_python(table: Histogram) -> bool:

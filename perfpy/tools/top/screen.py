@@ -14,6 +14,10 @@ from rich.cells import cell_len, set_cell_size
 from perfpy.tools.top.model import CELLS, TopModel
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.screen import CodePage
+from perfpy.views.readable import event_name
+from perfpy.views.report.screen import CATEGORY_STYLES
+from perfpy.views.report.screen_table import SHORT_HEADERS, short_header
+from perfpy.views.report.share_colour import style as share_style
 from perfpy.views.report.text import TextOptions, chain_writer
 
 if TYPE_CHECKING:
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
 
 
 PLAIN, DIM, BOLD, REVERSED, RED, GREEN, MAGENTA = "", "2", "1", "7", "31", "32", "35"
-_HOT, _WARM = 5.0, 0.5  # percent: perf's limits of red and green
 _KEYS: Final = (
     ("up down PgUp PgDn", "choose a row; it keeps its place"),
     ("Home Esc", "release the row, and sort all rows again"),
@@ -312,8 +315,10 @@ class TopScreen:
         if table is None:
             return [("no samples", DIM)]
         names = [key.header.strip() for key in table.layout.keys]
-        shares = (f"{'Children':>{_SHARE}}{'Self':>{_SHARE}}" if "children" in table.entries.measures else f"{'Share':>{_SHARE}}") + "  "
-        cells = [f"{name:<{size}}" for name, size in zip(names, self._widths(), strict=True)]
+        has_children = "children" in table.entries.measures
+        of_rows = "Self" if has_children or "symbol" in table.keys or "pyfunc" in table.keys else "Overhead"
+        shares = (f"{'Children':>{_SHARE}}" if has_children else "") + f"{of_rows:>{_SHARE}}  "
+        cells = [f"{short_header(name, size):<{size}}" for name, size in zip(names, self._widths(), strict=True)]
         minute = f"{'last minute':<{CELLS}}" if width >= _NARROW else ""
         return [(f"{shares}{minute}   " + "  ".join(cells), DIM)]
 
@@ -323,7 +328,7 @@ class TopScreen:
             return []
         names = [key.header.strip() for key in table.layout.keys]
         rows = [row.texts for row in self._displayed[self._top : self._top + self._height]]
-        widths = [max([len(name), *(cell_len(row[column]) for row in rows)]) for column, name in enumerate(names)]
+        widths = [max([len(SHORT_HEADERS.get(name, name)), *(cell_len(row[column]) for row in rows)]) for column, name in enumerate(names)]
         return [min(width, _WIDEST_KEY) for width in widths[:-1]] + widths[-1:]
 
     def _table_lines(self, width: int) -> Iterator[tuple[int, Line]]:
@@ -349,7 +354,7 @@ class TopScreen:
     @staticmethod
     def _row(row: TopRow, widths: list[int], width: int, *, is_selected: bool) -> Line:
         main = row.percent if row.children is None else row.children
-        colour = RED if main >= _HOT else GREEN if main > _WARM else PLAIN
+        colour = _NUMBERS[share_style(main)]
         shares = f"{row.percent:>{_SHARE - 1}.2f}%" if row.children is None else f"{row.children:>7.2f}%{row.percent:>7.2f}%"
         line = [
             (shares, colour),
@@ -359,7 +364,8 @@ class TopScreen:
         ]
         room = width - sum(cell_len(text) for text, _ in line) - sum(widths[:-1]) - 2 * (len(widths) - 1)
         sizes = [*widths[:-1], min(widths[-1], max(room, 0))] if widths else []
-        line.append(("  ".join(set_cell_size(_ended(text, size), size) for text, size in zip(row.texts, sizes, strict=True)), PLAIN))
+        names = [set_cell_size(_ended(text, size), size) for text, size in zip(row.texts, sizes, strict=True)]
+        line += [("  ".join([*names[:-1], ""]), PLAIN), (names[-1] if names else "", _NUMBERS[CATEGORY_STYLES.get(row.category, "")])]
         if is_selected:
             whole = "".join(text for text, _ in line)
             return [(set_cell_size(whole, max(width, cell_len(whole))), REVERSED)]
@@ -407,7 +413,7 @@ def _subject_text(subject: Subject) -> str:
         (f"{name} {value}" for name, value in (("pid", subject.pid), ("tid", subject.tid), ("user", subject.user)) if value),
         f"CPU {subject.cpus}" if subject.cpus else f"{subject.cpu_count} CPUs",
     )
-    return f"{pace}{subject.event}  {target}"
+    return f"{pace}{event_name(subject.event)}  {target}"
 
 
 def _ended(text: str, size: int) -> str:
@@ -437,7 +443,7 @@ def _truncate(line: Line, width: int) -> Line:
 
 
 #: styles of CodePage -> numbers of ECMA-48, SGR
-_NUMBERS: Final = {"bold white on red": "1;37;41", "bold red": "1;31", "magenta": "35", "": "", "dim": "2"}
+_NUMBERS: Final = {"bold white on red": "1;37;41", "bold red": "1;31", "magenta": "35", "": "", "dim": "2", "bold": "1", "green": "32"}
 _CODE_STATUS: Final = "Enter jump  n next hot line  H hottest  s source  a newer samples  q Esc back"
 _OTHER_LINES: Final = 2  # of the screen: title and status
 _TITLE, _HELP, _CHOSEN = "1", "2", "7"

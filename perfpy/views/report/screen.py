@@ -278,8 +278,6 @@ def show_verdict(verdict: Sequence[Sentence], console: Console) -> int:
 def _show_header(report: Report, recording: Recorded, console: Console, options: ScreenOptions, tables: Sequence[Histogram]) -> int:
     """Print the recording and its quality, and return the number of lines."""
     path, command = visible(recording.path), visible(recording.title) if recording.title != recording.path else ""
-    program, _, arguments = command.partition(" ")
-    command = f"{program.rpartition('/')[2]} {arguments}"
     title = fit_text(path, console.width)
     beside = fit_text(command, max(console.width - cell_len(title) - 2, 0))
     console.print(Text.assemble((title, "bold"), (f"  {beside}" if beside else "", "dim")))
@@ -730,7 +728,7 @@ def _period(node: CallNode) -> int:
 
 
 #: styles that are legible on dark and on light terminals
-_STYLES: Final = {OWN: "bold", LIBRARY: "", INTERPRETER: "dim", RUNTIME: "dim", KERNEL: "dim"}
+CATEGORY_STYLES: Final = {OWN: "bold", LIBRARY: "", INTERPRETER: "dim", RUNTIME: "dim", KERNEL: "dim"}
 
 
 def functions_of(report: Report, histogram: Histogram) -> SampledFunctions | None:
@@ -748,7 +746,7 @@ def row_notes(
     commands, of_rows = _commands_of(report, histogram, functions)
     callers = functions.hottest_callers_by(of_rows)
     of_entries = _symbols(histogram, entries)
-    styles = {entry: _STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
+    styles = {entry: CATEGORY_STYLES.get(int(functions.category_of[symbol]), "") for entry, symbol in of_entries.items()}
     found = {entry: callers.get((symbol, int(commands[histogram.entries.row[entry]]))) for entry, symbol in of_entries.items()}
     notes = {entry: caller_text(caller, name) for entry, caller in found.items() if caller is not None and caller.name}
     return RowNotes(styles, notes, functions.has_own_callers)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL
-from perfpy.analysis.sort_key import OutputField, Unit
+from perfpy.analysis.sort_key import Mode, OutputField, Unit
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import short_path
 from perfpy.views.report.share_colour import style
@@ -114,7 +114,7 @@ _CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
 _SYMBOL: Final = "symbol"
 _WHOLE: Final = ("state",)  # keys whose names are never shortened
 #: names of columns that are often wider than what is below them
-_SHORT_HEADERS: Final = {
+SHORT_HEADERS: Final = {
     "Shared Object": "Object",
     "Local Weight": "Weight",
     "Memory access": "Access",
@@ -123,6 +123,7 @@ _SHORT_HEADERS: Final = {
     "Local Retire Latency": "Retire",
 }
 _SHARES: Final = ("period", "children")
+_OWN_SHARE: Final = "Overhead"  # perf's name
 #: the share that the headline names: of a function itself, and of the library and kernel code that it calls
 _CHARGED: Final = OutputField("charged", "With libraries", "charged", Unit.PERCENT, len("With libraries"))
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
@@ -246,12 +247,12 @@ class ScreenColumns:
             if not every_key and key is not keys[-1] and len(rows) > 1 and len(set(texts)) == 1:
                 self.common.append(f"{header} {texts[0]}")
                 continue
-            width = max([cell_len(_SHORT_HEADERS.get(header, header)), *map(cell_len, texts)])
+            width = max([cell_len(SHORT_HEADERS.get(header, header)), *map(cell_len, texts)])
             self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
         self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
 
     def _texts(self, key: str, rows: Int64) -> list[str]:
-        texts = [_as_shown(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
+        texts = [name_beside_file(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
         if key == _SYMBOL and self._outer:
             outer = [self._outer.get(entry, "") for entry in rows.tolist()]
             texts = [
@@ -270,7 +271,7 @@ class ScreenColumns:
     def heading(self, fit: Fit) -> str:
         """Return the names of the columns, on one line."""
         numbers = [f"{header:>{room}}" for header, room in zip(self.headers(fit), fit.numbers, strict=True)]
-        keys = [_short_header(key.header, room).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
+        keys = [short_header(key.header, room).ljust(room) for key, room in zip(self.keys, fit.keys, strict=True)]
         return (" " * fit.gap).join([*numbers, *([" " * fit.bar] if fit.bar else []), *keys]).rstrip()
 
     def line(self, entry: int, fit: Fit, most: float) -> Text:
@@ -399,7 +400,7 @@ def rows_table(columns: ScreenColumns, entries: Sequence[int], width: int, notes
     if fit.bar:
         table.add_column("", width=fit.bar, no_wrap=True)
     for key, room in zip(columns.keys, fit.keys, strict=True):
-        table.add_column(_short_header(key.header, room), no_wrap=True, width=room, overflow="ellipsis")
+        table.add_column(short_header(key.header, room), no_wrap=True, width=room, overflow="ellipsis")
     if of_callers:
         header = next((one for one in headers if len(one) <= of_callers), headers[-1])
         table.add_column(header, no_wrap=True, width=of_callers, overflow="ellipsis")
@@ -434,7 +435,8 @@ def file_name(text: str) -> str:
     return visible(text.replace(*_KERNEL).strip())
 
 
-def _as_shown(text: str, beside_file: bool) -> str:
+def name_beside_file(text: str, beside_file: bool) -> str:
+    """Return the display name of a file or function, without the level that the file in the same row implies."""
     name = file_name(text)
     return name[len(_LEVELS[0]) :] if beside_file and name.startswith(_LEVELS) else name
 
@@ -481,7 +483,7 @@ def _numbers(histogram: Histogram) -> list[_Number]:
     numbers = []
     for metric in metrics:
         for member in members:
-            name = metric_header(metric, histogram)
+            name = share_header(metric, histogram)
             if len(members) > 1:
                 event = visible(histogram.events[member].event.name)
                 name = event if len(metrics) == 1 else f"{name} {event}"
@@ -502,10 +504,17 @@ def _widths(keys: Sequence[_Key], room: int, last_key: int) -> list[int]:
     return [*others, max(min(key_widths[-1], room - sum(others)), 1)]
 
 
-def _short_header(header: str, width: int) -> str:
+def share_header(metric: OutputField, histogram: Histogram) -> str:
+    """Return the name of a column of numbers on screens: the own share of functions is Self, with callchains or not."""
+    name = metric_header(metric, histogram)
+    is_of_functions = _SYMBOL in histogram.keys and histogram.options.columns.mode is Mode.NORMAL
+    return "Self" if name == _OWN_SHARE and is_of_functions else name
+
+
+def short_header(header: str, width: int) -> str:
     """Return the name of a column, shortened to the width."""
     text = header.strip()
-    return text if cell_len(text) <= width else fit_text(_SHORT_HEADERS.get(text, text), width, 1)
+    return text if cell_len(text) <= width else fit_text(SHORT_HEADERS.get(text, text), width, 1)
 
 
 def _bar_and_gap(width: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 import perfpy
+from perfpy.abi.records import Comm, Mmap, Mmap2, SampleId
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, ReportOptions
 from perfpy.disassembly.disassembler import CodeStyle
 from perfpy.recording import Recording
@@ -90,6 +91,32 @@ def shown(tmp_path: Path) -> Shown:
 
 def test_a_message_stands_before_the_first_interval(shown: Shown) -> None:
     assert shown.lines()[0] == "perfpy top: waiting for the first samples"
+
+
+def test_functions_have_the_words_and_the_styles_of_reports(tmp_path: Path) -> None:
+    """Own code is bold, the kernel's dim; [k] says no more than the file in the same row."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    ids = SampleId(pid=7, tid=7, time=100)
+    built.record(Comm(0, 7, 7, "spin", ids)).record(Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, "/bin/spin", b"", ids))
+    built.record(Mmap(1, 0xFFFFFFFF, 0, 0xFFFFFFFF81000000, 0x1000000, 0xFFFFFFFF81000000, "[kernel.kallsyms]_text", SampleId()))
+    for at in range(200, 300):
+        built.sample(0, misc=2, ip=0x401012, pid=7, tid=7, time=at, period=9)
+        built.sample(0, misc=1, ip=0xFFFFFFFF81000010, pid=7, tid=7, time=at, period=1)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spin").write_bytes(program().build())
+    (tmp_path / "kallsyms").write_text("ffffffff81000000 T _text\nffffffff81000010 T clear_page\nffffffff81001000 T _etext\n")
+    symbols = SymbolOptions(cache=False, symfs=str(tmp_path), kallsyms=str(tmp_path / "kallsyms"))
+    screen = TopScreen(SUBJECT._replace(event="cpu-clock:ppp"))
+    with perfpy.open(tmp_path / "perf.data") as opened:
+        report = opened.report(by=["dso", "symbol"], symbols=symbols)
+        report.histograms[0].entries.measures[WINDOW] = report.histograms[0].entries.measures["period"]
+        screen.update(Rates(2.0, 200, 100, 0, 0, 0), report)
+        lines = screen.lines(80, 24)
+    assert "".join(text for text, _ in lines[0]).endswith("4000 Hz cpu-clock  2 CPUs")
+    assert "".join(text for text, _ in lines[2]).split() == ["Self", "last", "minute", "Object", "Symbol"]
+    rows = [[(text.strip(), style) for text, style in line if text.strip(" █▇")] for line in lines[3:5]]
+    assert rows == [[("90.00%", "1;31"), ("spin", ""), ("spin", "1")], [("10.00%", "1;31"), ("[kernel]", ""), ("clear_page", "2")]]
 
 
 def test_rows_are_sorted_until_one_is_chosen(shown: Shown) -> None:

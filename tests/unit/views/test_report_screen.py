@@ -23,7 +23,7 @@ from perfpy.perfdata.header import EventDesc, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.report.screen import HottestPath, ScreenOptions, Stretch, begins_with_wait, caller_text, hottest_by, show_report
-from perfpy.views.report.screen_table import OF_OTHERS, _short_header, call_lines, fit_text, fitted_path, fold_repetitions
+from perfpy.views.report.screen_table import OF_OTHERS, call_lines, fit_text, fitted_path, fold_repetitions, short_header
 from perfpy.views.report.text import TextOptions
 from perfpy.views.verdict.sentence import Sentence
 from tests.builders.annotated import spin_with_lines
@@ -684,11 +684,11 @@ def test_threads_with_names_of_their_own_count_for_their_process(tmp_path: Path)
 
 
 def test_a_long_name_of_a_column_has_a_short_form() -> None:
-    assert _short_header("Shared Object", 13) == "Shared Object"
-    assert _short_header("Shared Object", 8) == "Object"
-    assert _short_header("Shared Object", 4) == "Obj…"
-    assert _short_header("Memory access", 8) == "Access"
-    assert _short_header("Time of day", 8) == "Time of…"
+    assert short_header("Shared Object", 13) == "Shared Object"
+    assert short_header("Shared Object", 8) == "Object"
+    assert short_header("Shared Object", 4) == "Obj…"
+    assert short_header("Memory access", 8) == "Access"
+    assert short_header("Time of day", 8) == "Time of…"
 
 
 def test_seconds_end_at_milliseconds(tmp_path: Path) -> None:

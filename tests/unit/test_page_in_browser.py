@@ -139,6 +139,21 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def test_both_sides_of_a_change_have_their_threads_and_small_shares_no_zero(browser: Browser, tmp_path: Path) -> None:
+    """The first process of each recording is open; a category of less than a twentieth of a percent has no entry."""
+    samples = [At("app;main;hot", at * 10 * MS, 10 * MS, 7, 7 + at % 3) for at in range(300)]
+    part = timed_stacks([*samples, At("app;main;read", 3000 * MS, MS // 10, 7, 7)])
+    part = dataclasses.replace(part, categories=[{"read": KERNEL}.get(function.name, OWN) for function in part.functions])
+    file = tmp_path / "two.html"
+    file.write_text(render([part], PageText("two", ["before: " + "long " * 60, "after: x"]), after=[part]), encoding="utf-8")
+    browser.open(file)
+    opened = "[...document.querySelectorAll('#tracks .opener')].map(one => one.getAttribute('aria-expanded'))"
+    assert browser.run(opened) == ["true", "true"]
+    assert len(browser.texts("#tracks .track")) == 8
+    assert browser.texts("#legend .entry") == ["own code 100\u00a0%"]
+    assert browser.run("(e => e.scrollHeight <= e.clientHeight)(document.querySelector('#recording'))"), "both command lines are there"
+
+
 @pytest.fixture
 def page(browser: Browser, one: Path) -> Iterator[Browser]:
     browser.dark(on=False)

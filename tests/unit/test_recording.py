@@ -115,6 +115,16 @@ def test_a_flame_graph_is_one_page(recording: Recording, tmp_path: Path) -> None
         recording.flamegraph("/nowhere/flame.html")
 
 
+def test_a_page_of_changes_tells_what_both_sides_share_once(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long command lines need the room of the first line."""
+    with Recording(recording.path) as after:
+        monkeypatch.setitem(recording.data.features, "cmdline", ["/bin/perf", "record", "./old"])
+        monkeypatch.setitem(after.data.features, "cmdline", ["/bin/perf", "record", "./new"])
+        monkeypatch.setitem(after.data.features, "arch", "x86_64")
+        recording.flamegraph(tmp_path / "flame.html", after=after)
+    assert '"environment":["before: perf record ./old","after: perf record ./new, x86_64","vm"]' in (tmp_path / "flame.html").read_text()
+
+
 def test_a_page_resolves_symbols_once(recording: Recording) -> None:
     page = recording.page()
     assert len(recording._symbolizers) == 1

@@ -405,7 +405,9 @@ def changes_page(
     """Return the page of the changes from one recording to another. `sample_filters` are those of the given stacks."""
     both = (before, after)
     first, second = stacks or [one.stacks(symbols, page_options(one)) for one in both]
-    titles = [f"{one.path}: {', '.join([one.title, *one.environment])}" for one in both]
+    shared = [phrase for phrase in before.environment if phrase in after.environment]
+    own = [[one.title, *(phrase for phrase in one.environment if phrase not in shared)] for one in both]
+    titles = [*(f"{side}: {', '.join(phrases)}" for side, phrases in zip(("before", "after"), own, strict=True)), ", ".join(shared)]
     reports = []
     for one, sample_filter in zip(both, sample_filters or (SampleFilter(), SampleFilter()), strict=True):
         # by function alone: commands and files of two builds have different names
@@ -415,7 +417,7 @@ def changes_page(
     charged = [charged_amounts(report) for report in reports]
     verdicts = (change_verdict(difference, charged) for difference in differences(reports, Compute()))
     sentences = [HeadlineSentence(one.text, _evidence(one), "change") for one in next(filter(None, verdicts), [])]
-    text = PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", titles, headline=sentences)
+    text = PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", [*filter(None, titles)], headline=sentences)
     return render(first, text, after=second)
 
 

@@ -48,7 +48,7 @@ export function taskTree(lanes, threads, commandOf) {
 
 /* The rows to show: [{row, level, isOpen}], how many threads are folded, and the patterns of the names of these, those with most first.
    Where each row has little time, the first ones are shown.
-   isOpen(row, place, level): whether its rows below are shown; isFound(row): whether its own name is searched; showsIdle: rows with little time, too. */
+   isOpen(row): whether its rows below are shown; isFound(row): whether its own name is searched; showsIdle: rows with little time, too. */
 export function shownRows(tree, { isOpen, isFound, showsIdle, least, few, most }) {
   const shown = [], counts = new Map();
   let folded = 0;
@@ -62,7 +62,7 @@ export function shownRows(tree, { isOpen, isFound, showsIdle, least, few, most }
         counts.set(namePattern(row.name), (counts.get(namePattern(row.name)) || 0) + row.lanes.length);
         continue;
       }
-      const opens = row.below.length > 0 && (isOpen(row, place, level) || row.below.some(one => holds(one, isFound)));
+      const opens = row.below.length > 0 && (isOpen(row) || row.below.some(one => holds(one, isFound)));
       shown.push({ row, level, isOpen: opens });
       place++;
       if (opens) walk(row.below, level + 1);

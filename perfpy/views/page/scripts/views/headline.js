@@ -64,6 +64,7 @@ export function showTop(profile, choose) {
   const sentences = profile.headline.length ? profile.headline : [];
   parts.title.textContent = profile.title;
   parts.environment.textContent = profile.environment.join(" \u00b7 ");
+  parts.environment.parentElement.classList.toggle("of-two", profile.recordings > 1);
   parts.headline.classList.toggle("long", (sentences[0] || { text: "" }).text.length > LONG);
   parts.headline.replaceChildren(...(sentences.length ? sentence(sentences[0], choose) : [profile.title]));
   parts.more.replaceChildren(...sentences.slice(1).flatMap((one, i) => [...(i ? [" "] : []), ...sentence(one, choose)]));

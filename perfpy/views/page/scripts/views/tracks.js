@@ -15,6 +15,8 @@ const RULER = 18, LOW = 26, IDLE = 0.01, FEW = 12, MOST = 50, MOST_BINS = 1200, 
 const SMOOTH = 4;
 /* how high waits are where the axis counts CPUs: a sign, no number */
 const BAND = 4;
+/* smaller shares would be told as 0.0 % */
+const LEAST_TOLD = 0.0005;
 /* names of folded threads */
 const NAMED = 2;
 /* the kind of marks of samples that were lost */
@@ -69,8 +71,9 @@ export class Tracks {
   arrange() {
     const { profile, choice, by, told } = this, pattern = told.pattern(), isCpu = by === "cpu";
     this.bins = Math.max(40, Math.min(MOST_BINS, Math.floor((this.all.clientWidth || 800) / 2), this.binsOfSamples()));
+    const isFirst = row => row.kind === "process" && row === this.tree.find(one => one.recording === row.recording);
     const { shown, folded, patterns } = shownRows(this.tree, {
-      isOpen: (row, place, level) => this.turned.has(row.path) !== (place === 0 && level === 0 && row.kind === "process"),
+      isOpen: row => this.turned.has(row.path) !== isFirst(row),
       isFound: row => !!pattern && !isCpu && row.kind !== "cpu" && pattern.test(row.name),
       showsIdle: this.showsIdle || isCpu, least: IDLE, few: FEW, most: isCpu ? Infinity : MOST });
     this.activity = activityOf(profile, choice, by, told.shown(), this.bins, this.categoryOf, this.hits, shown.map(({ row }) => row.lanes));
@@ -138,8 +141,8 @@ export class Tracks {
     const sums = STACKED.map(category => all.reduce((total, track) => total + (track.bins[category] || [0]).reduce((a, b) => a + b, 0), 0));
     const ran = sums.reduce((total, sum, place) => total + (STACKED[place] === WAITING ? 0 : sum), 0) || 1;
     this.legend.replaceChildren(...STACKED.flatMap((category, place) => {
-      if (!sums[place]) return [];
       const sign = el("span.sign"), isWait = category === WAITING;
+      if (!sums[place] || (!isWait && sums[place] < LEAST_TOLD * ran)) return [];
       sign.style.background = token(category, dark);
       const size = isWait && seconds ? duration(sums[place]) : `${(100 * sums[place] / ran).toFixed(sums[place] / ran < 0.095 ? 1 : 0)}\u00a0%`;
       const entry = button("", () => this.told.pickCategory(category), { className: "entry", "aria-pressed": this.told.category() === category, disabled: isWait });

@@ -52,7 +52,7 @@ MARKS = Marks(
     [Mark(1012 * MS, 7, 7, "page-faults", "grow"), Mark(2000 * MS, 7, 7, "fork", "process 8"), Mark(6000 * MS, 8, 9, "switch", "out")], 3
 )
 HEADLINE = [
-    HeadlineSentence("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")]),
+    HeadlineSentence("50 % of the CPU time is in hot(), called from main().", [("hot()", "hot"), ("main()", "main")], subject="CPU"),
     HeadlineSentence("It waited 2 s."),
 ]
 
@@ -244,7 +244,8 @@ def test_of_an_inlined_function_its_own_lines_are_shown(browser: Browser, tmp_pa
 
 def test_the_processes_of_a_service_are_a_table(browser: Browser, service: Path) -> None:
     browser.open(service)
-    assert browser.text("#processes tbody").split("\n") == ["70.0 %\tapp.py: worker 1\t90 % in hot()", "30.0 %\t<b>2</b>\t"]
+    rows = [row.split("\n") for row in browser.texts("#processes tr")]
+    assert rows == [["70.0 %", "app.py: worker 1", "90 % in hot()"], ["30.0 %", "<b>2</b>"]]
     assert "app.py: worker 1 7\n" in browser.run("document.body.innerText")  # its lane
     browser.click("#processes .evidence")
     assert browser.text("#details-name") == "hot"
@@ -291,15 +292,109 @@ def test_what_does_not_follow_a_selected_range_says_so(page: Browser) -> None:
     said = "[...document.querySelectorAll('#headline, #legend')].map(one => getComputedStyle(one, '::after').content)"
     assert page.run(said) == ["none", "none"]
     select(page, 2, 4)
-    assert page.run(said) == ['"(the whole recording)"', '"(the whole time line)"']
+    assert page.run(said) == ['"(the whole recording)"', '"(all that the time line shows)"']
     page.click("#zoom")
     assert page.run(said) == ['"(the whole recording)"', "none"]
     select(page, 2.5, 3)
-    assert page.run(said) == ['"(the whole recording)"', '"(the whole time line)"']
+    assert page.run(said) == ['"(the whole recording)"', '"(all that the time line shows)"']
     page.click("#whole")
     assert page.run(said) == ["none", "none"]
     filter_by(page, "process", "db 8")
     assert page.run(said) == ['"(the whole recording)"', "none"]
+
+
+def test_a_zoomed_time_line_and_all_views_are_of_one_range(page: Browser) -> None:
+    select(page, 6, 8)
+    of_range = [page.text("#selected"), functions(page, 0, 3), page.text("#said")]
+    assert "query" in of_range[2]
+    page.click("#zoom")
+    assert [page.text("#selected"), functions(page, 0, 3), page.text("#said")] == of_range
+    assert chips(page) == ["zoomed to 6.000 s to 8.000 s"]
+    assert page.texts("#legend .entry") == ["own code 100\xa0%"]
+    page.click("#tab-tree")
+    assert tree_rows(page)[0].startswith("100.00% 0.00% ▾db")
+    select(page, 6.5, 7)
+    assert page.text("#selected").startswith("50 of 1,000 samples"), "a range within it"
+    page.press("Escape")
+    assert page.text("#selected") == of_range[0]
+    page.click("#chips .chip")
+    assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
+
+
+OF_WAITS = HeadlineSentence("It waited 2 s of 10 s.", column="waits", subject="waits")
+
+
+@pytest.mark.parametrize(
+    ("headline", "opens_with"),
+    [
+        ([*HEADLINE, OF_WAITS], "cpu-clock"),
+        ([], "cpu-clock"),
+        ([HeadlineSentence("10 % of the samples were lost."), OF_WAITS], "on and off the CPU"),
+        ([OF_WAITS, *HEADLINE], "on and off the CPU"),
+    ],
+)
+def test_the_page_opens_with_the_time_that_its_headline_tells_first(
+    browser: Browser, tmp_path: Path, headline: list[HeadlineSentence], opens_with: str
+) -> None:
+    parts = [timed_stacks(RAN), timed_stacks(WAITED, "offcpu-time", off_cpu=True)]
+    file = tmp_path / "opens.html"
+    file.write_text(render(parts, PageText("opens", headline=headline)), encoding="utf-8")
+    browser.open(file)
+    event = "document.querySelector('#event').selectedOptions[0].text"
+    assert browser.run(event) == opens_with
+    assert browser.text("#waits-too") == "+ Waits 2.000 s"
+    has_waits = opens_with != "cpu-clock"
+    assert ("without 2.000 s that threads waited" in browser.text("#change-legend")) != has_waits
+    for press in (lambda: browser.click("#waits-too"), lambda: browser.press("w")):
+        assert browser.run("document.querySelector('#waits-too').getAttribute('aria-pressed')") == str(has_waits).lower()
+        assert ("stroke" in browser.text("#change-legend")) == has_waits
+        press()
+        has_waits = not has_waits
+    assert browser.run(event) == opens_with
+    assert not browser.errors
+
+
+def test_without_waits_there_is_no_button_for_them(browser: Browser, service: Path) -> None:
+    browser.open(service)
+    assert is_hidden(browser, "#waits-too")
+
+
+def test_the_hottest_path_of_the_call_tree_is_open_though_threads_sleep_longer(browser: Browser, tmp_path: Path) -> None:
+    slept = [At("idle;wait;nap", at * 1000 * MS, 900 * MS, 7, 6) for at in range(1, 10)]
+    waited = HeadlineSentence("It waited 8.1 s of 10 s.", column="waits", subject="waits")
+    for headline, first in ((HEADLINE, "app"), ([waited], "idle")):
+        file = tmp_path / f"{first}.html"
+        parts = [timed_stacks(RAN[:500]), timed_stacks(slept, "offcpu-time", off_cpu=True)]
+        file.write_text(render(parts, PageText("sleepers", headline=headline)), encoding="utf-8")
+        browser.open(file)
+        browser.choose("#event", "on and off the CPU")
+        browser.click("#tab-tree")
+        names = "[...document.querySelectorAll('#call-tree .label')].map(one => one.textContent)"
+        assert browser.run(names) == (["app", "main", "hot", "idle"] if first == "app" else ["idle", "wait", "nap", "app"])
+        browser.click("#tab-callers")
+        names = names.replace("call-tree", "caller-tree")
+        assert browser.run(names)[0] == ("hot" if first == "app" else "nap")
+
+
+def test_the_status_line_of_a_frame_does_not_stay_in_another_view(page: Browser) -> None:
+    page.focus("#graph")
+    page.press("ArrowDown")
+    assert page.text("#about").startswith("app: 50.00%")
+    page.click("#tab-code")
+    assert page.text("#about") == ""
+
+
+def test_many_processes_do_not_move_the_picture_away(browser: Browser, tmp_path: Path) -> None:
+    rows = [ProcessRow(at, f"worker {at}", 0.01, at, "", 0.0) for at in range(1, 101)]
+    file = tmp_path / "many.html"
+    file.write_text(render([timed_stacks(RAN)], PageText("many", headline=HEADLINE, processes=rows)), encoding="utf-8")
+    for width in (390, 1440):
+        browser.open(file, width=width)
+        top = browser.box("#toolbar")[1]
+        browser.click("#processes .evidence")
+        assert len(browser.texts("#processes th")) == 100
+        assert browser.box("#toolbar")[1] - top < 150
+        assert browser.run("(box => box.scrollHeight > box.clientHeight)(document.querySelector('#processes .rows'))")
 
 
 def test_the_functions_are_saved_as_csv(browser: Browser, tmp_path: Path) -> None:
@@ -360,6 +455,7 @@ def test_names_are_broken_between_their_parts_and_modules_not_at_all(browser: Br
 
 
 def test_the_filters_open_below_their_button(page: Browser) -> None:
+    page.size(1440, 900)
     page.click("#filter")
     assert page.box("#filter-box")[0] == pytest.approx(page.box("#filter")[0], abs=2)
     page.click("#filter")
@@ -574,7 +670,7 @@ def test_a_range_is_chosen_with_keys_and_by_numbers(page: Browser) -> None:
     assert functions(page, 0, 3)[:2] == [["50.00%", "hot"], ["50.00%", "query"]] or functions(page, 0, 3)[0][0] == "50.50%"
     page.run("document.activeElement.blur()")
     page.press("z")
-    assert page.text("#selected") == "1,000 of 1,000 samples · 10.000 s"
+    assert page.text("#selected").startswith("200 of 1,000 samples · 2.000 s"), "of what the time line shows"
     page.focus("#activity")
     page.press("ArrowRight")  # a tenth of what is shown
     assert page.text("#selected").startswith("20 of 1,000 samples")
@@ -1466,8 +1562,9 @@ def test_names_with_markup_run_nothing_and_are_shown(browser: Browser, tmp_path:
     browser.run("document.querySelector('#search').value = 'onerror'; document.querySelector('#search').dispatchEvent(new Event('input'))")
     for tab in ("tree", "callers", "functions", "sandwich", "chart", "marks", "heat", "code"):
         browser.run(f"document.querySelector('#tab-{tab}').click()")
+        assert tab != "sandwich" or markup in browser.text("#about")
     browser.choose("#code-kind", "instructions")
-    texts = "title environment headline headline-more notes event process thread module about"
+    texts = "title environment headline headline-more notes event process thread module"
     for name in f"{texts} functions call-tree caller-tree marks tracks".split():
         assert markup in browser.run(f"document.getElementById('{name}').textContent"), name
     for name in "code-lines details-name kinds sandwich-about chips chart-thread".split():
@@ -1538,7 +1635,7 @@ def test_a_page_is_drawn_before_its_index_is_there_and_answers_later(browser: Br
     browser.call("Page.navigate", url=one.as_uri())
     browser.until("performance.getEntriesByName('drawn').length > 0 && !!window.goOn")
     browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
-    assert "1,001 of 1,001 samples" in browser.text("#selected")
+    assert "1,000 of 1,000 samples" in browser.text("#selected")
     assert not browser.run("document.body.dataset.ready || ''")
     browser.click("#tab-functions")
     assert browser.texts("#functions tbody .name")

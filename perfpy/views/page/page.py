@@ -43,7 +43,7 @@ from perfpy.views.page.profile_data import MOST_CHAINS, PageSites, numbered_mark
 from perfpy.views.readable import at_a_glance, source_file
 from perfpy.views.verdict.comparisons import change_verdict
 from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
-from perfpy.views.verdict.sentence import function_text
+from perfpy.views.verdict.sentence import FEW_SAMPLES, function_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,11 +116,19 @@ class HeadlineSentence(NamedTuple):
         text: the sentence.
         names: the functions that it names, as (shown, recorded).
         column: the column of the table of functions that has the sentence's share.
+        subject: "CPU" or "waits", which the page opens with; "" for sentences on the recording itself.
+        hottest: the function with the sentence's share, or else what calls it: as shown, as recorded, share of the time.
     """
 
     text: str
     names: Sequence[tuple[str, str]] = ()
     column: str = "charged"
+    subject: str = ""
+    hottest: Sequence[tuple[str, str, float]] = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return the sentence as data of the page."""
+        return self._asdict() | {"names": [list(pair) for pair in self.names], "hottest": [list(part) for part in self.hottest]}
 
 
 class PageText(NamedTuple):
@@ -175,7 +183,7 @@ def render(
     data |= {
         "title": text.title,
         "environment": list(text.environment),
-        "headline": [{"text": one.text, "names": [list(pair) for pair in one.names], "column": one.column} for one in text.headline],
+        "headline": [one.values() for one in text.headline],
         "processes": [[row.text, row.share, row.in_function, function_text(row.function), row.function] for row in text.processes],
         "verdict": [*text.verdict, *_grain(data), *(marks.notes if marks else ())],
         "code": list(code),
@@ -255,6 +263,31 @@ _FUNCTIONS: Final = ("function", "callee", "caller")
 
 #: columns of the table of functions for rules whose sentences have other shares than the charged one
 _COLUMNS: Final = {"hot tree": "total", "function of others": "self", "longest wait": "waits", "blocked loop": "total"}
+
+
+#: the names and numbers of the function that a rule's sentence is about, the most exact first
+_HOTTEST: Final = {
+    "callee": (("callee", "callee"), ("function", "charged")),
+    "builtin": (("callee", "callee"), ("function", "charged")),
+    "kernel work": (("function", "kernel work"),),
+    "hot function": (("function", "charged"),),
+    "hot function and callees": (("function", "charged"),),
+    "hot tree": (("function", "charged"),),
+    "library function": (("library", "own"), ("function", "inside")),
+    "function of others": (("function", "own"),),
+    "largest share": (("function", "charged"),),
+    "no function stands out": (("function", "charged"),),
+}
+_OF_WAITS: Final = ("longest wait", "wait beside", "wait for started", "deadlock", "lock of an ended thread")
+_OF_RECORDING: Final = ("lost samples", "lost switches", "killed", "idle machine", FEW_SAMPLES)
+
+
+def _headline_sentence(sentence: Sentence, busy: float) -> HeadlineSentence:
+    """Return a sentence of the headline. busy: the part of the time of the CPUs that shares of samples are of."""
+    subject = "waits" if sentence.rule in _OF_WAITS else "" if sentence.rule in _OF_RECORDING else "CPU"
+    pairs = [(sentence.names.get(name, ""), sentence.numbers.get(number, 0.0)) for name, number in _HOTTEST.get(sentence.rule, ())]
+    hottest = [(function_text(name), without_tier(name), share * busy) for name, share in pairs if name]
+    return HeadlineSentence(sentence.text, _evidence(sentence), _COLUMNS.get(sentence.rule, "charged"), subject, hottest)
 
 
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
@@ -383,7 +416,8 @@ def page_of(
     evidence = Evidence(reports.report, recording.data, reports.waits)
     says_more = not cause or evidence.seconds is not None  # beside the cause of waits, shares of their tracepoints say nothing
     said = verdict_of(evidence) if says_more else []
-    sentences = [HeadlineSentence(one.text, _evidence(one), _COLUMNS.get(one.rule, "charged")) for one in said]
+    busy = evidence.functions.busy if evidence.functions is not None else 1.0
+    sentences = [_headline_sentence(one, busy) for one in said]
     phases = [PagePhase.of(phase, recording.data.sample_times[0]) for phase in evidence.phases]
     sentences = [*map(HeadlineSentence, cause), *sentences]
     text = PageText(recording.title, recording.environment, accuracy, sentences, evidence.process_rows)

@@ -41,6 +41,7 @@ from perfpy.views.page import page as module
 from perfpy.views.page.marks import Mark, Marks, WaitLane, make_marks, make_wait_lanes, mark_data, task_of, wait_lane_data
 from perfpy.views.page.page import SCRIPTS, PageText, code_data, file_data, page_parts, render, verdict, with_charged_lines
 from perfpy.views.page.profile_data import page_options, profile_data
+from perfpy.views.verdict.sentence import FEW_SAMPLES, Sentence
 from tests.builders.annotated import program, recording, spin_with_lines, stand_in
 from tests.builders.kernel_events import recording_of_locks
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
@@ -386,6 +387,25 @@ def test_lines_of_functions_are_those_of_the_headline(tmp_path: Path) -> None:
             places = {(source["path"], line[0]) for source in one["sources"] for line in source["lines"]}
             value = with_charged_lines([one], evidence)[0]
             assert all((value["sources"][i]["path"], line) in places and 0 < share <= 1 for i, line, share in value.get("charged", []))
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject"),
+    [
+        ("longest wait", "waits"), ("wait beside", "waits"), ("deadlock", "waits"), ("callee", "CPU"), ("started processes", "CPU"),
+        ("lost samples", ""), (FEW_SAMPLES, ""), ("idle machine", ""),
+    ],
+)  # fmt: skip
+def test_a_sentence_of_the_headline_is_on_cpu_time_on_waits_or_on_the_recording(rule: str, subject: str) -> None:
+    assert module._headline_sentence(Sentence(rule, "Text.", {}), 1.0).subject == subject
+
+
+def test_the_hottest_function_is_the_one_that_has_the_share_of_the_sentence() -> None:
+    names = {"function": "produce_item(int)", "callee": "__sin_fma"}
+    one = module._headline_sentence(Sentence("callee", "60 % is in sin().", {"charged": 0.76, "callee": 0.75}, names), 0.8)
+    assert [part[:2] for part in one.hottest] == [("sin()", "__sin_fma"), ("produce_item()", "produce_item(int)")]
+    assert [part[2] for part in one.hottest] == pytest.approx([0.6, 0.608])
+    assert module._headline_sentence(Sentence("longest wait", "It waited.", {}, {"function": "nap"}), 1.0).hottest == []
 
 
 # Marks of a page: moments of threads, from records and samples.

@@ -7,7 +7,7 @@ import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
-import { collect, collectBoth, eventWith, kindOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
+import { collect, collectBoth, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { comparedParts, hottest, ofFunctions } from "./model/function_sums.js";
 import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
@@ -18,11 +18,11 @@ import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
-import { connect, keepAddress, readAddress, sayRange, showParts } from "./views/controls.js";
+import { NO_FILTERS, connect, keepAddress, readAddress, sayRange, showNamed, showParts } from "./views/controls.js";
 import { chunkOf, inView, pause } from "./views/elements.js";
 import { showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
-import { sayChanges, sayFocused, sayScope, saySelected, sayVerdict } from "./views/said.js";
+import { sayChanges, sayFocused, sayScope, saySelected, sayVerdict, sayWaits } from "./views/said.js";
 import { MarksTable } from "./views/marks_table.js";
 import { StackChart } from "./views/stack_chart.js";
 import { Toolbar } from "./views/toolbar.js";
@@ -30,10 +30,9 @@ import { Tracks } from "./views/tracks.js";
 import { WaitView } from "./views/wait_view.js";
 
 const $ = id => document.getElementById(id);
-/* OF_VIEWS does not change the time line; NO_FILTERS: no filters, search and selection */
+/* parts of the state that do not change the time line */
 const OF_VIEWS = ["range", "tab", "form", "chosen", "layout", "root", "recursion", "zoom", "panel", "strand", "waiter", "moment",
   "column", "sort", "open", "code", "codeKind", "side", "against"];
-const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
 
 class Page {
   constructor(profile) {
@@ -48,6 +47,8 @@ class Page {
     connect(this);
   }
 
+  /* What is counted: the selected range, or else what the time line was zoomed to; null for all. */
+  get range() { return this.state.range || this.state.shown; }
   get all() { return [0, Math.max(1, this.profile.last + 1)]; }
   get isEarly() { return !this.isIndexed && needsIndex(this.state); } /* then it is shown later */
   get shown() { return this.state.shown || this.all; }
@@ -66,7 +67,7 @@ class Page {
     this.above = new FlameView($("above"), $("above-box"), frames, look);
     this.below = new FlameView($("below"), $("below-box"), frames, look);
     this.below.upwards = false;
-    const rows = { short, choose, chosen, hits, pattern, dark, unit: () => this.unit() };
+    const rows = { short, choose, chosen, hits, pattern, dark, unit: () => this.unit(), first: () => isOfWaits(profile) ? 1 : 0 };
     this.tree = new CallTree($("call-tree"), { ...rows, opened: open => { this.state.open = open; keepAddress(this); } }, inwards);
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
@@ -84,6 +85,7 @@ class Page {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
       at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
     this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), unit: () => this.unit(), dark,
+      measure: () => measureOf(profile, this.event).replace(/^[A-Z](?=[a-z])/, first => first.toLowerCase()),
       parts: () => this.isCompared ? comparedParts(profile, this.counted) : null, code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
@@ -93,8 +95,7 @@ class Page {
       command: pid => this.toolbar.command(pid), pick: row => this.change(this.isPicked(row) ? NO_TASKS : { ...NO_TASKS, ...tasksOf(row) }), isPicked: row => this.isPicked(row),
       pickCategory: category => this.change({ category: this.state.category === category ? null : category }), category: () => this.state.category });
     const lengths = columnsFor(profile.last * profile.tick / 1e9);
-    $("column").replaceChildren(...lengths.map(length => new Option(`${length} s`, length)));
-    this.columns = lengths;
+    $("column").replaceChildren(...(this.columns = lengths).map(length => new Option(`${length} s`, length)));
   }
 
   /* ---- what is said ---- */
@@ -116,7 +117,7 @@ class Page {
   isPicked(row) { return Object.entries(tasksOf(row)).every(([key, value]) => this.state[key] === value); }
   /* ---- what follows what ---- */
 
-  choice(range = this.state.range) {
+  choice(range = this.range) {
     const { commands, process, group, thread, cpu, module, category, inside } = this.state;
     return { event: this.event, commands, process, group, thread, cpu, module, category, inside, range };
   }
@@ -124,6 +125,7 @@ class Page {
   /* Change the state, and all that follows from it. */
   change(part) {
     const lanes = Object.keys(part).some(key => !OF_VIEWS.includes(key) && part[key] !== this.state[key]);
+    if ("tab" in part && part.tab !== this.state.tab) $("about").textContent = ""; /* it is of a frame of the view before */
     this.state = { ...this.state, ...part };
     keepAddress(this);
     this.refresh({ lanes, keep: !("event" in part) });
@@ -170,7 +172,7 @@ class Page {
       this.toolbar.show(this.state, this.profile.tick);
       if (this.isStarted && (isOther || this.isBehind || this.described !== this.state.chosen)) this.describeChosen();
       this.showForm();
-      for (const say of [sayRange, sayScope, sayChanges, sayVerdict]) say(this);
+      for (const say of [sayRange, sayScope, sayChanges, sayWaits, sayVerdict]) say(this);
     }
     if (lanes) this.loadTimes(); else if (!moving) this.tracks.draw();
     saySelected(this);
@@ -180,7 +182,7 @@ class Page {
 
   /* Of very many samples, read all of the range that is selected, or else drawn. */
   async refine() {
-    if (this.detail && await this.detail.show(this.state.range || this.state.shown)) this.refresh({ read: true });
+    if (this.detail && await this.detail.show(this.range)) this.refresh({ read: true });
   }
 
   showForm() {
@@ -253,7 +255,7 @@ class Page {
   showMarks() {
     if (!this.profile.marks) { $("more-marks").textContent = "The recording has no marks: no switches, faults, signals, forks or tracepoints."; return; }
     const { marks } = this.profile;
-    this.marks.load(this.profile, chosenMarks(marks, this.profile, this.choice(), this.pattern, null), this.markRows(this.state.range));
+    this.marks.load(this.profile, chosenMarks(marks, this.profile, this.choice(), this.pattern, null), this.markRows(this.range));
   }
 
   /* The weights of the selected samples by site of the code, if some are selected; of time on and off the CPU the former. */
@@ -266,9 +268,7 @@ class Page {
   loadTimes() {
     if (!this.profile.last || !this.isIndexed) return;
     this.tracks.load(this.profile, this.choice(null), this.lanes(), this.categoryOf, this.hitNodes, this.markRows(null));
-    const { seconds, off } = this.event === JOINED ? { seconds: 1 } : this.profile.events[this.event];
-    const kind = this.unit() !== "time" ? "Events" : off ? "Waits" : seconds ? "CPU time" : "Wall-clock time";
-    $("activity-title").textContent = `${kind} by category`;
+    $("activity-title").textContent = `${measureOf(this.profile, this.event)} by category`;
   }
 
   lanes() { return this.hasCpus ? this.state.lanes : "thread"; }
@@ -363,21 +363,13 @@ class Page {
     document.body.dataset.ready = "yes";
     performance.mark("ready");
   }
-
-  showNamed(name, column) {
-    const before = this.event, event = eventWith(this.profile, column === "waits", before), { options } = this.toolbar.event;
-    this.change({ ...NO_FILTERS, tab: "functions", event });
-    this.table.find(name, column, f => this.choose(f));
-    const titled = one => [...options].find(option => option.value === String(one)).text;
-    if (String(before) !== event) $("about").textContent = `Shows ${titled(event)}, which the sentence is of, and no longer ${titled(before)}.`;
-  }
 }
 
 async function begin() {
   const { profile, rest } = await loaded($("data").textContent);
   await pause();
   const page = new Page(profile);
-  showTop(profile, (name, column) => page.showNamed(name, column));
+  showTop(profile, (name, column) => showNamed(page, name, column));
   await pause();
   page.start();
   if (!page.isLate) performance.mark("drawn");

@@ -11,6 +11,17 @@ export function onAndOff(profile) {
   return profile.recordings === 1 && off >= 0 && on >= 0 ? [on, off] : null;
 }
 
+/* Whether the headline tells of waits first. */
+export const isOfWaits = profile => ((profile.headline || []).find(one => one.subject) || {}).subject === "waits";
+
+/* The choice that a page opens with: the time that its headline tells first, so that threads which only sleep do not hide the code that runs. Of waits
+   that is both times; the other choices are the first event. */
+export function opensWith(profile) {
+  const both = onAndOff(profile);
+  if (!both) return profile.events.length ? "0" : null;
+  return isOfWaits(profile) ? JOINED : String(both[0]);
+}
+
 /* The choice of the first event of time on the CPU, or of waits beside it; of both, if that is what is chosen. */
 export function eventWith(profile, waits, now) {
   if (now === JOINED) return now;
@@ -22,6 +33,12 @@ export function eventWith(profile, waits, now) {
 export function tablesOf(profile, event) {
   if (event === JOINED) return onAndOff(profile).map((number, column) => ({ samples: profile.events[number].samples[0], column }));
   return profile.events[event].samples.map((samples, column) => ({ samples, column }));
+}
+
+/* What the weights of an event are, as the title of a picture has it. */
+export function measureOf({ events }, event) {
+  const { time, bytes, off, seconds } = event === JOINED ? { time: 1, seconds: 1 } : events[event];
+  return bytes ? "Memory" : !time ? "Events" : off ? "Waits" : seconds ? "CPU time" : "Wall-clock time";
 }
 
 export const kindOf = (profile, event) => event === JOINED ? "parts" : profile.recordings > 1 ? "changes" : "one";

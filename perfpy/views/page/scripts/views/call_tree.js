@@ -7,18 +7,19 @@ import { button, el, marked } from "./elements.js";
 
 const LEAST = 0.001, MOST = 100, PASSES_THROUGH = 0.95, INDENT = 14, DEEPEST = 24;
 
-/* The rows below a row, from callers inwards. A row is {name, node, sum: of each column, own: of each column, size}. */
-export function inwards(tree, row) {
-  const node = row ? row.node : 0;
-  return ordered(childrenOf(tree, node).map(i => (
-    { name: tree.name[i], node: i, sum: tree.sum.map(column => column[i]), own: tree.own.map(column => column[i]), size: tree.width[i] })));
+/* The rows below a row, from callers inwards. A row is {name, node, sum: of each column, own: of each column, size}. first: of time on the CPU and
+   off it the column by which rows are ordered: threads that sleep have most of both. */
+export function inwards(tree, row, first = 0) {
+  const node = row ? row.node : 0, rows = childrenOf(tree, node).map(i => (
+    { name: tree.name[i], node: i, sum: tree.sum.map(column => column[i]), own: tree.own.map(column => column[i]), size: tree.width[i] }));
+  return ordered(rows, tree, first);
 }
 
 /* The rows below a row, from functions outwards. A row is {name, sum, own, size, hasCallers, starts: its nodes as [the node that has come so far,
    the node where its weight is], which those of the outermost level find when they are opened}. */
-export function outwards(tree, row) {
+export function outwards(tree, row, first = 0) {
   const { scale } = tree;
-  if (!row) return functionsOf(tree, scale);
+  if (!row) return ordered(functionsOf(tree, scale), tree, first);
   const found = new Map();
   for (const [before, leaf] of row.starts || endsOf(tree, row.name)) {
     const at = tree.parent[before], name = tree.name[at];
@@ -29,7 +30,7 @@ export function outwards(tree, row) {
     entry.hasCallers ||= tree.parent[at] > 0;
     tree.own.forEach((column, k) => { entry.sum[k] += column[leaf]; entry.size += column[leaf] * scale[k]; });
   }
-  return ordered([...found.values()]);
+  return ordered([...found.values()], tree, first);
 }
 
 /* The functions that samples end in. */
@@ -40,10 +41,10 @@ function functionsOf(tree, scale) {
     for (let i = 1; i < tree.n; i++) if (column[i]) { sum[name[i]] += column[i]; if (parent[i] > 0) hasCallers[name[i]] = 1; }
     return sum;
   });
-  return ordered(Array.from(hasCallers, (has, f) => {
+  return Array.from(hasCallers, (has, f) => {
     const sum = sums.map(column => column[f]);
     return { name: f, sum, own: sum, size: sum.reduce((size, one, k) => size + one * scale[k], 0), hasCallers: has > 0 };
-  }));
+  });
 }
 
 /* The nodes of a function that samples end at, as starts of outwards(). */
@@ -53,10 +54,12 @@ function endsOf(tree, f) {
   return found;
 }
 
-const ordered = rows => rows.sort((a, b) => b.size - a.size).filter(row => row.size >= LEAST).slice(0, MOST);
+/* The weight that decides which path is the hottest one. */
+const rankOf = (row, tree, first) => tree.kind === "parts" ? row.sum[first] : row.size;
+const ordered = (rows, tree, first) => rows.sort((a, b) => rankOf(b, tree, first) - rankOf(a, tree, first) || b.size - a.size).filter(row => row.size >= LEAST).slice(0, MOST);
 
 export class CallTree {
-  /* told: {short(f), choose(f), chosen(), hits(), pattern(), dark(), opened(text)?}; below: inwards or outwards */
+  /* told: {short(f), choose(f), chosen(), hits(), pattern(), dark(), opened(text)?, first()?: see inwards()}; below: inwards or outwards */
   constructor(table, told, below) {
     Object.assign(this, { table, told, below, tree: null, rows: [], open: new Set(), cursor: 0 });
     table.tBodies[0].addEventListener("keydown", event => this.key(event));
@@ -64,8 +67,8 @@ export class CallTree {
 
   load(tree, names) {
     Object.assign(this, { tree, names });
-    this.rows = this.below(tree, null).map(row => this.placed(row, 0, ""));
-    const first = !this.open.size;
+    this.rows = this.rowsBelow(null).map(row => this.placed(row, 0, ""));
+    const first = !this.rows.some(row => this.open.has(row.path));
     for (let i = 0; i < this.rows.length && this.rows.length < 2000; i++) {
       const row = this.rows[i];
       if (row.isOpen) continue;
@@ -75,6 +78,12 @@ export class CallTree {
     this.cursor = Math.min(this.cursor, Math.max(0, this.rows.length - 1));
     this.draw();
   }
+
+  rowsBelow(row) { return this.below(this.tree, row, this.first); }
+
+  rank(row) { return rankOf(row, this.tree, this.first); }
+
+  get first() { return this.told.first && this.tree.kind === "parts" && this.tree.totals[this.told.first()] ? this.told.first() : 0; }
 
   placed(row, level, path) { return { ...row, level, path: `${path}/${row.name}`, isOpen: false }; }
 
@@ -91,9 +100,9 @@ export class CallTree {
     const row = this.rows[i];
     row.isOpen = true;
     this.open.add(row.path);
-    const children = this.below(this.tree, row).map(child => this.placed(child, row.level + 1, row.path));
+    const children = this.rowsBelow(row).map(child => this.placed(child, row.level + 1, row.path));
     this.rows.splice(i + 1, 0, ...children);
-    if (passes && children.length && children[0].size >= (hottest ? 0.5 : PASSES_THROUGH) * row.size && row.level < 60) this.expand(i + 1, hottest);
+    if (passes && children.length && this.rank(children[0]) >= (hottest ? 0.5 : PASSES_THROUGH) * this.rank(row) && row.level < 60) this.expand(i + 1, hottest);
   }
 
   fold(i) {

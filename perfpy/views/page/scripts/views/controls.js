@@ -1,9 +1,13 @@
 /* What buttons, fields and keys do. */
 
 import { beginning, fragmentOf, stateOf } from "../model/permalink.js";
+import { JOINED, eventWith, onAndOff } from "../model/selection.js";
+import { NO_TASKS } from "../model/task_tree.js";
 import { nothing } from "./headline.js";
 import { copyView, saveTable, sayCopied } from "./said.js";
 
+/* no filters, search and selection */
+export const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
 const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
 
@@ -31,6 +35,7 @@ export function connect(page) {
   $("merged").onclick = () => page.change({ recursion: page.state.recursion === "merged" ? "all" : "merged" });
   $("reset").onclick = () => page.graph.tree && page.graph.zoomTo(0);
   $("copy").onclick = () => copyView(page);
+  $("waits-too").onclick = () => addWaits(page);
   $("csv").onclick = () => saveTable(page);
   $("link").onclick = () => sayCopied(location.href, "Copied the address of this view");
   $("panel").onclick = () => { page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw(); };
@@ -67,6 +72,7 @@ function key(page, event) {
   else if (event.key === "a") compare(page);
   else if (event.key === "s" && state.chosen !== null) page.sandwich(state.chosen);
   else if (event.key === "c") copyView(page);
+  else if (event.key === "w") addWaits(page);
   else if (event.key === "e") saveTable(page);
   else if (state.tab === "code" && "hpn".includes(event.key)) page.code.go({ h: 0, p: -1, n: 1 }[event.key]);
   else if (event.key === "?") $("dialog").showModal();
@@ -135,6 +141,22 @@ export function readAddress(page) {
   const { code } = page.state;
   page.refresh({ lanes: false, keep: false });
   if (page.state.chosen !== null) page.choose(page.state.chosen, code === null);
+}
+
+/* Show waits beside CPU time, or CPU time alone. */
+function addWaits(page) {
+  const { profile, event } = page;
+  const both = onAndOff(profile);
+  if (both) page.change({ event: event === JOINED ? String(both[0]) : JOINED });
+}
+
+/* Show the row of a function that the headline names, in the event that the sentence is of. */
+export function showNamed(page, name, column) {
+  const before = page.event, event = eventWith(page.profile, column === "waits", before), { options } = page.toolbar.event;
+  page.change({ ...NO_FILTERS, tab: "functions", event });
+  page.table.find(name, column, f => page.choose(f));
+  const titled = one => [...options].find(option => option.value === String(one)).text;
+  if (String(before) !== event) $("about").textContent = `Shows ${titled(event)}, which the sentence is of, and no longer ${titled(before)}.`;
 }
 
 /* Keep the selected range as A, to compare it with the next one; or stop to compare. */

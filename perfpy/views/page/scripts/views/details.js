@@ -49,7 +49,8 @@ export function placesOfWaits(tree, names) {
 }
 
 export class Details {
-  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), parts() -> comparedParts() or null} */
+  /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), measure(),
+     parts() -> comparedParts() or null} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -70,7 +71,7 @@ export class Details {
       const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points` }), this.changes(weights, compared)];
       return [...parts.flatMap(list), hint];
     }
-    if (tree.kind !== "parts") return [el("h2", { textContent: this.told.unit() === "bytes" ? "Most memory itself" : "Most time itself" }), this.list(most(self, 8)), hint];
+    if (tree.kind !== "parts") return [el("h2", { textContent: `Most ${this.told.measure()} itself` }), this.list(most(self, 8)), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
       ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),

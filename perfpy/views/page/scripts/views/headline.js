@@ -5,7 +5,7 @@ import { button, el } from "./elements.js";
 
 const KEYS = [
   ["/", "search; marks functions, stacks, time line and marks"], ["1 to 9, 0", "views, in the order of the tabs"],
-  ["m", "my code only, or all again"],
+  ["w", "waits beside CPU time, or CPU time alone: the page opens with what its headline tells first"], ["m", "my code only, or all again"],
   ["f", "fold or unfold plumbing"], ["z", "zoom into the selected range, or out again"],
   ["a", "compare the selected range with the next one"], ["s", "callers and callees of the function"],
   ["c", "copy the view as text"], ["h n p", "code: the hottest line, the next hot one, the previous one"], ["Escape", "undo: zoom, search, selection, range"],

@@ -62,10 +62,10 @@ function saidOfBoth(page, { event, own, counts }, lengths, name) {
 
 /* What the selected range says, or two compared ones. */
 export function sayVerdict(page) {
-  const { range, against } = page.state, isShown = page.profile.recordings === 1 && (range || against);
+  const { range, state: { range: selected, against } } = page, isShown = page.profile.recordings === 1 && (range || against);
   $("said").hidden = !isShown;
   if (!isShown) return;
-  if (!range) { $("said").textContent = "Range A is kept: select another range, B, to compare it with."; return; }
+  if (against && !selected) { $("said").textContent = "Range A is kept: select another range, B, to compare it with."; return; }
   const event = page.event === JOINED ? onAndOff(page.profile)[0] : page.event, { seconds, time, off } = page.profile.events[event];
   const lengths = [against, range].map(one => one ? (one[1] - one[0]) * page.profile.tick : 1), name = f => `${page.short(f)}`;
   if (page.isCompared) {
@@ -82,7 +82,24 @@ export function sayVerdict(page) {
 export function sayScope(page) {
   const { state } = page, isNarrowed = NARROWED.some(key => state[key] !== null);
   $("headline").dataset.of = !isNarrowed ? "" : page.profile.recordings > 1 ? "(both recordings as a whole)" : "(the whole recording)";
-  $("legend").dataset.of = state.range ? "(the whole time line)" : "";
+  $("legend").dataset.of = state.range ? "(all that the time line shows)" : "";
+}
+
+/* The button that adds waits to CPU time, or leaves them out: how much they are in the whole recording. */
+export function sayWaits(page) {
+  const { profile, event } = page, both = onAndOff(profile), isJoined = event === JOINED;
+  $("waits-too").hidden = !both;
+  if (!both) return;
+  const all = wholeWaits(profile, both[1]);
+  $("waits-too").textContent = `+ Waits ${amount(all, "time")}`;
+  $("waits-too").setAttribute("aria-pressed", String(isJoined));
+  if (event === both[0] && !page.isCompared) $("change-legend").textContent = `widths: CPU time, without ${amount(all, "time")} that threads waited`;
+}
+
+const WAITED = new WeakMap();
+function wholeWaits(profile, off) {
+  if (!WAITED.has(profile)) WAITED.set(profile, totalOf(profile.events[off].samples[0].stacks.weight));
+  return WAITED.get(profile);
 }
 
 /* What colours and widths of changes mean. */
@@ -90,7 +107,7 @@ export function sayChanges(page) {
   const isChanges = page.kind === "changes", [before, after] = page.compared ? page.compared.sides : ["", ""];
   const areRanges = isChanges && page.isCompared && page.counted.base.lengths, whole = areRanges ? "length" : "total";
   const sizes = isChanges ? page.bases.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
-  const ofParts = page.kind === "parts" ? "a stroke at the foot of a frame: the part that waited" : "";
+  const ofParts = page.kind === "parts" ? "widths: CPU time and waits of all threads; a stroke at the foot of a frame: the part that waited" : "";
   $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of each side's ${whole} (${sizes}); grey: may be chance` : ofParts;
   $("scale").hidden = $("side-box").hidden = !isChanges;
   $("side").value = String(page.state.side);

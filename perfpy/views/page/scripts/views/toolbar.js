@@ -1,7 +1,7 @@
 /* The toolbar: event, search, forms of the stacks, and filters, which are chips that can be removed. */
 
 import { CATEGORIES } from "../model/categories.js";
-import { JOINED, commandsOf, namePattern, onAndOff } from "../model/selection.js";
+import { JOINED, commandsOf, namePattern, onAndOff, opensWith } from "../model/selection.js";
 import { taskName } from "../model/task_tree.js";
 import { duration } from "../model/words.js";
 import { button, el } from "./elements.js";
@@ -67,12 +67,12 @@ export class Toolbar {
     options(this.thread, of.map(([i, thread]) => [i, taskName(thread)]), "all");
   }
 
-  /* Event of a state: a number or JOINED. If the state has another one the first, or beside chains of waits, which come from tracepoints,
-     the first that measures CPU time. */
+  /* Event of a state: a number or JOINED. If the state has none of these, what the page opens with, or beside chains of waits, which come from
+     tracepoints, the first that measures CPU time. */
   eventOf(state) {
     const offered = [...this.event.options].map(option => option.value), { events, waits } = this.profile;
     const ofTime = waits ? events.findIndex(event => event.seconds && !event.off) : -1;
-    const value = offered.includes(state.event) ? state.event : ofTime >= 0 ? String(ofTime) : offered[0] ?? "0";
+    const value = offered.includes(state.event) ? state.event : ofTime >= 0 ? String(ofTime) : opensWith(this.profile) ?? "0";
     return value === JOINED ? JOINED : Number(value);
   }
 
@@ -110,6 +110,7 @@ export class Toolbar {
     if (state.inside !== null) chips.push([`stacks with ${this.told.short(state.inside)}`, { inside: null }]);
     const span = range => range.map(at => duration(at * tick)).join(" to ");
     if (state.against) chips.push([`A: ${span(state.against)}`, { against: null }]);
+    if (state.shown) chips.push([`zoomed to ${span(state.shown)}`, { shown: null }]);
     if (state.range) chips.push([`${state.against ? "B: " : ""}${span(state.range)}`, { range: null }]);
     return chips;
   }

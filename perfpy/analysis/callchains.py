@@ -1,8 +1,7 @@
 """Convert raw callchains to ids of distinct chains.
 
-The raw column is ragged: u64 addresses and PERF_CONTEXT_*
-markers, innermost first (perf_event.h). `ChainTable` holds each distinct chain
-once, as int32 frame ids of the symbolizer.
+The raw column is ragged: u64 addresses and PERF_CONTEXT_* markers, innermost first (perf_event.h).
+`ChainTable` holds each distinct chain once, as int32 frame ids of the symbolizer.
 """
 
 from __future__ import annotations
@@ -55,48 +54,51 @@ _CPUMODE_OF_MARKER = {
     flags.CONTEXT_GUEST_USER: flags.MISC_GUEST_USER,
     flags.CONTEXT_LOST_CALLER: flags.MISC_USER,
 }
+_MOST_FRAMES: Final = 127  # of a callchain, in the kernel and perf's readers
 _LOST_CALLER = np.uint64(flags.CONTEXT_LOST_CALLER)
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address that perf gives to an unknown caller
 
 
 def frames_of(
-    chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
+    chains: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer, most: int = _MOST_FRAMES
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the frame ids of all chains of a batch, and the number of frames of each sample; markers are removed.
 
-    Addresses before the first marker are user addresses; a chain
-    with an unknown marker is corrupt and comes back empty.
+    Addresses before the first marker are user addresses; a chain with an unknown marker in its first `most` frames is corrupt and empty.
     """
     values = chains.values
     lost = values == _LOST_CALLER
     if lost.any():
         values = np.where(lost, _LAST_ADDRESS, values)
-    positions, counts, modes = entries_of(chains)
+    positions, counts, modes = entries_of(chains, most)
     ids = symbolizer.frame_ids(pid, values.take(positions), key, modes, counts)
     return symbolizer.fold_interpreters(ids, counts)
 
 
-def entries_of(chains: Ragged) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+def entries_of(chains: Ragged, most: int = _MOST_FRAMES) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """Return the positions of all entries that are not markers, their number in each chain, and their cpumodes; see frames_of()."""
     values, starts, lengths = chains.values, chains.offsets[:-1], chains.lengths
     is_marker = values >= _FIRST_MARKER
     modes = _cpumodes(values, starts[lengths > 0], is_marker)
     is_removed = is_marker & (values != _LOST_CALLER)
     if int(modes.max(initial=0)) == _CORRUPT:
+        positions = rows_where(modes == _CORRUPT)
+        chain, entries = _chain_of(positions, starts), np.concatenate([[0], np.cumsum(~is_marker)])
         broken = np.zeros(len(lengths), np.bool_)
-        broken[_chain_of(rows_where(modes == _CORRUPT), starts)] = True
-        is_removed = is_removed | np.repeat(broken, lengths)
+        broken[chain[entries[positions] - entries[starts[chain]] < most]] = True
+        is_removed |= np.repeat(broken, lengths)
+        is_removed[positions] = True
     counts = lengths - np.bincount(_chain_of(rows_where(is_removed), starts), minlength=len(lengths))
     positions = rows_where(~is_removed)
     return positions, counts, modes.take(positions)
 
 
 def whole_chains_of(
-    columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer
+    columns: Columns, pid: NDArray[np.int32], key: NDArray[np.uint64], symbolizer: Symbolizer, most: int = _MOST_FRAMES
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return frames like frames_of(), for samples whose callchains continue with "user_frames" (see unwind.callchains)."""
     chains: Ragged = columns["callchain"]
-    ids, counts = frames_of(chains, pid, key, symbolizer)
+    ids, counts = frames_of(chains, pid, key, symbolizer, most)
     users: Ragged | None = columns.get("user_frames")
     if users is None:
         return ids, counts

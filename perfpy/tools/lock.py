@@ -532,7 +532,7 @@ def find_callers(
 
     from perfpy.analysis.callchains import frames_of
 
-    ids, counts = frames_of(chains, pid.astype(np.int32), key, symbolizer)
+    ids, counts = frames_of(chains, pid.astype(np.int32), key, symbolizer, max_stack)
     symbolizer.resolve()
     starts = np.cumsum(counts) - counts
     width = min(max_stack, int(counts.max(initial=0)))

@@ -115,10 +115,10 @@ def chain_texts(
         max_stack: the most frames.
         is_switch: whether to hide the functions of the scheduler.
     """
-    frames, counts = whole_chains_of(columns, pid, key, symbolizer)
+    width = max_stack + (_HIDDEN_MOST if is_switch else 0)
+    frames, counts = whole_chains_of(columns, pid, key, symbolizer, width)
     symbolizer.resolve()
     hidden = HIDDEN if is_switch else frozenset()
-    width = max_stack + (_HIDDEN_MOST if is_switch else 0)
     starts = np.cumsum(counts) - counts
     matrix = np.full((len(counts), width), _NONE, np.int32)
     for level in range(width):

@@ -723,7 +723,7 @@ class StackTexts:
         if not len(samples) or "callchain" not in columns:  # the batch may have samples of events without callchains alone
             return np.full(len(samples), b"", object), np.full(len(samples), options.least <= 0)
         chosen = Columns(len(samples), {name: columns[name].take(samples) for name in ("callchain", "user_frames") if name in columns})
-        ids, counts = whole_chains_of(chosen.gather(), int_column(columns, "pid")[samples], batch.key[samples], symbolizer)
+        ids, counts = whole_chains_of(chosen.gather(), int_column(columns, "pid")[samples], batch.key[samples], symbolizer, options.most)
         if are_calls and not options.has_kernel:
             is_kernel = np.array([*(dso.kernel for dso in symbolizer.dsos), False], np.bool_)
             ids, counts = _kept(ids, counts, ~is_kernel[symbolizer.resolve().dso[ids]])

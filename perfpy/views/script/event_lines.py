@@ -364,7 +364,7 @@ class EventLines:
         from perfpy.analysis.callchains import whole_chains_of
 
         symbolizer = self._context.symbolizer
-        frames, counts = whole_chains_of(columns, pid, key, symbolizer)
+        frames, counts = whole_chains_of(columns, pid, key, symbolizer, self._context.max_stack)
         if self._context.callers_first:
             frames = outermost_first(frames, counts)
         frames, counts = truncate_chains(frames, counts, self._most_frames)

@@ -115,7 +115,8 @@ class SampleValues:
             return None
         from perfpy.analysis.callchains import frames_of
 
-        frames, counts = frames_of(columns["callchain"], field_text.column(batch, self._event, "pid"), batch.key, context.symbolizer)
+        pid = field_text.column(batch, self._event, "pid")
+        frames, counts = frames_of(columns["callchain"], pid, batch.key, context.symbolizer, context.max_stack)
         return context.symbolizer.expand(*truncate_chains(frames, counts, self._most_frames))
 
     def _column(self, batch: Batch, name: str) -> NDArray[Any]:

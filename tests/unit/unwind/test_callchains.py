@@ -11,8 +11,8 @@ import pytest
 import perfpy
 from perfpy import cli
 from perfpy.abi.columns import Columns, Ragged
-from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, SampleType
-from perfpy.analysis.callchains import frames_of, user_callchains, whole_chains_of
+from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_KERNEL, MISC_USER, SampleType
+from perfpy.analysis.callchains import entries_of, frames_of, user_callchains, whole_chains_of
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.quality_notes import TruncatedStacks, larger, truncation_note
 from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
@@ -97,6 +97,17 @@ def test_batches_have_complete_callchains(recording, tmp_path):
     assert as_recorded == [[], KERNEL, [], KERNEL]
     assert unwinding is not None
     assert [(one.truncated, one.stacks, one.size) for one in unwinding.truncated_stacks] == [(1, 3, COPY)]
+
+
+@pytest.mark.parametrize(("most", "remaining"), [(1, [1, 2, 0]), (2, [2, 2, 0]), (3, [0, 2, 0]), (127, [0, 2, 0])])
+def test_a_chain_is_corrupt_if_its_unknown_marker_is_among_the_first_frames(most: int, remaining: list[int]) -> None:
+    """As in perf, which stops reading before it."""
+    words = [CONTEXT_KERNEL, 1, CONTEXT_USER, 2, CONTEXT_NOBODYS, 3, CONTEXT_USER, 4, CONTEXT_KERNEL, 5, 6, CONTEXT_NOBODYS, 7]
+    chains = Ragged(np.array(words, np.uint64), np.array([0, 8, 11, 13]))
+    positions, counts, modes = entries_of(chains, most)
+    assert np.minimum(counts, [most, 2, most]).tolist() == remaining
+    assert set(modes.tolist()) <= {MISC_KERNEL, MISC_USER}
+    assert CONTEXT_NOBODYS not in chains.values[positions]
 
 
 @pytest.mark.parametrize("corrupt", [False, True])

@@ -263,15 +263,23 @@ MEMORY_KEYS: Final = (
 
 # The fields of tracepoints as sort keys: perf's `-s prev_comm`, `-s sched_switch.next_pid`, `-s trace_fields`.
 #
-# A field belongs to one event; the rows of
-# other events have no text, nor is the column shown with them.
+# A field belongs to one event, and to the members of its group with a field of
+# this name; the rows of other events have no text, nor is the column shown with them.
 
 
 _TYPE_BYTES = 2
 _ALL = "trace_fields"
 
 
-def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> list[SortKey]:
+def field_keys(
+    token: str,
+    events: Sequence[FileEvent],
+    formats: Mapping[int, EventFormat],
+    *,
+    raw: bool,
+    endian: str,
+    leaders: Sequence[int] | None = None,
+) -> list[SortKey]:
     """Return the keys of a token; none if it names no field.
 
     Args:
@@ -280,17 +288,21 @@ def field_keys(token: str, events: Sequence[FileEvent], formats: Mapping[int, Ev
         formats: of the tracepoints.
         raw: all fields are unformatted.
         endian: of the recording.
+        leaders: the leader of each event's group; None: the events are no groups.
     """
     token, _, option = token.partition("/")
     event_name, dot, field_name = token.rpartition(".")
     keys = []
-    for event in events:
-        if event.attr.type != PerfType.TRACEPOINT or event.attr.config not in formats or (dot and not _is_meant(event_name, event)):
-            continue
+    traced = [event for event in events if event.attr.type == PerfType.TRACEPOINT and event.attr.config in formats]
+    meant = [event for event in traced if not dot or _is_meant(event_name, event)]
+    for event in meant:
         tracepoint = formats[event.attr.config]
         common = () if field_name in (_ALL, "*") else tracepoint.common_fields
         fields = [field for field in (*tracepoint.fields, *common) if field_name in (field.name, _ALL, "*")]
-        keys += [_key(event, field, raw=raw or option == "raw", endian=endian) for field in fields]
+        # A group's table has the columns of its leader alone; those of other members do not tell its rows apart.
+        group = [event] if leaders is None else [one for one in meant if leaders[one.index] == event.index]
+        group_formats = {one.attr.config: formats[one.attr.config] for one in group}
+        keys += [_key(event, field, group_formats, raw=raw or option == "raw", endian=endian) for field in fields]
     return keys
 
 
@@ -300,37 +312,50 @@ def _is_meant(name: str, event: FileEvent) -> bool:
     return event.name == name if ":" in name else name in event.name
 
 
-def _key(event: FileEvent, field: TraceField, *, raw: bool, endian: str) -> SortKey:
+def _key(event: FileEvent, field: TraceField, formats: Mapping[int, EventFormat], *, raw: bool, endian: str) -> SortKey:
+    """Return the key of an event's field. formats: of the events in its group."""
     width = max(len(field.name), field.size if field.is_string else 2 * field.size + 2)
-    column = partial(_column, event.attr.config, field, raw, endian)
+    fields = {number: one for number, tracepoint in formats.items() for one in _all_fields(tracepoint) if one.name == field.name}
+    column = partial(_column, fields, raw, endian)
     name = f"{event.name}.{field.name}"
     return SortKey(name, field.name, "raw", column, ColumnCell.RIGHT_CUT, width, event=event.index, raw=raw)
 
 
-def _column(number: int, field: TraceField, raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Return the column of a field, compared by its bytes, larger first, like perf; formatted as in the event's text."""
+def _all_fields(tracepoint: EventFormat) -> tuple[TraceField, ...]:
+    return (*tracepoint.fields, *tracepoint.common_fields)
+
+
+def _column(fields: Mapping[int, TraceField], raw: bool, endian: str, texts: KeyTexts, values: Int64) -> KeyColumn:
+    """Return the column of a field, compared by its bytes, larger first, like perf; formatted as in the event's text.
+
+    fields: number of a tracepoint -> its field. perf reads the samples of a group's other members through the fields of one of them, which
+    is the same unless their fields have other places.
+    """
     data, numbers = texts.trace, values.tolist()
     payloads = [data.payloads[value] for value in numbers]
-    is_own = [as_number(payload[:_TYPE_BYTES], endian) == number for payload in payloads]
-    content = [_content(payload, field, endian) if own else b"" for payload, own in zip(payloads, is_own, strict=True)]
+    field_of = [fields.get(as_number(payload[:_TYPE_BYTES], endian)) for payload in payloads]
+    content = [b"" if field is None else _content(payload, field, endian) for payload, field in zip(payloads, field_of, strict=True)]
     rank_of = {item: rank for rank, item in enumerate(sorted(set(content), reverse=True))}
     rank = np.array([rank_of[item] for item in content], np.int64)
 
     @cache
     def words() -> list[str | None]:
         """Return the field's word in each text, if it has one."""
-        formatted = iter(data.texts([value for value, own in zip(numbers, is_own, strict=True) if own]) if not raw else ())
-        return [_word(next(formatted), field.name) if own and not raw else None for own in is_own]
+        shown = [value for value, field in zip(numbers, field_of, strict=True) if field is not None]
+        formatted = iter(data.texts(shown) if not raw else ())
+        return [_word(next(formatted), field.name) if field is not None and not raw else None for field in field_of]
 
     def text(i: int) -> str:
-        if not is_own[i] or data.words is None:
+        field = field_of[i]
+        if field is None or data.words is None:
             return ""
         word = words()[i]
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
         # perf gives dynamic data the width of their bytes, with the NUL, and truncates fields missing in the event's text
-        return max(byte_width(words()[i] or ""), len(content[i]) if field.is_dynamic else 0)
+        field = field_of[i]
+        return max(byte_width(words()[i] or ""), len(content[i]) if field is not None and field.is_dynamic else 0)
 
     return KeyColumn(rank, rank, text, wide)
 

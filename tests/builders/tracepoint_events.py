@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi.flags import ReadFormat, SampleType
 from perfpy.abi.records import Comm, Lost, Mmap, SampleId
 from perfpy.perfdata.event_format import TracingData
-from perfpy.perfdata.header import CpuCount, EventDesc, Feature
+from perfpy.perfdata.header import CpuCount, EventDesc, EventGroup, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.traced import format_text
 
@@ -160,6 +160,11 @@ class EventRecording:
     def lost(self, count: int, time: int) -> EventRecording:
         """Add a record of lost events."""
         self._built.record(Lost(0, 1, count, SampleId(pid=0, tid=0, time=time, cpu=0, identifier=1)))
+        return self
+
+    def grouped(self) -> EventRecording:
+        """Make one group of all tracepoints."""
+        self._built.feature(Feature.GROUP_DESC, (EventGroup("{anon_group}", 0, len(self._places)),))
         return self
 
     def end_round(self) -> EventRecording:

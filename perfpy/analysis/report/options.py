@@ -407,16 +407,16 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
     """
     events, tracing = data.events, data.tracing
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
+    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
 
     def traced(token: str) -> list[SortKey]:
         if tracing is None:
             return []
         from perfpy.analysis.event_sort_keys import field_keys
 
-        return field_keys(token, events, tracing.formats, raw=options.columns.raw_trace, endian=data.endian)
+        return field_keys(token, events, tracing.formats, raw=options.columns.raw_trace, endian=data.endian, leaders=groups.leader)
 
     layout = make_layout(options.columns, fields or traced)
-    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
     return ReportPlan(events, options, layout, groups, _folding_plan(options, layout, events))
 
 

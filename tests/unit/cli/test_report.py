@@ -25,6 +25,7 @@ from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.own_corpus import RECORDINGS
 from tests.builders.perfdata import simple_recording
 from tests.builders.terminals import on_terminal
+from tests.builders.tracepoint_events import EventRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -463,3 +464,27 @@ def test_one_url_is_fetched(folder, capsys):
     status, _, err = report(capsys, "-i", "https://127.0.0.1:1/x.data")
     assert status == 255
     assert "https://127.0.0.1:1/x.data: cannot fetch: Connection refused" in err
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        ("prio", ["50.00% 100.00% 7", "50.00% 0.00% 8"]),  # both events have the field
+        ("sched_waking.prio", ["50.00% 0.00% 8", "50.00% 0.00% 7", "0.00% 100.00%"]),  # only the leader's is meant
+        ("call_site", ["100.00% 100.00%"]),  # only a member has the field, and its columns are not shown
+        ("target_cpu", ["100.00% 0.00% 3", "0.00% 100.00%"]),  # the member lacks the field
+        ("common_pid,target_cpu", ["100.00% 0.00% 100 3", "0.00% 100.00% 100"]),
+    ],
+)
+def test_members_of_a_group_are_in_the_rows_of_the_same_values_of_a_field(
+    keys: str, rows: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member, values = ("sched:sched_wakeup", (b"a", 1, 7, 3)) if "prio" in keys else ("kmem:kfree", (5, 6))
+    built = EventRecording(["sched:sched_waking", member]).grouped()
+    for priority in (7, 8):
+        built.event("sched:sched_waking", 10 + priority, b"a", 1, priority, 3)
+    built.event(member, 30, *values)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["report", "--stdio", "-s", keys, "-i", str(tmp_path / "perf.data")]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("#")]
+    assert [" ".join(line.split()) for line in shown] == rows

@@ -9,6 +9,7 @@ keeps the names as perf prints them.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +21,8 @@ from perfpy.symbols.demangling.short_names import shorten_name
 from perfpy.untrusted.text import one_line_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
@@ -101,6 +104,25 @@ HIDDEN: Final = frozenset((b"schedule", b"__schedule", b"preempt_schedule"))
 _HIDDEN_MOST: Final = 2  # of them are read beyond the limit of frames
 _NONE: Final = -1
 _KERNEL_LEVEL: Final = ord("k")
+
+
+_IN_DOUBLE_QUOTES: Final = re.compile(r"([\\\"$`])")
+
+
+def command_text(words: Iterable[str]) -> str:
+    r"""Return a command as a shell reads it, with few quotes.
+
+    >>> print(command_text(["sh", "-c", "echo 'a b'"]), command_text(["echo", "$HOME"]), command_text(["it's $1"]))
+    sh -c "echo 'a b'" echo '$HOME' "it's \$1"
+    """
+    return " ".join(_quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    """Return a word in single quotes, or in double ones if it has single ones, and no "!", which interactive shells read in them."""
+    if "'" not in word or "!" in word:
+        return shlex.quote(word)
+    return '"' + _IN_DOUBLE_QUOTES.sub(r"\\\1", word) + '"'
 
 
 def chain_texts(

@@ -1718,7 +1718,9 @@ def lane_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def test_the_headline_and_the_table_add_up_all_calls(lane_browser: Browser) -> None:
-    assert lane_browser.text("#headline") == "11 system calls of 2 threads in 98.000 ms; most time in read, 80.000 ms"
+    assert lane_browser.text("#headline") == (
+        "11 system calls of 2 threads in 98.000 ms; most time in read, 80.000 ms, the sum over 2 threads"
+    )
     rows = [row.split("\t")[:5] for row in lane_browser.texts("#calls tbody tr")]
     # the threads are seen for 98 and 20 ms
     assert rows == [["read", "10", "0", "80.000 ms", "67.80%"], ["openat", "1", "1", "20.000 ms", "16.95%"]]
@@ -1757,6 +1759,95 @@ def test_a_search_and_a_row_count_the_calls_they_find(lane_browser: Browser) -> 
     lane_browser.type("#search", "")
     lane_browser.click("#calls tbody tr:nth-child(2) button")
     assert lane_browser.text("#selected") == "1 call found"
+
+
+def test_lines_of_times_are_below_the_bars(lane_browser: Browser) -> None:
+    """A line over a bar would make two calls of one."""
+    lane_browser.type("#search", "")
+    lane_browser.press("Escape")
+    drawn = lane_browser.run("""(() => { const pen = document.querySelector('#chart').getContext('2d'), drawn = [];
+        const fill = pen.fillRect.bind(pen); pen.fillRect = (x, y, w, h) => { drawn.push([x, y, w, h]); fill(x, y, w, h); };
+        document.querySelector('#whole').click(); delete pen.fillRect; return drawn; })()""")
+    lines = [place for place, (_, y, width, height) in enumerate(drawn) if width == 1 and y == 0 and height > 30]
+    bars = [place for place, (*_, width, height) in enumerate(drawn) if width > 3 and height == 17]
+    assert len(lines) >= 3
+    assert len(bars) == 11
+    assert max(lines) < min(bars)
+
+
+def test_a_view_of_lanes_is_in_the_address_and_a_link_shows_it_again(lane_browser: Browser) -> None:
+    lane_browser.run("location.hash = 'find=nothing'")
+    lane_browser.until("document.querySelector('#search').value === 'nothing'")
+    lane_browser.run("location.hash = ''")
+    lane_browser.until("document.querySelector('#search').value === ''")
+    file = lane_browser.run("location.href").partition("#")[0]
+    names, width = 190, lane_browser.box("#chart")[2]
+    at = [(names + (width - names) * ms / 98) / width for ms in (20.5, 47.5)]
+    lane_browser.drag("#chart", (at[0], 0.5), (at[1], 0.5))
+    lane_browser.type("#search", "rea")
+    lane_browser.click("#calls tbody tr:nth-child(1) button")
+    lane_browser.click("#chart", (names + (width - names) * (24 - 20.5) / 27) / width, 0.4)
+    lane_browser.choose("#theme", "dark")
+    address = lane_browser.run("location.hash")
+    details, found = lane_browser.text("#details"), lane_browser.text("#selected")
+    assert "read(fd: 2) = 1" in details
+    assert all(part in address for part in ("shown=0.020", "find=rea", "only=0", "chosen=2", "theme=dark"))
+
+    lane_browser.run("location.hash = ''")
+    lane_browser.until("document.querySelector('#search').value === ''")
+    assert "Click a bar" in lane_browser.text("#details")
+    lane_browser.run(f"location.hash = {address!r}")
+    lane_browser.until("document.querySelector('#search').value === 'rea'")
+    assert lane_browser.text("#details") == details
+    assert lane_browser.text("#selected") == found
+    assert lane_browser.run("document.documentElement.dataset.theme") == "dark"
+    # of another page: nothing that this one does not have
+    lane_browser.run("location.hash = 'chosen=99&only=-1&shown=7-8'")
+    lane_browser.until("document.querySelector('#search').value === ''")
+    assert "Click a bar" in lane_browser.text("#details")
+    lane_browser.run("location.hash = ''")
+    lane_browser.until("document.documentElement.dataset.theme === 'light'")
+    assert lane_browser.run("location.href").partition("#")[0] == file
+
+
+def test_a_page_of_lanes_lists_its_keys_and_copies_its_table(lane_browser: Browser) -> None:
+    lane_browser.run("document.activeElement.blur()")
+    lane_browser.press("?")
+    assert lane_browser.run("document.querySelector('#dialog').open")
+    assert "copy the table as text" in lane_browser.text("#keys")
+    lane_browser.press("Escape")
+    lane_browser.run("document.querySelector('#dialog').close()")
+    lane_browser.run("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
+    lane_browser.click("#copy")
+    lane_browser.until("!!window.copied")
+    lines = lane_browser.run("window.copied").splitlines()
+    assert lines[0].split() == ["Call", "Calls", "Errors", "Total", "Of", "the", "threads'", "time", "p50", "p99", "Longest"]
+    assert [line.split()[0] for line in lines[1:]] == ["read", "openat"]
+    assert lane_browser.text("#about") == "Copied the table, 3 lines."
+    lane_browser.click("#link")
+    lane_browser.until("window.copied.startsWith('file:')")
+
+
+def test_a_narrow_page_of_lanes_has_all_numbers_and_several_times(lane_browser: Browser) -> None:
+    lane_browser.size(390, 844)
+    try:
+        assert lane_browser.run("document.documentElement.scrollWidth") <= 390
+        cells = "[...document.querySelectorAll('#calls tbody td')].map(cell => cell.getBoundingClientRect())"
+        assert lane_browser.run(f"{cells}.every(box => box.left >= 0 && box.right <= 390 && box.height < 60)"), "nothing is cut"
+        assert lane_browser.run("getComputedStyle(document.querySelector('#calls td.number'), '::before').content") == '"Calls"'
+        texts = lane_browser.run("""(() => { const pen = document.querySelector('#chart').getContext('2d'), texts = [];
+            const fill = pen.fillText.bind(pen); pen.fillText = (text, x, y) => { texts.push(text); fill(text, x, y); };
+            document.querySelector('#whole').click(); delete pen.fillText; return texts; })()""")
+        assert len([text for text in texts if text.endswith(" ms") and text[0].isdigit()]) >= 3
+    finally:
+        lane_browser.size(1200, 900)
+
+
+def test_the_rules_of_axe_hold_on_a_page_of_lanes(lane_browser: Browser) -> None:
+    for width in (390, 1200):
+        lane_browser.size(width, 900)
+        assert lane_browser.run(RULES) == []
+    lane_browser.size(1200, 900)
 
 
 def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Browser, tmp_path: Path) -> None:

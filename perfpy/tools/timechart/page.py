@@ -106,7 +106,8 @@ def task_page(source: SampleSource, cpus: int, title: str, is_chosen: Callable[[
         busy = int((of_cpus.end - of_cpus.begin).sum()) / cpu_time
         headline: list[str | int] = [f"{len(present):,} {plural(len(present), 'CPU')}, {100 * busy:.0f} % busy for ", last - first]
         if order:
-            headline += [f"; most time in {names[order[0]]}, ", int(table.rows[0][0])]
+            together = f", the sum over {len(present):,} CPUs" if len(present) > 1 else ""
+            headline += [f"; most time in {names[order[0]]}, ", int(table.rows[0][0]), together]
         bars = [*((names[one], _RUNS) for one in order), *zip(_STATES, (_WAITS, _BLOCKS), strict=True)]
         return LaneStory(title, headline, "interval", _GROUPS, bars, table, [])
 

@@ -43,6 +43,7 @@ from perfpy.untrusted.pinned_files import pin
 from perfpy.untrusted.text import visible
 from perfpy.views.latency_text import duration_text
 from perfpy.views.page.lanes import LaneCalls, Lanes, LaneStory, LaneTable, limits, page_of_lanes
+from perfpy.views.readable import command_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -376,7 +377,7 @@ class _ProbedCalls:
                 else:
                     workload.start()
                 ended = self._follow(rings, names, signals) & set(ENDING)
-            title = f"perfpy trace --calls {shlex.join(options.workload or ('-p', options.pid or options.tid))}"
+            title = f"perfpy trace --calls {command_text(options.workload or ('-p', options.pid or options.tid))}"
             notes = [f"from {_PROBES}"]
             if self._lost:
                 notes.append(f"{self._lost:,} hits lost: calls may be missing or too long; choose fewer functions, or -m 16M")

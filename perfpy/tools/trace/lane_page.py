@@ -65,7 +65,8 @@ def lane_page(lanes: Lanes, totals: Totals, name_of: Callable[[int], str], title
             f"{count:,} system {plural(count, 'call')} of {threads:,} {plural(threads, 'thread')} in ",
             last - first,
         ]
-        headline += [f"; most time in {names[0]}, ", all_calls[0].total] if all_calls else []
+        together = f", the sum over {threads:,} threads" if threads > 1 else ""
+        headline += [f"; most time in {names[0]}, ", all_calls[0].total, together] if all_calls else []
         thread_time = _thread_time(calls, merged)
         table = LaneTable("Call", _COLUMNS, [_row(call, thread_time) for call in all_calls])
         return LaneStory(

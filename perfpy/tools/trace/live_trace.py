@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -60,6 +59,7 @@ from perfpy.tools.trace.replay import (
     write_page,
 )
 from perfpy.tools.trace.summary_tables import named_json, named_lines
+from perfpy.views.readable import command_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -657,7 +657,7 @@ class LiveTrace:
 
     def _write_page(self, calls: LiveCalls, form: LineOptions, totals: Totals) -> None:
 
-        title = f"perfpy trace {shlex.join(self._options.workload or sys.argv[2:])}"
+        title = f"perfpy trace {command_text(self._options.workload or sys.argv[2:])}"
         write_page(self._options, form, totals, calls.calls.name, title, [f"{lost:,} samples lost"] if (lost := calls.lost) else [])
 
     def _reaches_limit(self, rings: LiveRings) -> bool:

@@ -11,7 +11,6 @@ import errno
 import fnmatch
 import os
 import re
-import shlex
 import signal
 import time
 from bisect import bisect_right
@@ -32,6 +31,7 @@ from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.elf import DAMAGE, read_mini_debug_info
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable
 from perfpy.tools.trace.function_calls import ENDING, show_calls, status_of, tell
+from perfpy.views.readable import command_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def trace_single_steps(options: TraceCommandOptions, chosen: CallOptions) -> int
     stepper = SingleSteps(chosen.log, chosen.patterns, chosen.limit)
     with Wakeups((*ENDING, signal.SIGUSR2, signal.SIGALRM)) as signals, Workload(options.workload) as workload:
         ended = stepper.follow(workload, signals, (*ENDING, signal.SIGUSR2)) & set(ENDING)
-        title = f"perfpy trace --calls {shlex.join(options.workload)}"
+        title = f"perfpy trace --calls {command_text(options.workload)}"
         show_calls(options, chosen.log, chosen.log.finish(chosen.length), title, [f"from {stepper.source}", *stepper.notes])
         return status_of(workload, ended)
 

@@ -176,8 +176,8 @@ class Lanes:
 
 
 SCRIPTS: Final = (
-    *("model/words", "model/trees", "model/kinds", "model/unpack", "model/categories", "model/call_lanes"),
-    *("views/elements", "views/brush", "views/call_lanes_canvas", "views/call_table", "lanes"),
+    *("model/words", "model/trees", "model/kinds", "model/unpack", "model/categories", "model/permalink", "model/call_lanes"),
+    *("views/elements", "views/brush", "views/call_lanes_canvas", "views/call_table", "views/headline", "lanes"),
 )
 
 

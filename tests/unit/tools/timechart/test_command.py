@@ -186,7 +186,7 @@ def test_the_page_has_the_time_of_each_task(tmp_path):
     data, ms = page_data(tmp_path, switched({100: b"</script>\x1b]&"})), 10**6
     assert data["names"] == [[":101", 0], ["</script>^[]&", 0], ["waits for a CPU", 1], ["is blocked", 2]]
     assert data["table"]["rows"] == [[5 * ms, 5 / 16, 2, 3 * ms, ms, ms, 0], [3 * ms, 3 / 16, 2, 2 * ms, 0, 0, 3 * ms]]
-    assert data["headline"] == ["2 CPUs, 50 % busy for ", 8 * ms, "; most time in :101, ", 5 * ms]
+    assert data["headline"] == ["2 CPUs, 50 % busy for ", 8 * ms, "; most time in :101, ", 5 * ms, ", the sum over 2 CPUs"]
     assert [lane[1:] for lane in data["lanes"]] == [[-2, "CPU 0"], [-3, "CPU 1"], [101, ":101"], [100, "</script>^[]&"]]
     assert [lane[1:] for lane in page_data(tmp_path, switched(), "-p", "101")["lanes"]] == [[-2, "CPU 0"], [-3, "CPU 1"], [101, ":101"]]
 

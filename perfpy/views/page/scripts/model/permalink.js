@@ -12,6 +12,11 @@ export const FIELDS = {
   lanes: ["thread", ["thread", "cpu"]], code: [null, "text"], codeKind: ["both", ["both", "source", "instructions"]],
 };
 
+/* The same of a page of lanes: the name whose bars are stressed, and the bar that was clicked, by their numbers. */
+export const LANE_FIELDS = {
+  shown: [null, "range"], find: ["", "text"], only: [null, "number"], chosen: [null, "number"], theme: ["auto", ["auto", "light", "dark"]],
+};
+
 /* The view that an address without one means; null: the address always has the view. */
 export function beginWith(tab) { FIELDS.tab[0] = tab; }
 
@@ -29,18 +34,23 @@ function readValue(text, kind, fallback) {
   return numbers.length === 2 && numbers[0] >= 0 && numbers[1] > numbers[0] && Number.isFinite(numbers[1]) ? numbers : fallback;
 }
 
-export function stateOf(fragment) {
+export function stateOf(fragment, fields = FIELDS) {
   const given = new URLSearchParams(fragment.replace(/^#/, "")), state = {};
-  for (const [key, [fallback, kind]] of Object.entries(FIELDS)) state[key] = given.has(key) ? readValue(given.get(key), kind, fallback) : fallback;
+  for (const [key, [fallback, kind]] of Object.entries(fields)) state[key] = given.has(key) ? readValue(given.get(key), kind, fallback) : fallback;
   return state;
 }
 
-export function fragmentOf(state) {
+export function fragmentOf(state, fields = FIELDS) {
   const parts = new URLSearchParams();
-  for (const [key, [fallback, kind]] of Object.entries(FIELDS)) {
+  for (const [key, [fallback, kind]] of Object.entries(fields)) {
     const value = state[key];
     if (value === fallback || value === null || value === undefined) continue;
     parts.set(key, kind === "range" ? value.map(one => +one.toFixed(9)).join("-") : String(value));
   }
   return parts.toString();
+}
+
+/* Put a fragment into the address, without a step of its history. */
+export function putAddress(fragment) {
+  if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
 }

@@ -58,6 +58,9 @@ export function stepOf(span, most) {
   return size * ([1, 2, 5, 10].find(k => k * size >= rough) || 10);
 }
 
+/* the step of a ruler of some pixels: as small as leaves room for texts */
+export const stepFor = (span, width) => stepOf(span, Math.max(1, Math.min(10, width / 50)));
+
 /* ns on a ruler; its zero has the unit of the steps */
 export const atRuler = (ns, step) => {
   if (step >= 1e9) return (ns / 1e9).toFixed(0) + " s";

@@ -2,18 +2,17 @@
 
 import { callText, rowAt, rowsIn, zoomed } from "../model/call_lanes.js";
 import { INK, token } from "../model/categories.js";
-import { atRuler, duration, stepOf, whole } from "../model/words.js";
+import { atRuler, duration, stepFor, whole } from "../model/words.js";
 import { ordered } from "./brush.js";
-import { fitted, inks, prepared, ruled } from "./elements.js";
+import { fitted, inks, prepared, ruled, textScale } from "./elements.js";
 
 const LANE = 24, RULER = 20, NAMES = 190;
 
 export class CallLanesCanvas {
-  /* box: scrolls; room: as high as all lanes. told: {dark(), matching() -> row => bool, or null, say(text), choose(row)} */
+  /* box: scrolls; room: as high as all lanes. told: {dark(), matching() -> row => bool, or null, say(text), choose(row), moved()} */
   constructor({ box, room, canvas }, trace, told) {
     Object.assign(this, { box, room, canvas, trace, told, all: [0, Math.max(1, trace.span)], chosen: -1, drag: null });
     this.shown = this.all;
-    room.style.height = `${RULER + trace.lanes.length * LANE + 4}px`;
     box.addEventListener("scroll", () => this.draw());
     new ResizeObserver(() => this.draw()).observe(box);
     canvas.addEventListener("pointerdown", event => { this.drag = [this.timeAt(event), this.timeAt(event)]; canvas.setPointerCapture(event.pointerId); });
@@ -27,16 +26,18 @@ export class CallLanesCanvas {
     }, { passive: false });
   }
 
-  get width() { return Math.max(50, this.canvas.clientWidth - this.names); }
-  get names() { return Math.min(NAMES, this.canvas.clientWidth / 3); }
+  /* Sizes are in pixels of the usual size of text. */
+  get whole() { return this.canvas.clientWidth / textScale(); }
+  get width() { return Math.max(50, this.whole - this.names); }
+  get names() { return Math.min(NAMES, this.whole / 3); }
 
   timeAt(event) {
     const r = this.canvas.getBoundingClientRect(), [from, to] = this.shown;
-    return from + (to - from) * Math.max(0, Math.min(1, (event.clientX - r.left - this.names) / this.width));
+    return from + (to - from) * Math.max(0, Math.min(1, ((event.clientX - r.left) / textScale() - this.names) / this.width));
   }
 
   laneAt(event) {
-    const y = event.clientY - this.canvas.getBoundingClientRect().top - RULER, lane = Math.floor((y + this.box.scrollTop) / LANE);
+    const scale = textScale(), y = (event.clientY - this.canvas.getBoundingClientRect().top) / scale - RULER, lane = Math.floor((y + this.box.scrollTop / scale) / LANE);
     return y >= 0 && lane < this.trace.lanes.length ? lane : -1;
   }
 
@@ -84,6 +85,7 @@ export class CallLanesCanvas {
     const length = Math.max(10, range[1] - range[0]), from = Math.max(this.all[0], Math.min(range[0], this.all[1] - length));
     this.shown = [from, Math.min(this.all[1], from + length)];
     this.draw();
+    this.told.moved();
   }
 
   /* Move or zoom by keys: whether the key did something. */
@@ -91,7 +93,7 @@ export class CallLanesCanvas {
     const [from, to] = this.shown, step = (to - from) / 5, middle = (from + to) / 2;
     if (name === "ArrowLeft") this.show([from - step, to - step]);
     else if (name === "ArrowRight") this.show([from + step, to + step]);
-    else if (name === "ArrowDown" || name === "ArrowUp") this.box.scrollTop += name === "ArrowDown" ? LANE : -LANE;
+    else if (name === "ArrowDown" || name === "ArrowUp") this.box.scrollTop += (name === "ArrowDown" ? LANE : -LANE) * textScale();
     else if (name === "+" || name === "=") this.show(zoomed(this.shown, middle, 0.5, this.all));
     else if (name === "-") this.show(zoomed(this.shown, middle, 2, this.all));
     else if (name === "Escape") this.show(this.all);
@@ -111,19 +113,21 @@ export class CallLanesCanvas {
   }
 
   draw() {
-    const height = Math.min(this.box.clientHeight, RULER + this.trace.lanes.length * LANE + 4);
+    const size = textScale(), whole = RULER + this.trace.lanes.length * LANE + 4;
+    this.room.style.height = `${whole * size}px`;
+    const height = Math.min(this.box.clientHeight / size, whole);
     if (!this.canvas.clientWidth || height <= 0) return;
-    const [pen, full] = prepared(this.canvas, height), ink = inks(), left = this.names, width = full - left;
-    const scale = width / (this.shown[1] - this.shown[0]), top = this.box.scrollTop;
+    const [pen, full] = prepared(this.canvas, height, null, size), ink = inks(), left = this.names, width = full - left;
+    const scale = width / (this.shown[1] - this.shown[0]), top = this.box.scrollTop / size;
     const first = Math.floor(top / LANE), end = Math.min(this.trace.lanes.length, Math.ceil((top + height - RULER) / LANE));
     const look = { pen, ink, left, width, scale, dark: this.told.dark(), matching: this.told.matching() };
+    this.ruler(look, height);
     pen.save();
     pen.beginPath();
     pen.rect(0, RULER, full, height);
     pen.clip();
     for (let lane = first; lane < end; lane++) this.drawLane(lane, RULER + lane * LANE - top, look);
     pen.restore();
-    this.ruler(look, height);
     if (!this.drag) return;
     const [from, to] = ordered(...this.drag);
     pen.fillStyle = ink("--brush");
@@ -165,8 +169,9 @@ export class CallLanesCanvas {
     }
   }
 
+  /* Lines of the times are below the bars, which they would cut in two. */
   ruler({ pen, ink, left, width, scale }, height) {
-    const [from, to] = this.shown, step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 100))));
+    const [from, to] = this.shown, step = stepFor(to - from, width);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {

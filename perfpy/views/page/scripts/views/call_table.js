@@ -10,8 +10,8 @@ export class CallTable {
   /* told: {choose(name index)} */
   constructor(table, trace, told) {
     Object.assign(this, { table, trace, told, chosen: null });
-    const heads = trace.table.columns.map(([title]) => el("th.number", { scope: "col", textContent: title }));
-    table.tHead.replaceChildren(el("tr", {}, el("th", { scope: "col", textContent: trace.table.head }), ...heads));
+    const heads = trace.table.columns.map(([title]) => el("th.number", { scope: "col", role: "columnheader", textContent: title }));
+    table.tHead.replaceChildren(el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader", textContent: trace.table.head }), ...heads));
     this.rows = trace.table.rows.map((values, i) => this.row(values, i));
     table.tBodies[0].replaceChildren(...this.rows);
   }
@@ -19,7 +19,15 @@ export class CallTable {
   row(values, i) {
     const name = button(this.trace.names[i][0], () => this.told.choose(i), { title: `Show only the ${this.trace.thing}s of this name`, "aria-pressed": "false" });
     const texts = values.map((value, column) => FORMATS[this.trace.table.columns[column][1]](value));
-    return el("tr", {}, el("td.name", {}, name), ...texts.map(text => el("td.number", { textContent: text })));
+    const titled = (text, column) => el("td.number", { role: "cell", textContent: text, "data-title": this.trace.table.columns[column][0] });
+    return el("tr", { role: "row" }, el("td.name", { role: "cell" }, name), ...texts.map(titled));
+  }
+
+  /* The rows in view as text, columns in line. */
+  text() {
+    const lines = [this.table.tHead.rows[0], ...this.rows.filter(row => !row.hidden)].map(row => Array.from(row.cells, cell => cell.textContent));
+    const widths = lines[0].map((_, column) => Math.max(...lines.map(line => line[column].length)));
+    return lines.map(line => line.map((text, column) => column ? text.padStart(widths[column]) : text.padEnd(widths[0])).join("  ")).join("\n") + "\n";
   }
 
   /* Mark the row of a call, null for none; hide the rows that a pattern does not match. */

@@ -1,10 +1,11 @@
 /* What buttons, fields and keys do. */
 
-import { beginning, fragmentOf, stateOf } from "../model/permalink.js";
+import { beginning, fragmentOf, putAddress, stateOf } from "../model/permalink.js";
 import { JOINED, eventWith, onAndOff } from "../model/selection.js";
 import { NO_TASKS } from "../model/task_tree.js";
-import { nothing } from "./headline.js";
-import { copyView, saveTable, sayCopied } from "./said.js";
+import { useTheme } from "./elements.js";
+import { nothing, sayCopied } from "./headline.js";
+import { copyView, saveTable } from "./said.js";
 
 /* no filters, search and selection */
 export const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
@@ -111,17 +112,12 @@ function showPanel(page) {
   $("panel").setAttribute("aria-pressed", String(!$("details").hidden));
 }
 
-function theme(page) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches, { theme: wanted } = page.state;
-  $("theme").value = wanted;
-  document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
-}
+const theme = page => useTheme(page.state.theme);
 
 /* All of the state is in the address, so that a link shows the same screen. */
 export function keepAddress(page) {
   const { state, profile } = page, seconds = range => range && range.map(tick => tick * profile.tick / 1e9);
-  const fragment = fragmentOf({ ...state, ...Object.fromEntries(RANGES.map(key => [key, seconds(state[key])])) });
-  if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+  putAddress(fragmentOf({ ...state, ...Object.fromEntries(RANGES.map(key => [key, seconds(state[key])])) }));
 }
 
 export function readAddress(page) {

@@ -43,17 +43,24 @@ export function widthOf(box) {
 }
 
 /* A canvas no higher than its box, which stays in view while a picture of any height is scrolled: {pen, width, height, top: of what is in view}.
-   Browsers have no canvases of more than 16 to 64 thousand pixels. */
-export function windowed(canvas, box, whole) {
-  const height = Math.max(1, Math.min(whole, Math.ceil(roomOf(box)))), [pen, width] = prepared(canvas, height);
-  if (canvas.parentElement.style.height !== `${whole}px`) canvas.parentElement.style.height = `${whole}px`;
-  return { pen, width, height, top: Math.max(0, Math.min(box.scrollTop, whole - height)) };
+   Browsers have no canvases of more than 16 to 64 thousand pixels. whole, scale: as in prepared(). */
+export function windowed(canvas, box, whole, scale = 1) {
+  const height = Math.max(1, Math.min(whole, Math.ceil(roomOf(box) / scale))), [pen, width] = prepared(canvas, height, null, scale), high = `${whole * scale}px`;
+  if (canvas.parentElement.style.height !== high) canvas.parentElement.style.height = high;
+  return { pen, width, height, top: Math.max(0, Math.min(box.scrollTop / scale, whole - height)) };
 }
 
 /* The colours of the style sheet. */
 export function inks() {
   const style = getComputedStyle(document.documentElement);
   return name => style.getPropertyValue(name).trim();
+}
+
+/* Light or dark, or as the system is ("auto"). */
+export function useTheme(wanted) {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  document.getElementById("theme").value = wanted;
+  document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
 }
 
 /* A picture as a table that screen readers find, and eyes do not; made when the page has rested. rows() -> cells of each row. */

@@ -32,8 +32,7 @@ function sentence({ text, names, column }, choose) {
   return [...parts, ...words(text.slice(place))];
 }
 
-const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge", keys: "keys",
-  help: "help", dialog: "dialog" };
+const PARTS = { title: "title", environment: "environment", headline: "headline", more: "headline-more", notes: "notes", notesBox: "notes-box", badge: "badge" };
 
 /* characters of a sentence that is set in smaller letters */
 const LONG = 120;
@@ -74,12 +73,18 @@ export function showTop(profile, choose) {
   parts.badge.textContent = counted(profile.verdict.length, "note");
   parts.badge.hidden = !profile.verdict.length;
   parts.badge.onclick = () => { parts.notesBox.hidden = !parts.notesBox.hidden; parts.badge.setAttribute("aria-expanded", String(!parts.notesBox.hidden)); };
-  parts.keys.replaceChildren(...KEYS.flatMap(([key, text]) => [el("dt", {}, el("kbd", { textContent: key })), el("dd", { textContent: text })]));
-  parts.help.onclick = () => parts.dialog.showModal();
+  showKeys(KEYS);
+}
+
+/* Fill the list of keys behind the button "?". keys: [key, what it does] */
+export function showKeys(keys) {
+  const [list, help, dialog] = ["keys", "help", "dialog"].map(id => document.getElementById(id));
+  list.replaceChildren(...keys.flatMap(([key, text]) => [el("dt", {}, el("kbd", { textContent: key })), el("dd", { textContent: text })]));
+  help.onclick = () => dialog.showModal();
 }
 
 /* Put a text on the clipboard; a page from a file may have to do it through a text field. */
-export async function copy(text) {
+async function copy(text) {
   try { await navigator.clipboard.writeText(text); return true; } catch { /* no permission, or no clipboard */ }
   const field = el("textarea", { value: text, "aria-hidden": true }), focused = document.activeElement;
   field.className = "copied";
@@ -89,6 +94,11 @@ export async function copy(text) {
   field.remove();
   if (focused) focused.focus();
   return done;
+}
+
+/* Copy a text, and say how that went. */
+export async function sayCopied(text, said) {
+  document.getElementById("about").textContent = await copy(text) ? `${said}.` : "The browser does not let the page use the clipboard.";
 }
 
 /* What the page of a profile without events says. */

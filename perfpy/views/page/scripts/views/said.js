@@ -7,7 +7,7 @@ import { chargedWeights, totalOf } from "../model/trees.js";
 import { WAITS, verdictOf, verdictOfBoth } from "../model/verdicts.js";
 import { amount, counted, percent, whole } from "../model/words.js";
 import { el } from "./elements.js";
-import { copy, nothing } from "./headline.js";
+import { nothing, sayCopied } from "./headline.js";
 
 const $ = id => document.getElementById(id);
 
@@ -119,11 +119,6 @@ export function sayChanges(page) {
     step.style.background = changeColour(points, page.isDark());
     return step;
   }));
-}
-
-/* Copy a text, and say how that went. */
-export async function sayCopied(text, said) {
-  $("about").textContent = await copy(text) ? `${said}.` : "The browser does not let the page use the clipboard.";
 }
 
 /* Copy the view as text, or the call tree in place of a picture. */

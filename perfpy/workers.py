@@ -14,14 +14,15 @@ import select
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from io import BufferedReader, FileIO
     from types import TracebackType
+    from typing import Any, Final
 
 
 PartT = TypeVar("PartT")

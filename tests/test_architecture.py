@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "version": set(),
     "untrusted": {"errors"},
     "abi": {"errors"},
-    "workers": {"errors"},
+    "workers": {"abi", "errors"},
     "kernel": FOUNDATION,
     "perfdata": FOUNDATION,
     "counts": FOUNDATION,

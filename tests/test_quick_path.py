@@ -65,9 +65,8 @@ OF_RECORDERS = (
     "perfpy.capture.unwinding.serving",
     "perfpy.capture.unwinding.observed_states",
 )
-TYPES = re.compile(r"^from perfpy\.abi\.light_types import", re.MULTILINE)
-PLAIN = r"dataclass|replace$|Enum$|(?:Enum, )?NamedTuple(?:, dataclass(?:, (?:field|replace))*)?$"
-TERSE = re.compile(rf"^TYPE_CHECKING = False|^from perfpy\.abi\.light_types import (?!{PLAIN})", re.MULTILINE)
+#: elsewhere types are those of the standard library
+LIGHT = re.compile(r"^TYPE_CHECKING = False|^from perfpy\.abi\.light_types import", re.MULTILINE)
 
 
 @cache
@@ -138,15 +137,10 @@ def test_stat_and_list_import_no_slow_module_of_the_standard_library(line: str, 
     assert not slow & {*process.stdout.split("LOADED", 1)[1].split()}
 
 
-def test_only_listed_modules_are_terse() -> None:
-    """Elsewhere TYPE_CHECKING is that of typing. The plain dataclass, Enum and NamedTuple are for whatever a report or a listing loads."""
-    assert not {name for name, text in sources().items() if TERSE.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
-
-
 def test_only_quick_modules_and_those_of_reports_tools_and_recorders_have_light_types(tmp_path: Path) -> None:
     line = f"import sys, {', '.join(OF_RECORDERS)}; print(*sys.modules)"
     process = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
-    light = {name for name, text in sources().items() if TYPES.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
+    light = {name for name, text in sources().items() if LIGHT.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
     assert not light - frozenset(process.stdout.split()).union(*(loaded_by(line, tmp_path) for line in REPORTS + TOOLS))
 
 
@@ -161,15 +155,15 @@ def test_commands_on_small_recordings_load_few_modules(line: str, most: int, tmp
 
 
 @pytest.mark.parametrize("line", [*REPORTS, "report --mmaps -i perf.data", *TOOLS])
-def test_commands_on_small_recordings_need_no_sets_of_numpy_and_no_copies(line: str, tmp_path: Path) -> None:
-    """numpy's functions of sets take as long to import as ten modules of ours."""
+def test_commands_on_small_recordings_load_nothing_slow_of_the_standard_library_or_numpy(line: str, tmp_path: Path) -> None:
+    """numpy's functions of sets take as long to import as ten modules of ours, and typing with its protocols as eight."""
     loaded_by(line, tmp_path)  # makes the recordings
     start = START.replace("if m.split('.')[0] == 'perfpy'", "")
     command = [sys.executable, "-c", start, *line.split()]
     process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
     loaded = {*process.stdout.split("LOADED", 1)[1].split()}
     assert "numpy._core" in loaded
-    assert not loaded & {"numpy.lib._arraysetops_impl", "copy", "heapq", "dataclasses"}
+    assert not loaded & {"numpy.lib._arraysetops_impl", "copy", "heapq", "dataclasses", "typing"}
 
 
 def test_annotations_of_plain_classes_are_text() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
-
 import numpy as np
+
+from perfpy.abi.light_types import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -354,7 +355,7 @@ class Slices:
 Column: TypeAlias = "NDArray[Any] | Ragged | Slices"
 
 
-class Columns(dict[str, Any]):
+class Columns(dict[str, "Any"]):
     """Field name -> array, all of length `rows`.
 
     `damaged` is a mask of the samples whose record is too short for its fields (the missing values are zeros), or None.

@@ -1,7 +1,8 @@
-"""Light versions of NamedTuple, Enum, cached_property, dataclass and signal for modules that short commands load.
+"""Light versions of NamedTuple, Enum, cached_property, dataclass, signal and of typing's classes for modules that short commands load.
 
 Type checkers see those of the standard library. At run time, importing these with re, enum, inspect and collections would take
-longer than showing a header, and making one dataclass takes as long as reading the samples of a small recording.
+longer than showing a header, and making one dataclass takes as long as reading the samples of a small recording. With TYPE_CHECKING from
+here, a module imports the names of its annotations for type checkers alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
     from enum import Enum
     from functools import cached_property
-    from typing import Any, NamedTuple
+    from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 else:
     import _signal as signal  # the functions of signal, whose numbers are plain integers
 
@@ -182,5 +183,32 @@ else:
         values = {name: getattr(instance, name) for name in instance.__match_args__}
         return type(instance)(**{**values, **changes})
 
+    class Generic:
+        """typing.Generic, whose types of elements are for type checkers."""
 
-__all__ = ["Enum", "NamedTuple", "cached_property", "dataclass", "field", "replace", "signal"]
+        __slots__ = ()
+
+        def __class_getitem__(cls, _types: object) -> type:
+            return cls
+
+    class Protocol:
+        """typing.Protocol, which nothing looks at while it runs."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, _types: object) -> type:
+            return cls
+
+    def TypeVar(name: str, *_limits: object, **_more: object) -> str:  # noqa: N802  # the name in typing
+        """Return the name of a type variable."""
+        return name
+
+    def overload(function: Callable[..., Any]) -> Callable[..., Any]:  # the name in typing
+        """Return a declaration as it is."""
+        return function
+
+
+__all__ = [
+    "TYPE_CHECKING", "Enum", "Generic", "NamedTuple", "Protocol", "TypeVar", "cached_property", "dataclass", "field", "overload", "replace",
+    "signal",
+]  # fmt: skip

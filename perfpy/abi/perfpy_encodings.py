@@ -12,7 +12,11 @@ waited for a CPU, - for a wait of unknown kind; notes with LIKE_OTHERS: the stac
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+
+from perfpy.abi.light_types import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Final
 
 OFF_CPU_EVENT: Final = "offcpu-time"
 

@@ -7,14 +7,14 @@ class. Strings are UTF-8 with surrogate escapes, as in os.fsdecode.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from perfpy.abi.flags import MISC_FORK_EXEC, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
 from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Final, TypeAlias
 
     from perfpy.abi.attr import EventAttr
 

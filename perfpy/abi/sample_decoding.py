@@ -25,18 +25,18 @@ Columns have the names of these fields; see SampleLayout.decode. The mirror for 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices
 from perfpy.abi.flags import MISC_CPUMODE_MASK, BranchSample, ReadFormat, SampleType
 from perfpy.abi.framing import as_number
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.sample_layout import FIXED_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

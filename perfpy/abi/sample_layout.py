@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from perfpy.abi.flags import SampleType
+from perfpy.abi.light_types import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Final
 
 #: in layout order: the bit, and the column of the word, or those of its two halves ("" for an unused half)
 FIXED_FIELDS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (

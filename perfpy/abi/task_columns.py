@@ -10,16 +10,17 @@ distinct, and only the distinct ones are decoded.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, RecordType
 from perfpy.abi.framing import text
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Final
+
     from numpy.typing import NDArray
 
 _PROT_EXEC: Final = 4

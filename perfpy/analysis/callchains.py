@@ -7,7 +7,6 @@ The raw column is ragged: u64 addresses and PERF_CONTEXT_* markers, innermost fi
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,13 +24,14 @@ from perfpy.abi.flags import (
     BranchSample,
     SampleType,
 )
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.perfdata.header import Feature, key_of
 from perfpy.symbols.interning import IdTable, first_occurrences, number_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

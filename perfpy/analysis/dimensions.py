@@ -8,13 +8,12 @@ decide later, on the distinct numbers only, which of them share a row.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import MISC_GUEST_USER, MISC_KERNEL, MISC_SWITCH_OUT, MISC_USER, RecordType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, GilState
 from perfpy.abi.records import Namespaces, Switch, SwitchCpuWide
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
@@ -25,6 +24,7 @@ from perfpy.symbols.address_spaces import DeliveredValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import itertools
 import re
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import are_among
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sort_key import KeyColumn, by_number, by_text
@@ -20,6 +20,7 @@ from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     from numpy.typing import NDArray
 

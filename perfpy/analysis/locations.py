@@ -10,16 +10,17 @@ before it, or of the sample. So a location is a frame id times four, plus its ro
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.analysis.callchains import frames_of
 from perfpy.symbols.demangling.demangle import without_tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.scheduling.event_pairs import LockEvents, pair_contentions
 
 if TYPE_CHECKING:
+    from typing import Final
+
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Ragged

@@ -9,13 +9,12 @@ import struct
 import sys
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, NO_DATA_SOURCE, PerfType, RecordType, SampleType, SoftwareId
-from perfpy.abi.light_types import NamedTuple, dataclass, replace
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, TypeVar, dataclass, replace
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.abi.records import Read
 from perfpy.errors import PerfError
@@ -24,6 +23,7 @@ from perfpy.symbols.interning import IdTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

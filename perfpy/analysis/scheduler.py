@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, WINDOW, TracepointRows, read_tracepoints, tracepoint_windows, tracepoints_of
 from perfpy.scheduling.switch_times import (
@@ -29,6 +28,7 @@ from perfpy.workers import ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

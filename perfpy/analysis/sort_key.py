@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from perfpy.abi.light_types import Enum, NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, Enum, NamedTuple, Protocol
 from perfpy.analysis.locations import name_ranks, ranks
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final, TypeAlias
 
     import numpy as np
     from numpy.typing import NDArray

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from time import localtime, strftime
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.perfpy_encodings import WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD, GilState
 from perfpy.analysis import location_sort_keys as locations
 from perfpy.analysis.locations import ranks
@@ -33,6 +33,7 @@ from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.sort_key import KeyTexts

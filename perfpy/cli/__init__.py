@@ -19,6 +19,7 @@ tests/test_architecture.py checks:
         if TYPE_CHECKING:
             from typing import Any, Final
 
+    or with TYPE_CHECKING of perfpy.abi.light_types;
   - a small value is a class with __slots__ or perfpy.abi.light_types's NamedTuple, not typing's or a dataclass;
   - imports that only some calls need stand in the function that needs them.
 """

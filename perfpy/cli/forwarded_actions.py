@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.cli.commands import load_command
 from perfpy.cli.line.option_parsing import CommandOptions, Parser
 from perfpy.cli.line.subcommands import Action, is_help, no_action, respell, without_repeated_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Final
 
     from perfpy.cli.line.option_parsing import Option
 

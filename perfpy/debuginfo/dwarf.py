@@ -6,10 +6,11 @@ dwarf2.h.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from perfpy.abi.light_types import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
 # tags
 TAG_LEXICAL_BLOCK: Final = 0x0B

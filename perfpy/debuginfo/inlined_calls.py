@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.kept_answers import AddressRows, KeptAnswers
 from perfpy.debuginfo.sections import damage_of
@@ -21,6 +20,7 @@ from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

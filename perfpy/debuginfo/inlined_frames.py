@@ -8,12 +8,11 @@ Callers' addresses in unwound stacks are inside the call; those in the kernel's 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, slices_index
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.debuginfo.inlined_calls import InlineFinder
 from perfpy.debuginfo.kept_answers import link_addresses
 from perfpy.debuginfo.sections import DebugSections
@@ -23,6 +22,8 @@ from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.interning import first_occurrences
 
 if TYPE_CHECKING:
+    from typing import Final
+
     from numpy.typing import NDArray
 
     from perfpy.debuginfo.inlined_calls import CallRow

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.symbols.files.debug_files import same_build_id
 from perfpy.symbols.files.elf import DAMAGE, EM_AARCH64, EM_X86_64, SHF_ALLOC, SHT_RELA, ElfFile, fields, reason_of
 from perfpy.untrusted import files
@@ -19,6 +19,7 @@ from perfpy.untrusted.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, Final, Literal
 
     from numpy.typing import NDArray
 

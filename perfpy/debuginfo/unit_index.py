@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.columns import slices_index
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.debuginfo import dwarf
 from perfpy.debuginfo.sections import DebugSections, damage_of, open_elf, paths_below
 from perfpy.debuginfo.units import AbbreviationTable, DebugUnit, ranges_of, read_header
@@ -19,6 +19,7 @@ from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from numpy.typing import NDArray
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.debuginfo import dwarf
 from perfpy.symbols.files.elf import DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Final, Literal
 
     from perfpy.debuginfo.sections import DebugSections
 

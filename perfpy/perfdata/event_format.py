@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.header import FieldReader, FieldWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     Warn = Callable[[str], None]
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 import contextlib
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.untrusted import expansion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Final
 
 KEPT_FILES: Final = 240  #: the feature's number
 DEBUG_FILE: Final = "debug:"  #: prefix of a program's name: its separate file of symbols

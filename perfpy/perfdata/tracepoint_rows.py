@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import itertools
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
 from perfpy.abi.flags import PerfType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.records.batches import StoredBatch
 from perfpy.perfdata.records.delivery import delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

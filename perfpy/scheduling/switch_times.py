@@ -7,14 +7,14 @@ thread after that departure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each, grouped, rows_where
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from numpy.typing import NDArray
 
 _NONE: Final = -1

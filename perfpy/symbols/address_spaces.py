@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from perfpy.abi.columns import are_among, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, RecordType
+from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar
 from perfpy.abi.records import Comm, Exit, Fork, copies_parent
 from perfpy.symbols.dso import (
     GUEST_KERNEL_NAME,
@@ -37,6 +37,7 @@ from perfpy.symbols.mappings import FOREVER, Mapping, MappingColumns, SpaceBuild
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import ArrayLike, NDArray
 

@@ -10,16 +10,16 @@ import contextlib
 import os
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL
-from perfpy.abi.light_types import Enum
+from perfpy.abi.light_types import TYPE_CHECKING, Enum
 from perfpy.untrusted import files
 from perfpy.untrusted.files import PYTHON_IMAGE, is_file, perf_map
 from perfpy.untrusted.process_files import find_mapping, is_younger, root_of, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Final
 
     from perfpy.untrusted.process_files import FileId
 

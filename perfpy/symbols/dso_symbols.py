@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING, Protocol
 from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, perf_map_pid
@@ -22,6 +22,7 @@ from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owne
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from typing import Final
 
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files import debuginfod

@@ -8,14 +8,14 @@ distinct keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from perfpy.abi.columns import Growing, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import zlib
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import HOST, Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
@@ -24,6 +24,7 @@ from perfpy.untrusted.files import read_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from numpy.typing import NDArray
 

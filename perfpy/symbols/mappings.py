@@ -9,15 +9,15 @@ from __future__ import annotations
 import bisect
 from array import array
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import are_among, distinct, rows_where, slices_index
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 

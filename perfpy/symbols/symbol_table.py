@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where, slices_index
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.symbols.demangling.demangle import Demangle, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -6,13 +6,11 @@ symbol) are valid after `resolve()`. Symbol tables and names are loaded only whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
 import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.symbols.address_spaces import GUEST_TASK, NO_SPACE, TaskTimeline
 from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, is_runtime
 from perfpy.symbols.dso_symbols import SymbolLoader
@@ -23,6 +21,7 @@ from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_KERNEL, RecordType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned
@@ -18,6 +17,7 @@ from perfpy.untrusted.text import lines as one_line_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Final
 
     import numpy as np
     from numpy.typing import NDArray

@@ -17,16 +17,16 @@ import contextlib
 import errno
 import os
 import stat
-from typing import Final
 
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted.files import ForeignFileError, trusted_file_owners
 
 TYPE_CHECKING = False  # see perfpy.cli
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
-    from typing import BinaryIO
+    from typing import BinaryIO, Final
 
 
 _MOST_LINKS = 8

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Protocol
+    from typing import Any, BinaryIO, Final, Protocol
 
     class _Decompressor(Protocol):
         """The common interface of the decompressors of lzma, zstd and (wrapped) zlib."""

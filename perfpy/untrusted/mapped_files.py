@@ -13,10 +13,11 @@ import mmap
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Final
 
+TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Final
 
 _FAILURE: Final = 255
 _STDERR: Final = 2

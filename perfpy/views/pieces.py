@@ -7,15 +7,14 @@ Adjacent pieces are fused before Python handles them: fixed-width columns by num
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
 import numpy as np
 
 from perfpy.abi.columns import Growing, rows_where
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType, names_of
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.perfdata.header import Feature
 from perfpy.perfdata.records.batches import carries_readings, split_readings
@@ -15,6 +14,7 @@ from perfpy.symbols.dso import is_user_map, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Final
 
     from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.views.recorded import Recorded

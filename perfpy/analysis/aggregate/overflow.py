@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import row_blocks, slices_index
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.analysis.sample_view import DeliveryOrder, combine_columns
 from perfpy.errors import OutputFailedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from io import FileIO
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -8,13 +8,12 @@ Memory grows with the distinct rows, not with the number of samples.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
-from perfpy.abi.light_types import NamedTuple, dataclass, replace
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol, dataclass, replace
 from perfpy.analysis.callchains import ChainTable, Functions, frames_of
 from perfpy.analysis.dimensions import DIMENSIONS, PayloadTable, kind_numbers
 from perfpy.analysis.sample_view import DeliveryOrder
@@ -22,6 +21,7 @@ from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.flags import SampleType
-from perfpy.abi.light_types import NamedTuple, dataclass, replace
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol, dataclass, replace
 from perfpy.analysis.aggregate.overflow import ScratchFile, memory_for
 from perfpy.analysis.aggregate.profile import KnownNames, Profile, name_maps
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
@@ -24,6 +23,7 @@ from perfpy.workers import SAMPLES_EACH, STACKS_EACH, ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from typing import Final, TypeAlias
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.aggregate.profile import FoldingPlan, PartialProfile

@@ -18,18 +18,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.light_types import NamedTuple, dataclass, field
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass, field
 from perfpy.analysis.callchains import ENDS, SOURCE, BranchSums
 from perfpy.analysis.locations import name_ranks, ranks
 from perfpy.symbols.interning import IdTable, count_by, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

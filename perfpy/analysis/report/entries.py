@@ -9,12 +9,11 @@ recurs: for its first occurrence, starting with the sample's own location.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, row_blocks, slices_index
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.filters import frames_named
@@ -24,6 +23,7 @@ from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, first_occur
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from numpy.typing import NDArray
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
 
 from perfpy.abi.flags import PerfType, SampleType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import says_why_it_waited
@@ -16,6 +15,7 @@ from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.header import EventGroup

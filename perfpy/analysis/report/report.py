@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 import numpy as np
 
 from perfpy.abi.attr import is_sampled_each_time, option_for_fewer
 from perfpy.abi.columns import ConvertibleTable
 from perfpy.abi.flags import MISC_USER, BranchSample, PerfType, RecordType, SampleType
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol, dataclass, overload
 from perfpy.abi.records import Cgroup, Lost, LostSamples
 from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.aggregate.scan import SampleScan
@@ -29,6 +28,7 @@ from perfpy.symbols.symbolizer import USER_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, grouped
 from perfpy.abi.flags import SampleType
-from perfpy.abi.light_types import NamedTuple, dataclass, replace
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass, replace
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import OF_SAMPLE, ROLE_BITS, chain_locations, ranks
@@ -19,6 +18,7 @@ from perfpy.symbols.interning import TupleTable, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -32,7 +32,7 @@ _FUNCTIONS = {
 _SETS, _OF_SETS = "numpy.lib._arraysetops_impl", ("intersect1d", "isin", "setdiff1d", "union1d", "unique")
 _PARTS = ("numpy._core.", _SETS, "numpy.lib.array_utils", "numpy.lib._array_utils_impl")  # imported without the rest of numpy
 _FIRST_VERSION, _END_VERSION = (2, 4), (2, 6)  # the __init__ of earlier ones also sets up types and limits
-_UNUSED = ("ast", "ctypes", "inspect", "numpy.linalg", "pickle")
+_UNUSED = ("ast", "ctypes", "inspect", "numpy._utils._inspect", "numpy.linalg", "pickle")
 _CORE, _LIB = "numpy._core", "numpy.lib"
 
 
@@ -211,6 +211,10 @@ class _UnusedModule(ModuleType):
     def matrix_power(self, *arguments: Any) -> Any:
         """Raise a matrix to a power."""
         return self.__getattr__("matrix_power")(*arguments)
+
+    def getargspec(self, _function: object) -> tuple[list[str], None, None, None]:
+        """Return no arguments, so that numpy finds each pair of its functions, which it compares, alike."""
+        return [], None, None, None
 
     def signature(self, _function: object) -> None:
         """Return None: a C function without a signature."""

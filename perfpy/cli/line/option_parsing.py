@@ -33,31 +33,15 @@ from __future__ import annotations
 import os
 import sys
 
-from perfpy.abi.light_types import cached_property
+from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar, cached_property
 from perfpy.errors import UsageError
 
-TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Final
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, ClassVar, Final, NoReturn, Self, overload
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Final, Generic, TypeVar, overload
-
-    _K = TypeVar("_K")
-    _V = TypeVar("_V")
-else:
-    _K = None
-
-    class Generic:
-        """Stands in for typing.Generic without importing typing."""
-
-        def __class_getitem__(cls, _: object) -> type:
-            return cls
-
-
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _EXPECTED: Final[dict[Any, str]] = {int: "a whole number", float: "a number"}
 _LARGEST: Final = (1 << 31) - 1  # perf's options are C ints.
 _MOST_DIGITS: Final = 4_300  # Python refuses to convert more.
@@ -504,14 +488,8 @@ def _join_alternatives(names: Sequence[str]) -> str:
     return ", ".join(typed[:-1]) + " or " + typed[-1] if len(typed) > 1 else typed[0]
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import ClassVar, Final, NoReturn, Self, TypeVar
-
-    _T = TypeVar("_T")
-    _O = TypeVar("_O", bound="CommandOptions")
-else:
-    _O = None
+_T = TypeVar("_T")
+_O = TypeVar("_O", bound="CommandOptions")
 
 
 _NOTHING: Final[dict[str, str]] = {}

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.errors import UsageError
 from perfpy.untrusted.files import ForeignFileError, NotRegularFileError, read_regular, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Final
 
 SYSTEM_FILE: Final = "/etc/perfconfig"
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}

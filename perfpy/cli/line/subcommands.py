@@ -4,8 +4,7 @@ before or after the action, as in perf.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.cli.line.option_parsing import CommandOptions, Option, Parser, PerfCommand
 from perfpy.errors import UsageError
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.errors import OutputFailedError
 from perfpy.untrusted import destinations
 from perfpy.untrusted.destinations import FileDestination
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO, TextIO
+    from typing import BinaryIO, Final, TextIO
 
 _RECORDING: Final = b"PERFILE2"
 

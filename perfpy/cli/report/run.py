@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import BranchSample, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.analysis.filters import EventSwitch, SampleFilter, events_named, ranges_of
 from perfpy.analysis.report.options import (
     ALL_FRAMES,
@@ -56,6 +56,7 @@ from perfpy.views.report.text import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, Final
 
     from perfpy.abi.attr import EventAttr
     from perfpy.analysis.filters import TimeRanges

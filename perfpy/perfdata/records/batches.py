@@ -8,18 +8,18 @@ and the samples out of order, not the file.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, are_among, count_each, pieces, rows_where
 from perfpy.abi.flags import RecordType, SampleType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.errors import plural
 from perfpy.perfdata.records.delivery import BULK, ChunkRead, RawRecords, delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 

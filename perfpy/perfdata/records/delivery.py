@@ -6,7 +6,6 @@ All passes over a file (the first pass, the batches of samples) use this module,
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,13 +13,14 @@ from perfpy.abi import records
 from perfpy.abi.columns import are_among, rows_where, slices_index
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks, number_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

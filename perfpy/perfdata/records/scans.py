@@ -9,12 +9,12 @@ import struct
 from collections import Counter
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, slices_index
 from perfpy.abi.flags import CONTEXT_USER_DEFERRED, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.errors import plural
 from perfpy.perfdata.records.batches import Batch, RecordIndex, RecordIndexer, SampleDecoder, StoredBatch, ordered_batches, stored_batches
@@ -31,6 +31,7 @@ from perfpy.perfdata.records.delivery import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

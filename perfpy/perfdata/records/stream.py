@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import all_but, pieces, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER, as_number
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.sample_decoding import RecordStarts, realign_records
 from perfpy.errors import PerfError
 from perfpy.untrusted.expansion import ExpansionError, zstd_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

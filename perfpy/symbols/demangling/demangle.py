@@ -13,7 +13,11 @@ import ctypes
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Final, TypeAlias
+
+from perfpy.abi.light_types import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Final, TypeAlias
 
 Demangle: TypeAlias = Callable[[bytes], str]
 

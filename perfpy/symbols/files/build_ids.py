@@ -14,13 +14,14 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.untrusted import destinations, files
 from perfpy.untrusted.files import regular_fd, trusted_file_owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Final
 
     from perfpy.abi.framing import HeaderBuildId
 

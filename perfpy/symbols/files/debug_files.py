@@ -13,12 +13,11 @@ import os
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from perfpy.abi.flags import HOST_ONLY, Machines
-from perfpy.abi.light_types import Enum, NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, Enum, NamedTuple, TypeVar
 from perfpy.symbols.dso import Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module
@@ -31,6 +30,7 @@ from perfpy.untrusted.process_files import is_modified, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 

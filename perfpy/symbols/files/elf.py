@@ -15,10 +15,10 @@ import io
 import os
 import struct
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.errors import PerfError
 from perfpy.symbols.files import build_ids
 from perfpy.untrusted.files import open_regular, require_dense
@@ -28,6 +28,7 @@ from perfpy.untrusted.process_files import open_identified
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterable
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 

@@ -6,18 +6,19 @@ The symbols may be in a separate debug file. Mappings use file offsets, too. The
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from perfpy.abi.columns import distinct
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.symbols.demangling.demangle import Demangle, plain
 from perfpy.symbols.files import elf
 from perfpy.symbols.files.elf import fields
 from perfpy.symbols.symbol_table import EMPTY, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Symbols, SymbolTable, symbols_of_names
 
 if TYPE_CHECKING:
+    from typing import Any, Final, TypeAlias
+
     from numpy.typing import NDArray
 
     from perfpy.symbols.files.elf import ElfFile, ElfSection

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
 
 from perfpy.abi.cpu_list import parse_cpu_list
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, TypeVar
 from perfpy.cli.forwarded_actions import ForwardingAction, run_record
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import CommandOptions, Flag, Value, fail, option, parse_unsigned

@@ -5,16 +5,15 @@ A free belongs to the last allocation at its address. Layouts: the kernel's incl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 import numpy as np
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.symbols.interning import number_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import print_lines
 from perfpy.tools.sched.options import open_sched
@@ -11,6 +10,7 @@ from perfpy.untrusted.text import byte_width, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Final
 
     from perfpy.analysis.scheduler import Problems, TaskDelays
     from perfpy.recording import Recording

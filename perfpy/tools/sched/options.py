@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from perfpy.abi.cpu_list import parse_cpu_list
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.cli.line.input_recording import LOSSES, open_recording
 from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned, program_to_run, words
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, VerboseOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.cli.forwarded_actions import ForwardingAction, present_events, run_record
 from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import CommandOptions, Flag, Listed, Value, fail, option, parse_unsigned
@@ -16,6 +16,7 @@ from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Final
 
     from perfpy.recording import Recording
 

@@ -6,13 +6,12 @@ that of perf 6.12, learnt from its charts; perf escapes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.untrusted.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Final
 
 
 ROW: Final = 30  # pixels from one row to the next

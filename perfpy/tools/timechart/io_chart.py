@@ -5,17 +5,16 @@ The text is that of perf 6.12, learnt from its charts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 import numpy as np
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
 from perfpy.tools.timechart.drawing import BOX, ROW, Axis, escaped, head
 from perfpy.tools.timechart.task_history import TASK_RECORDS, ChartedTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

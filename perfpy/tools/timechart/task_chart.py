@@ -5,16 +5,15 @@ The text is that of perf 6.12, learnt from its charts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 import numpy as np
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.tools.timechart.drawing import BOX, CPU_BOX, ROW, Axis, escaped, head, text_size, time_text
 from perfpy.tools.timechart.task_history import BLOCKED, BLOCKED_UNTIL_RUN, RUNNING, WAITING, StateIntervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

@@ -7,16 +7,16 @@ began under one name and ended under another is lost. An interval that lasts unt
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.flags import RecordType
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import read_tracepoints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
     from numpy.typing import NDArray
 

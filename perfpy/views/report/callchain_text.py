@@ -7,9 +7,8 @@ between the bar and its first function.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.analysis.callchains import NO_BRANCHES
 from perfpy.views.report.share_colour import colour_share
 

@@ -5,7 +5,11 @@ Shares get a style of rich, or escape sequences around their text.
 
 from __future__ import annotations
 
-from typing import Final
+from perfpy.abi.light_types import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Final
+
 
 _RED: Final = "[31m"
 _GREEN: Final = "[32m"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import time
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, first_of_each
 from perfpy.abi.flags import BRANCH_TYPES
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.abi.records import Read
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.locations import SourceTexts
@@ -26,6 +25,7 @@ from perfpy.views.report.share_colour import colour_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import itertools
 import string
-from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, BranchSample
-from perfpy.abi.light_types import NamedTuple, dataclass, field
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass, field
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.script.field_text import FrameStyle, FrameTexts, branch_counter_size, branch_flags_text, branch_parts, column, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

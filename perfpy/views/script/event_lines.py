@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, distinct, rows_where
 from perfpy.abi.flags import BranchSample, HardwareId, PerfType, SampleType, SoftwareId
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.perfpy_encodings import OFF_CPU_EVENT
 from perfpy.analysis.sample_view import TaskStates, combine_columns, row_fingerprints
 from perfpy.symbols.address_spaces import guest_tasks
@@ -24,6 +23,7 @@ from perfpy.views.script.fields import DEPENDENT_FIELDS, SYNTH_TYPE, has_callcha
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

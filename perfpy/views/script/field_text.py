@@ -6,13 +6,12 @@ Fields are formatted as in `perf script`. A missing column has perf's value: -1 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NO_DATA_SOURCE
-from perfpy.abi.light_types import NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_FLAGS
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 from perfpy.untrusted.text import one_line, one_line_bytes
@@ -20,6 +19,7 @@ from perfpy.views.pieces import Coded, Piece, ValueTexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

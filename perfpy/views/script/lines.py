@@ -6,14 +6,13 @@ Lines are written to a binary stream, a batch at a time.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
 from perfpy.abi import records
 from perfpy.abi.columns import Columns
 from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
-from perfpy.abi.light_types import NamedTuple, dataclass
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.records.batches import Batch
 from perfpy.symbols.address_spaces import TaskNames
@@ -26,6 +25,7 @@ from perfpy.views.script.fields import OutputFields, has_callchain, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Any, BinaryIO, Final
 
     from numpy.typing import NDArray
 

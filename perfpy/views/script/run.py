@@ -6,13 +6,12 @@ The text goes to a binary stream, or with --per-event-dump to a file for each ev
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged
 from perfpy.abi.flags import MISC_KERNEL, RecordType, SampleType, names_of
-from perfpy.abi.light_types import NamedTuple, dataclass, field
+from perfpy.abi.light_types import TYPE_CHECKING, Generic, NamedTuple, TypeVar, dataclass, field
 from perfpy.analysis.filters import SampleFilter
 from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.dso import is_kernel_map, is_kernel_name
@@ -23,6 +22,7 @@ from perfpy.workers import STACKS_EACH, ForkedWorkers, OrderedWriters, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, BinaryIO, Final
 
     from numpy.typing import NDArray
 

@@ -11,7 +11,7 @@ import typing
 
 import pytest
 
-from perfpy.abi.light_types import Enum, NamedTuple, cached_property, dataclass, field, replace
+from perfpy.abi.light_types import Enum, Generic, NamedTuple, Protocol, TypeVar, cached_property, dataclass, field, overload, replace
 
 
 class Light(NamedTuple):
@@ -197,3 +197,29 @@ def test_members_of_an_enum_are_unique_values_with_a_name(kind: typing.Any) -> N
     assert kind(2) is kind.HIGH
     with pytest.raises(ValueError, match=f"3 is not a valid {kind.__name__}"):
         kind(3)
+
+
+def test_classes_of_typing_are_plain_bases() -> None:
+    """At run time: what they say is for type checkers."""
+    held = TypeVar("held")
+
+    class Sized(Protocol):
+        def size(self) -> int: ...
+
+    class Held(NamedTuple, Generic[held]):
+        value: held
+
+    class Box(Generic[held], Sized):
+        def size(self) -> int:
+            return 3
+
+    @overload
+    def twice(value: int) -> int: ...
+    @overload
+    def twice(value: str) -> str: ...
+    def twice(value: int | str) -> int | str:
+        return value * 2
+
+    assert Box().size() == 3
+    assert Held[int](4) == (4,)
+    assert (twice(3), twice("a")) == (6, "aa")

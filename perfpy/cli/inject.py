@@ -163,7 +163,7 @@ def _result(output: str, source: PerfData) -> Iterator[int]:
 
 
 def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
-    """Return the hit files and the vdso, as perf does; with `every`, all mapped files."""
+    """Return the hit files, those with a build-id in their mapping, and the vdso, as perf does; with `every`, all mapped files."""
     from perfpy.analysis.locations import hit_dsos
     from perfpy.symbols.dso import DsoKind
 
@@ -171,7 +171,10 @@ def _dsos(recording: Recording, *, every: bool) -> list[Dso]:
     if every:
         return dsos
     hit = hit_dsos(recording.data, recording.symbolizer(), chains=True)
-    return hit + [dso for dso in dsos if dso.kind is DsoKind.VDSO and dso.build_id and dso not in hit]
+    listed = {entry.filename for entry in recording.header.get("build_id", ())}
+    in_mappings = [dso for dso in dsos if dso.build_id and dso.name not in listed]
+    vdso = [dso for dso in dsos if dso.kind is DsoKind.VDSO and (dso.build_id or recording.data.ended_here)]
+    return [*hit, *(dso for dso in dict.fromkeys([*in_mappings, *vdso]) if dso not in hit)]
 
 
 def _build_ids(dsos: list[Dso], known_build_ids: Mapping[str, bytes], ended: float) -> list[tuple[Dso, bytes]]:

@@ -10,7 +10,7 @@ import pytest
 
 from perfpy import cli
 from perfpy.abi import records
-from perfpy.abi.flags import CONTEXT_USER, MISC_USER, RecordType, SampleType
+from perfpy.abi.flags import CONTEXT_USER, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -54,6 +54,20 @@ def test_files_of_callers_get_build_ids_too(chained: Path, tmp_path: Path) -> No
     assert listed(out) == {path: IDS[path] for path in ("/bin/one", "/bin/two")}
     assert kinds(out)[:2] == [RecordType.HEADER_BUILD_ID] * 2
     assert kinds(out)[2:] == kinds(chained)
+
+
+def test_files_with_a_build_id_in_their_mapping_are_listed_too(tmp_path: Path) -> None:
+    """As in perf: record --buildid-mmap writes no list, and readers of one need all of them."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+    for number, (name, build_id) in enumerate(IDS.items(), 1):
+        own = bytes.fromhex(build_id) if name == "/bin/three" else b""
+        at, misc = SampleId(pid=7, tid=7, time=number), MISC_USER | (MISC_MMAP_BUILD_ID if own else 0)
+        built.record(records.Mmap2(misc, 7, 7, number << 12, 0x1000, 0, 0, 0, 0, 0, 5, 2, name, own, at))
+    built.sample(ip=0x1004, pid=7, tid=7, time=10, period=1, misc=MISC_USER)
+    path, out = tmp_path / "perf.data", tmp_path / "out.data"
+    path.write_bytes(built.file())
+    assert cli.run(["inject", "-b", "--known-build-ids", KNOWN, "-i", str(path), "-o", str(out)]) == 0
+    assert listed(out) == {name: IDS[name] for name in ("/bin/one", "/bin/three")}
 
 
 def test_all_files_get_build_ids(chained: Path, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ class Stacks:
         tasks: pid and tid of each row, if requested: int32[rows] each.
         cgroup: id of each row's cgroup (0: unknown) if rows have tasks and samples have cgroups.
         categories: the category of each function (perfpy.analysis.verdict.categories, or WAITING), with single samples only.
+        inlined: whether each function is code that is inlined into the next one of its stacks, with single samples only.
     """
 
     event: str
@@ -126,6 +127,7 @@ class Stacks:
     tracepoint: bool = False
     payloads: Sequence[bytes] = ()
     categories: Sequence[int] = ()
+    inlined: Sequence[bool] = ()
     tasks: tuple[NDArray[np.int32], ...] = ()
     cgroup: NDArray[np.int64] | None = None
     in_bytes: bool = False
@@ -603,11 +605,12 @@ class _Builder:
 
             sites, site = chains.to_functions(SiteFinder(symbolizer, locations), function_of, first_reason, len(functions))
         categories = [] if self._timed is None else [*(_category(locations, frame) for frame in first_frames), *(WAITING for _ in reasons)]
+        inlined = [] if self._timed is None else [*locations.inlined[locations.symbol[first_frames]].tolist(), *(False for _ in reasons)]
         functions = [*functions, *reasons]
         is_selected = self._passing_rows(folded, locations)
         present = distinct(folded.event[is_selected]).tolist()
         results = [self._of_event(number, folded, is_selected & (folded.event == number), functions, chains) for number in present]
-        return [replace(one, sites=sites, site=site, categories=categories) for one in results]
+        return [replace(one, sites=sites, site=site, categories=categories, inlined=inlined) for one in results]
 
     def _rows_outside_chains(
         self, folded: Folded, locations: Locations, frames: Numbers, offsets: NDArray[np.int64], of_row: NDArray[np.int64]

@@ -354,6 +354,59 @@ def test_the_page_opens_with_the_time_that_its_headline_tells_first(
     assert not browser.errors
 
 
+def test_the_hottest_function_is_everywhere_that_of_the_headline(browser: Browser, tmp_path: Path) -> None:
+    samples = [At("app;main;make;sin;round", at * 10 * MS, 10 * MS) for at in range(1, 61)]
+    samples += [At("app;main;make;sin", at * 10 * MS, 10 * MS) for at in range(61, 71)] + [At("app;main;cold", at * 10 * MS, 10 * MS) for at in range(71, 101)]
+    part = timed_stacks(samples)
+    part = dataclasses.replace(part, inlined=[one.name == "round" for one in part.functions])
+    hottest = [("sin()", "sin", 0.7), ("make()", "make", 0.7)]
+    headline = [HeadlineSentence("70 % is in sin(), called from make().", [("sin()", "sin"), ("make()", "make")], "charged", "CPU", hottest)]
+    code = [{**CODE, "name": "cold", "share": 0.3}, {**CODE, "name": "sin", "share": 0.7, "sources": []}]
+    file = tmp_path / "sin.html"
+    file.write_text(render([part], PageText("sin", headline=headline), code=code), encoding="utf-8")
+    browser.open(file)
+    assert browser.texts("#details .neighbours button") == ["70.00%\nsin\nheadline", "30.00%\ncold"]
+    assert "Inlined code counts for the function that it stands in" in browser.text("#details")
+    browser.click("#tab-sandwich")
+    assert browser.text("#sandwich-about").startswith("sin · app (the hottest function, as in the headline")
+    browser.click("#tab-code")
+    assert browser.run("document.querySelector('#code-function').selectedOptions[0].text") == "70.00% sin"
+    assert ", with the code inlined into it; shares below are of that" in browser.text("#code-about")
+    browser.click("#details .neighbours button")
+    assert browser.texts("#details .shares dt") == ["Self", "With inlined code", "With libraries", "Total"]
+    assert browser.texts("#details .shares dd")[:2] == ["10.00%, 100.000 ms", "70.00%, 700.000 ms"]
+    browser.press("Escape")
+    select(browser, 0.8, 0.9)
+    assert browser.texts("#details .neighbours button") == ["100.00%\ncold"], "a range has its own"
+    browser.click("#tab-sandwich")
+    assert browser.text("#sandwich-about").startswith("cold · app (the hottest function: ")
+    assert not browser.errors
+
+
+def test_the_page_says_why_code_is_not_that_of_the_headline(browser: Browser, tmp_path: Path) -> None:
+    hottest = [HeadlineSentence("50 % is in hot.", hottest=[("the top level of <string>", "py::<module>:<string>", 0.5)])]
+    code = [{**CODE, "name": "py::<module>:<string>", "sources": [], "interpreted": 1}, CODE]
+    file = tmp_path / "string.html"
+    file.write_text(render([timed_stacks(RAN)], PageText("string", headline=hottest), code=code), encoding="utf-8")
+    browser.open(file, width=1440)
+    browser.click("#tab-code")
+    assert "No code is here of the top level of <string>, which the headline names first" in browser.text("#code-about")
+    browser.choose("#code-function", "50.00% py::<module>:<string>")
+    assert "names first" not in browser.text("#code-about")
+    assert ", without what it calls; shares below are of that" in browser.text("#code-about")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_names_in_narrow_lists_keep_what_tells_them_apart(browser: Browser, tmp_path: Path, width: int) -> None:
+    methods = ["SerializeString", "SerializeObject", "LookupIterator"]
+    samples = [At(f"app;v8::internal::compiler::turboshaft::{name}", at * 10 * MS, 10 * MS) for at, name in enumerate(methods, 1)]
+    file = tmp_path / "names.html"
+    file.write_text(render([timed_stacks(samples)], PageText("names")), encoding="utf-8")
+    browser.open(file, width=width)
+    boxes = "[...document.querySelectorAll('#details .rest')].map(one => [one.textContent, one.scrollWidth <= one.clientWidth])"
+    assert sorted(browser.run(boxes)) == [[name, True] for name in sorted(methods)]
+
+
 def test_without_waits_there_is_no_button_for_them(browser: Browser, service: Path) -> None:
     browser.open(service)
     assert is_hidden(browser, "#waits-too")

@@ -232,6 +232,22 @@ def test_the_caller_of_a_function_is_the_one_with_most() -> None:
     assert result == {"f": "", "g": "f", "h": "", "a": ""}
 
 
+def test_inlined_code_counts_for_the_function_that_it_stands_in() -> None:
+    part = stacks("a;f;g;h 5\na;f 2\na;k;h 3\na;g 1")
+    part = dataclasses.replace(part, inlined=[function.name in "gh" for function in part.functions])
+    sums = f"withInlined({TREE}, profile.names, profile.inlined)[0]"
+    result = node(f"Object.fromEntries(Array.from({sums}).map((sum, f) => [profile.names[f][0], sum]).filter(([, sum]) => sum))", profile_data([[part]]))
+    assert result == {"f": 7, "k": 3, "a": 1}
+
+
+def test_the_function_of_the_headline_is_the_one_with_most_samples_of_its_name() -> None:
+    data = profile_data([[stacks("a;f 5\na;g;f_[k] 9\nf;g 1")]])
+    total = f"byFunction({TREE}, profile.names).total[0]"
+    named = "namedHottest({...profile, headline: [{hottest: []}, {hottest: [['gone()', 'gone', 0.6], ['f()', 'f', 0.5]]}]}, TOTAL)".replace("TOTAL", total)
+    assert node(f"(found => [profile.names[found.f].slice(0, 2), found.shown, found.share])({named})", data) == [["f", "kernel"], "f()", 0.5]
+    assert node(f"namedHottest(profile, {total})", data) is None
+
+
 def test_a_sample_counts_once_for_a_callee_however_often_it_is_on_the_stack() -> None:
     data = profile_data([[stacks("a;f;g;f;g;f;h 5\na;f;g 2\na;f;h;f;g 3")]])
     called = f"neighbours({TREE}, profile.names.findIndex(name => name[0] === 'f')).callees"

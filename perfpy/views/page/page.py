@@ -43,7 +43,7 @@ from perfpy.views.page.profile_data import MOST_CHAINS, PageSites, numbered_mark
 from perfpy.views.readable import at_a_glance, source_file
 from perfpy.views.verdict.comparisons import change_verdict
 from perfpy.views.verdict.profile import FoldedReport, HeadlineReports, charged_amounts, headline_options, verdict_of
-from perfpy.views.verdict.sentence import FEW_SAMPLES, function_text
+from perfpy.views.verdict.sentence import FEW_SAMPLES, builtin_text, function_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -286,13 +286,14 @@ def _headline_sentence(sentence: Sentence, busy: float) -> HeadlineSentence:
     """Return a sentence of the headline. busy: the part of the time of the CPUs that shares of samples are of."""
     subject = "waits" if sentence.rule in _OF_WAITS else "" if sentence.rule in _OF_RECORDING else "CPU"
     pairs = [(sentence.names.get(name, ""), sentence.numbers.get(number, 0.0)) for name, number in _HOTTEST.get(sentence.rule, ())]
-    hottest = [(function_text(name), without_tier(name), share * busy) for name, share in pairs if name]
+    hottest = [(builtin_text(name) or function_text(name), without_tier(name), share * busy) for name, share in pairs if name]
     return HeadlineSentence(sentence.text, _evidence(sentence), _COLUMNS.get(sentence.rule, "charged"), subject, hottest)
 
 
 def _evidence(sentence: Sentence) -> list[tuple[str, str]]:
     """Return the functions that a sentence names, as it shows them and as they are recorded, in the order in which it names them."""
-    names = [(function_text(name), without_tier(name)) for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    recorded = [name for key, name in sentence.names.items() if name and key.startswith(_FUNCTIONS)]
+    names = [(shown, without_tier(name)) for name in recorded for shown in (function_text(name), builtin_text(name)) if shown]
     return sorted((pair for pair in names if pair[0] in sentence.text), key=lambda pair: sentence.text.index(pair[0]))
 
 

@@ -113,6 +113,7 @@ def profile_data(
         "charges": "".join(
             str(charge_kind(category, name) if name != f"[{module}]" else NOT_CHARGED) for name, module, category, *_ in names
         ),
+        "inlined": _inlined(tree.names, [part for parts in folded for part, _ in parts]),
         "sides": len(recordings),
         "tree": {"name": RowGroups(tree.depth).packed(tree.name), "depth": packed(tree.depth)},
         "rare": _rare_share(tree, [part for parts in folded for part, _ in parts]),
@@ -212,6 +213,15 @@ def _names(functions: Sequence[Function], recordings: Sequence[Sequence[Stacks]]
             by_name = (KERNEL if function.kernel else OWN if function.dso else UNKNOWN for function in part.functions)
             category_of.update(zip(part.functions, part.categories or by_name, strict=True))
     return [_function_row(function, category_of.get(function, UNKNOWN)) for function in functions]
+
+
+def _inlined(functions: Sequence[Function], parts: Iterable[Stacks]) -> list[int]:
+    """Return the numbers of the functions that are inlined into others in all of their stacks."""
+    is_inlined: dict[Function, bool] = {}
+    for part in parts:
+        for function, flag in zip(part.functions, part.inlined or [False] * len(part.functions), strict=True):
+            is_inlined[function] = flag and is_inlined.get(function, True)
+    return [number for number, function in enumerate(functions) if is_inlined.get(function)]
 
 
 def _function_row(function: Function, category: int) -> list[Any]:

@@ -20,7 +20,7 @@ import pytest
 import perfpy
 import perfpy.views.page
 from perfpy.abi import records
-from perfpy.abi.flags import MISC_COMM_EXEC, MISC_SWITCH_OUT, PerfType, SoftwareId
+from perfpy.abi.flags import CONTEXT_USER, MISC_COMM_EXEC, MISC_SWITCH_OUT, PerfType, SampleType, SoftwareId
 from perfpy.abi.records import SampleId
 from perfpy.analysis.aggregate import profile, shared_pass
 from perfpy.analysis.annotation import CallAtLine, CodeRow
@@ -47,6 +47,7 @@ from tests.builders.kernel_events import recording_of_locks
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.own_corpus import RECORDINGS
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.python_recording import python_recording
 from tests.builders.stacks import At, stacks, timed_stacks
 
@@ -542,6 +543,26 @@ def test_instructions_far_from_samples_are_skipped() -> None:
 
 def test_rows_are_limited() -> None:
     assert len(instructions_of(rows(*[0.3] * 5000))) <= 420
+
+
+def test_functions_that_are_inlined_in_all_stacks_are_told(tmp_path: Path) -> None:
+    """helper is inlined into spin."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    ids = {"pid": 7, "tid": 7, "time": 100}
+    built.record(records.Comm(0, 7, 7, "spin", SampleId(**ids)))
+    built.record(records.Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, "/bin/spin", b"", SampleId(**ids)))
+    for time in range(200, 260):
+        built.sample(0, misc=2, ip=0x401012, pid=7, tid=7, time=time, period=1000, callchain=(CONTEXT_USER, 0x401012))
+    spin_with_lines(tmp_path)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    symbols = SymbolOptions(symfs=str(tmp_path), cache=False)
+    with Recording(str(tmp_path / "perf.data"), symbols=symbols) as one:
+        parts = page_parts(one, symbols=symbols)
+    data = profile_data([parts.stacks])
+    assert [data["names"][number][0] for number in data["inlined"]] == ["helper"]
+    part = parts.stacks[0]
+    called = dataclasses.replace(part, event="b", inlined=[False] * len(part.functions))
+    assert profile_data([[part, called]])["inlined"] == [], "there it is called"
 
 
 def test_an_instruction_of_a_missing_file_counts_for_the_line_of_the_inlined_call(tmp_path: Path) -> None:

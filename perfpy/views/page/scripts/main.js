@@ -7,9 +7,9 @@ import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
-import { collect, collectBoth, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED } from "./model/selection.js";
+import { collect, collectBoth, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED, NARROWED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { comparedParts, hottest, ofFunctions } from "./model/function_sums.js";
+import { byFunction, comparedParts, hottest, namedHottest, ofFunctions } from "./model/function_sums.js";
 import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { describeNode, patternOf } from "./model/words.js";
@@ -79,12 +79,13 @@ class Page {
     const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip", hottest: "code-hottest",
       before: "code-before", after: "code-after" };
     this.code = new CodeView(Object.fromEntries(Object.entries(codeParts).map(([key, id]) => [key, $(id)])), profile.code, profile.files,
-      { changed: part => { Object.assign(this.state, part); keepAddress(this); } });
+      { changed: part => { Object.assign(this.state, part); keepAddress(this); } }, (profile.headline || []).flatMap(one => one.hottest || []));
     this.heat = new HeatMap($("heat"), { ...time, say: text => { $("heat-about").textContent = text; } });
     this.marks = new MarksTable({ table: $("marks"), kinds: $("kinds"), more: $("more-marks") }, {
       task: thread => profile.threads[thread] ? taskName(profile.threads[thread]) : "", pattern, hide: () => { this.showMarks(); this.loadTimes(); },
       at: tick => this.change({ range: [Math.max(0, tick - profile.last / 200), tick + profile.last / 200 + 1] }) });
     this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), unit: () => this.unit(), dark,
+      inlined: () => profile.inlined || [], headline: () => this.ofHeadline(),
       measure: () => measureOf(profile, this.event).replace(/^[A-Z](?=[a-z])/, first => first.toLowerCase()),
       parts: () => this.isCompared ? comparedParts(profile, this.counted) : null, code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
@@ -229,9 +230,17 @@ class Page {
     if (!keep && this.state.zoom) this.graph.zoomToPath(this.state.zoom.split(".").map(Number));
   }
 
+  /* The headline's function, while what is shown is what the headline is of. */
+  ofHeadline() {
+    const isPart = this.compared || NARROWED.some(key => this.state[key] !== null), [on = 0] = onAndOff(this.profile) || [];
+    return isPart || ![on, JOINED].includes(this.event) ? null : namedHottest(this.profile, byFunction(...this.functions()).total[0]);
+  }
+
   showSandwich() {
-    const f = this.state.chosen ?? hottest(...this.functions()), about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
-    $("sandwich-about").textContent = about.join(" \u00b7 ") + (this.state.chosen === null && f >= 0 ? " (the hottest function: select another one in any view)" : "");
+    const named = this.ofHeadline(), f = this.state.chosen ?? (named ? named.f : hottest(...this.functions()));
+    const about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
+    $("sandwich-about").textContent = about.join(" \u00b7 ")
+      + (this.state.chosen === null && f >= 0 ? ` (the hottest function${named ? ", as in the headline" : ""}: select another one in any view)` : "");
     for (const id of ["above-box", "below-box"]) $(id).hidden = f < 0;
     if (f < 0) return;
     this.above.show(callers(this.weighed, f));

@@ -44,6 +44,35 @@ export function byFunction(tree, names) {
   return { self, total };
 }
 
+const STANDING = new WeakMap();
+
+/* By function, for each column: its own weight with that of the code that is inlined into it, as Code counts; without what a function that is inlined
+   itself has. inlined: their numbers. */
+export function withInlined(tree, names, inlined) {
+  if (!inlined.length) return byFunction(tree, names).self;
+  if (!STANDING.has(tree.name)) {
+    const isInlined = new Uint8Array(names.length), at = Int32Array.from(countedAt(tree, names));
+    for (const f of inlined) isInlined[f] = 1;
+    for (let i = 1; i < tree.n; i++) while (isInlined[tree.name[at[i]]] && tree.parent[at[i]] > 0) at[i] = tree.parent[at[i]];
+    STANDING.set(tree.name, at);
+  }
+  const at = STANDING.get(tree.name);
+  return tree.own.map(own => {
+    const sums = new Float64Array(names.length);
+    for (let i = 1; i < tree.n; i++) if (own[i]) sums[tree.name[at[i]]] += own[i];
+    return sums;
+  });
+}
+
+/* The function that the headline names for its share, as {f, shown, share}; null if the page has none of its name. Of several, the one with most samples. */
+export function namedHottest({ headline = [], names }, total) {
+  for (const [shown, name, share] of headline.flatMap(one => one.hottest || [])) {
+    const same = names.flatMap(([one, , category], f) => one === name && category !== COMMAND ? [f] : []);
+    if (same.length) return { f: same.reduce((a, b) => total[b] > total[a] ? b : a), shown, share };
+  }
+  return null;
+}
+
 /* By function: the function that calls it in most of its samples, -1 for none, and the share of these samples. */
 export function hottestCallers(tree, names, charges) {
   const { pairOf, pairs, callee, caller } = callerPairs(tree, names.length, charges), at = countedAt(tree, names), sums = new Float64Array(pairs);

@@ -88,8 +88,9 @@ export function sourceNote({ sources, instructions, interpreted }) {
 }
 
 export class CodeView {
-  /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)} */
-  constructor(parts, functions, files, told) {
+  /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)};
+     named: the functions of the headline, those of its first sentence first: [[as shown, name, share]] */
+  constructor(parts, functions, files, told, named = []) {
     Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", inside: null, rows: [], open: new Set() });
     this.isEmpty = !functions.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
@@ -97,9 +98,13 @@ export class CodeView {
     const option = (one, value) => new Option(`${percent(one.share)} ${one.short || one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
     group("Functions", functions.map((one, i) => option(one, `function ${i}`)));
     group("Source files", files.map((one, i) => option(one, `file ${i}`)));
-    /* source that can be read comes first: of the hottest function that has it, then of a file */
+    /* what the headline names comes first, then source that can be read: of the hottest function that has it, then of a file */
+    const place = ([, name]) => functions.findIndex(one => one.name === name && (one.sources.length || !one.interpreted && one.instructions.length));
+    const hottest = named.findIndex(one => place(one) >= 0);
+    this.missing = named.length && hottest !== 0 ? named[0][0] : "";
     const readable = functions.findIndex(one => one.sources.length), text = files.findIndex(one => one.lines.some(line => line[2]));
-    if (readable > 0) this.choice.value = `function ${readable}`;
+    if (hottest >= 0) this.choice.value = `function ${place(named[hottest])}`;
+    else if (readable > 0) this.choice.value = `function ${readable}`;
     else if (readable < 0 && text >= 0) this.choice.value = `file ${text}`;
     this.first = this.choice.value;
     this.choice.onchange = this.kind.onchange = () => { this.inside = null; this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
@@ -211,10 +216,14 @@ export class CodeView {
   ofFunction(one) {
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = !one.sources.length ? "instructions" : one.interpreted ? "source" : this.kind.value;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
-    this.about.textContent = `${one.module}, ${one.event}: ${of}; shares below are of the function${sourceNote(one)}`;
+    this.about.textContent = `${one.module}, ${one.event}: ${of}${one.interpreted ? ", without what it calls" : one.calls.length ? ", with the code inlined into it" : ""}`
+      + `; shares below are of that${sourceNote(one)}${this.instead()}`;
     return { titles: [["Share", "share"], [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
       rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both") };
   }
+
+  /* Why the page does not open with what the headline names first. */
+  instead() { return this.missing && this.choice.value === this.first ? `. No code is here of ${this.missing}, which the headline names first` : ""; }
 
   /* Lines; those with instructions open, the hottest one is open at first. */
   sourceRows(one, shares, withInstructions) {

@@ -1,7 +1,7 @@
 /* The panel beside the view: the selected function with its shares, callers, callees and hottest lines; or what has most samples. */
 
 import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
-import { byFunction, waitedAt } from "../model/function_sums.js";
+import { byFunction, waitedAt, withInlined } from "../model/function_sums.js";
 import { chanceOf, outermost } from "../model/trees.js";
 import { amount, percent, points, sidesOf } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
@@ -32,6 +32,13 @@ export function inBoth(tree, name) {
   return { callers: weights("callers"), callees: weights("callees") };
 }
 
+const INLINED = "Inlined code counts for the function that it stands in, as in Code. The other views show it apart.";
+/* A name whose end stays where there is no room: names of C++ differ behind their namespaces. */
+function ends(name) {
+  const place = /^(?:\w+::)+/.exec(name)?.[0].length || 0;
+  return place ? [el("span.namespace", { textContent: name.slice(0, place) }), el("span.rest", { textContent: name.slice(place) })] : [name];
+}
+
 const STATE = /^\[[\w-] \((.+)\)\]$/, IN_WORDS = { ready: "for a CPU" };
 
 /* Where threads waited, those with most first: [[function, weight, state]]: the innermost function outside of the kernel; of stacks without one the
@@ -50,7 +57,7 @@ export function placesOfWaits(tree, names) {
 
 export class Details {
   /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), measure(),
-     parts() -> comparedParts() or null} */
+     parts() -> comparedParts() or null, inlined() -> numbers of functions, headline() -> namedHottest() or null} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -63,7 +70,8 @@ export class Details {
 
   /* With waits, time on the CPU comes first: sleeping threads would fill the list. */
   overview() {
-    const { tree } = this, { self } = this.functions, hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
+    const { tree } = this, { self } = this.functions, standing = withInlined(tree, this.names, this.told.inlined());
+    const hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
     const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
     if (tree.kind === "changes") {
@@ -71,13 +79,28 @@ export class Details {
       const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points` }), this.changes(weights, compared)];
       return [...parts.flatMap(list), hint];
     }
-    if (tree.kind !== "parts") return [el("h2", { textContent: `Most ${this.told.measure()} itself` }), this.list(most(self, 8)), hint];
+    const itself = (what, columns, all) => [...this.ofHeadline(most(columns, 8)), el("h2", { textContent: `Most ${what} itself` }),
+      this.list(this.marked(most(columns, 8)), "", all), ...(this.told.inlined().length ? [el("p.dim", { textContent: INLINED })] : [])];
+    if (tree.kind !== "parts") return [...itself(this.told.measure(), standing), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
     return [
-      ...(tree.totals[0] ? [el("h2", { textContent: "Most CPU time itself" }), this.list(most([self[0]], 8), "", ran)] : []),
+      ...(tree.totals[0] ? itself("CPU time", [standing[0]], ran) : []),
       ...(tree.totals[1] ? [el("h3", { textContent: "Most time waiting" }), this.list(placesOfWaits(tree, this.names).slice(0, 4), "", waited)] : []),
       hint,
     ];
+  }
+
+  /* The headline's function, if it is not among those of a list. */
+  ofHeadline(pairs) {
+    const named = this.told.headline();
+    if (!named || pairs.some(([f]) => f === named.f)) return [];
+    return [el("h2", { textContent: `In the headline: ${named.shown}` }), this.list([[named.f, named.share]], "", 1)];
+  }
+
+  /* Say which function of a list is that of the headline, which may have a shorter name there. */
+  marked(pairs) {
+    const named = this.told.headline();
+    return pairs.map(([f, weight]) => named && f === named.f ? [f, weight, "headline"] : [f, weight]);
   }
 
   /* The functions whose share changed most, of changes that are more than chance. weights: by side and function. */
@@ -127,7 +150,9 @@ export class Details {
     } else {
       const unit = this.told.unit();
       const of = (title, columns, k = 0) => row(title, part(columns[k], k), `${percent(part(columns[k], k))}, ${amount(columns[k][f], unit)}`);
+      const standing = withInlined(tree, this.names, this.told.inlined());
       of("Self", self);
+      if (standing[0][f] > self[0][f]) of("With inlined code", standing);
       if (charged && charged[0][f]) of("With libraries", charged);
       of("Total", total);
       if (tree.kind === "parts") of("Waiting", total, 1);
@@ -148,7 +173,7 @@ export class Details {
       const choose = button("", () => this.told.choose(f), { title: this.names[f][0] }), sign = el("span.sign");
       sign.style.background = token(Math.min(COMMAND, this.names[f][2]), this.told.dark());
       const shares = [weight].flat().map((one, k) => el("span.number", { textContent: text(one / ([all].flat()[k] || 1)) }));
-      choose.append(...shares, sign, el("span.label", { textContent: this.told.short(f) }), ...(state ? [el("span.state.dim", { textContent: state })] : []));
+      choose.append(...shares, sign, el("span.label", {}, ...ends(this.told.short(f))), ...(state ? [el("span.state.dim", { textContent: state })] : []));
       return el("li", {}, choose);
     }));
   }

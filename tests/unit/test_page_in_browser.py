@@ -875,7 +875,7 @@ def test_waits_are_counted_as_threads_that_wait(browser: Browser, tmp_path: Path
     browser.press("a")
     select(browser, 3.4, 4.4)
     assert browser.text("#said").startswith(
-        "In A 6.00 threads waited at a time, in B 6.00. B has more in sleep: none of the waiting time in A"
+        "In A 6.00 threads waited at a time, in B 6.00. B has more waiting time in sleep with its libraries: none in A"
     )
 
 

@@ -551,8 +551,8 @@ def test_functions_that_are_inlined_in_all_stacks_are_told(tmp_path: Path) -> No
     ids = {"pid": 7, "tid": 7, "time": 100}
     built.record(records.Comm(0, 7, 7, "spin", SampleId(**ids)))
     built.record(records.Mmap2(2, 7, 7, 0x401000, 0x1000, 0x1000, 8, 1, 99, 0, 5, 2, "/bin/spin", b"", SampleId(**ids)))
-    for time in range(200, 260):
-        built.sample(0, misc=2, ip=0x401012, pid=7, tid=7, time=time, period=1000, callchain=(CONTEXT_USER, 0x401012))
+    for at in range(200, 260):
+        built.sample(0, misc=2, ip=0x401012, pid=7, tid=7, time=at, period=1000, callchain=(CONTEXT_USER, 0x401012))
     spin_with_lines(tmp_path)
     (tmp_path / "perf.data").write_bytes(built.file())
     symbols = SymbolOptions(symfs=str(tmp_path), cache=False)

@@ -356,11 +356,13 @@ def test_the_page_opens_with_the_time_that_its_headline_tells_first(
 
 def test_the_hottest_function_is_everywhere_that_of_the_headline(browser: Browser, tmp_path: Path) -> None:
     samples = [At("app;main;make;sin;round", at * 10 * MS, 10 * MS) for at in range(1, 61)]
-    samples += [At("app;main;make;sin", at * 10 * MS, 10 * MS) for at in range(61, 71)] + [At("app;main;cold", at * 10 * MS, 10 * MS) for at in range(71, 101)]
+    samples += [At("app;main;make;sin", at * 10 * MS, 10 * MS) for at in range(61, 71)]
+    samples += [At("app;main;cold", at * 10 * MS, 10 * MS) for at in range(71, 101)]
     part = timed_stacks(samples)
     part = dataclasses.replace(part, inlined=[one.name == "round" for one in part.functions])
     hottest = [("sin()", "sin", 0.7), ("make()", "make", 0.7)]
-    headline = [HeadlineSentence("70 % is in sin(), called from make().", [("sin()", "sin"), ("make()", "make")], "charged", "CPU", hottest)]
+    names = [("sin()", "sin"), ("make()", "make")]
+    headline = [HeadlineSentence("70 % is in sin(), called from make().", names, "charged", "CPU", hottest)]
     code = [{**CODE, "name": "cold", "share": 0.3}, {**CODE, "name": "sin", "share": 0.7, "sources": []}]
     file = tmp_path / "sin.html"
     file.write_text(render([part], PageText("sin", headline=headline), code=code), encoding="utf-8")

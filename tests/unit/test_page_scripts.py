@@ -236,15 +236,18 @@ def test_inlined_code_counts_for_the_function_that_it_stands_in() -> None:
     part = stacks("a;f;g;h 5\na;f 2\na;k;h 3\na;g 1")
     part = dataclasses.replace(part, inlined=[function.name in "gh" for function in part.functions])
     sums = f"withInlined({TREE}, profile.names, profile.inlined)[0]"
-    result = node(f"Object.fromEntries(Array.from({sums}).map((sum, f) => [profile.names[f][0], sum]).filter(([, sum]) => sum))", profile_data([[part]]))
+    named = f"Array.from({sums}).map((sum, f) => [profile.names[f][0], sum]).filter(([, sum]) => sum)"
+    result = node(f"Object.fromEntries({named})", profile_data([[part]]))
     assert result == {"f": 7, "k": 3, "a": 1}
 
 
 def test_the_function_of_the_headline_is_the_one_with_most_samples_of_its_name() -> None:
     data = profile_data([[stacks("a;f 5\na;g;f_[k] 9\nf;g 1")]])
     total = f"byFunction({TREE}, profile.names).total[0]"
-    named = "namedHottest({...profile, headline: [{hottest: []}, {hottest: [['gone()', 'gone', 0.6], ['f()', 'f', 0.5]]}]}, TOTAL)".replace("TOTAL", total)
-    assert node(f"(found => [profile.names[found.f].slice(0, 2), found.shown, found.share])({named})", data) == [["f", "kernel"], "f()", 0.5]
+    headline = "[{hottest: []}, {hottest: [['gone()', 'gone', 0.6], ['f()', 'f', 0.5]]}]"
+    found = f"namedHottest({{...profile, headline: {headline}}}, {total})"
+    result = node(f"(found => [profile.names[found.f].slice(0, 2), found.shown, found.share])({found})", data)
+    assert result == [["f", "kernel"], "f()", 0.5]
     assert node(f"namedHottest(profile, {total})", data) is None
 
 

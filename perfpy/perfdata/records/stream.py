@@ -252,11 +252,11 @@ _BLOCK: Final = 1 << 15  # words that are examined at once, in the processor's c
 _LARGE: Final = 64  # average words of a record from which on walking is faster than linking
 _WORTH_STEPPING: Final = 400  # average records of one size in a row from which on stepping is faster than linking
 
-# by byte order, in a header as a number: a type of 1; the bits that no record of the kernel or of perf sets in type - 1, misc and size; the
-# least number with a size of 8 in its highest bits
-_ONE_UNSET_LEAST: Final = {
-    "<": (np.uint64(1), np.uint64(7 << 48 | 0xFF8 << 32 | 0xFFFFFF80), np.uint64(8 << 48)),
-    ">": (np.uint64(1 << 32), np.uint64(0xFFFFFF80 << 32 | 0xFF8 << 16 | 7), np.uint64(0)),
+# by byte order, in a header as a number: a type of 1 and a size of 8; and the bits that are set in no header of the kernel or of perf after
+# these are subtracted: of type, misc and size. Sizes from 32 KiB on are left out, so that the highest bit tells of a size below 8, too.
+_LEAST_UNSET: Final = {
+    "<": (np.uint64(8 << 48 | 1), np.uint64(0x8007 << 48 | 0xFF8 << 32 | 0xFFFFFF80)),
+    ">": (np.uint64(1 << 32 | 8), np.uint64(0xFFFFFF80 << 32 | 0xFF8 << 16 | 0x8007)),
 }
 _SIZE_SHIFT: Final = np.uint64(48)
 _SIZE_MASK: Final = np.uint64(0xFFFF)
@@ -362,15 +362,13 @@ def _are_small(numbers: NDArray[np.uint64], sizes: NDArray[np.uint16], endian: s
 
 def _marked_words(words: NDArray[np.uint64], endian: str) -> NDArray[np.bool_]:
     """Mark the words with a number from 1 to 128 in the place of a header's type, no unused bit of its misc field, and a size in words."""
-    one, unset, least = _ONE_UNSET_LEAST[endian]
+    least, unset = _LEAST_UNSET[endian]
     marks = np.empty(len(words), np.bool_)
     block = np.empty(min(_BLOCK, len(words)), np.uint64)
     for first in range(0, len(words), _BLOCK):
-        part, marked = words[first : first + _BLOCK], marks[first : first + _BLOCK]
-        less = np.subtract(part, one, out=block[: len(part)])
-        np.equal(np.bitwise_and(less, unset, out=less), 0, out=marked)
-        if least:  # numbers below it are most of the words, pairs of small ones excluded
-            marked &= part >= least
+        part = words[first : first + _BLOCK]
+        above = np.subtract(part, least, out=block[: len(part)])
+        np.equal(np.bitwise_and(above, unset, out=above), 0, out=marks[first : first + _BLOCK])
     return marks
 
 
@@ -394,10 +392,9 @@ class _HeaderLinks:
         headers = words.take(heads).astype(np.uint64, copy=False)
         lengths = (headers >> _SIZE_SHIFT if endian == "<" else headers & _SIZE_MASK).view(np.int64)
         ends = heads + (lengths >> 3)
-        is_whole = (lengths >= HEADER_SIZE) & (ends <= len(words))
-        if not is_whole.all():
-            rows = rows_where(is_whole)
-            heads, ends = heads.take(rows), ends.take(rows)
+        partial = rows_where(ends > len(words))  # few: at the end of the buffer
+        if len(partial):
+            heads, ends = all_but(heads, partial), all_but(ends, partial)
         self._heads = heads
         self._ends = ends
         lasts = rows_where(self._ends[:-1] != heads[1:])

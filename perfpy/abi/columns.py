@@ -72,6 +72,16 @@ def all_but(values: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any
     )
 
 
+def rows_but(count: int, others: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the indexes of `count` elements without some, given in ascending order.
+
+    >>> rows_but(4, np.array([0, 2])).tolist()
+    [1, 3]
+    """
+    gaps = np.diff(others, prepend=-1, append=count) - 1
+    return np.arange(count - len(others)) + np.repeat(np.arange(len(gaps)), gaps)
+
+
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values in ascending order. (np.unique imports numpy.ma, which takes as long as reading a small file.)
 

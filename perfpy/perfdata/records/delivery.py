@@ -5,15 +5,16 @@ All passes over a file (the first pass, the batches of samples) use this module,
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from perfpy.abi import records
-from perfpy.abi.columns import are_among, rows_where, slices_index
+from perfpy.abi.columns import are_among, rows_but, rows_where, slices_index
 from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.task_columns import TASK_TYPES, RawColumns, decode_tasks, number_columns
@@ -51,7 +52,8 @@ class KeyedSamples(NamedTuple):
         return KeyedSamples(self.chunk.rows(index), self.events[index], self.keys[index], self.times[index], self.floor)
 
 
-class OrderedChunk(NamedTuple):
+@dataclass(eq=False, repr=False)
+class OrderedChunk:
     """The records of a chunk, with their keys, times and events.
 
     Attributes:
@@ -74,7 +76,7 @@ class OrderedChunk(NamedTuple):
     other_events: NDArray[np.int32]
     floor: int = 0
 
-    @property
+    @cached_property
     def keyed_samples(self) -> KeyedSamples:
         """The samples with their keys and times."""
         if self.samples is self.chunk:
@@ -118,11 +120,7 @@ class DeliveryKeys:
     def order_chunk(self, chunk: Chunk, number: int, order: Rounds | Numbers) -> OrderedChunk:
         """Return a chunk with keys. order: the state after the chunk before; number: the chunk's."""
         others = chunk.others
-        rows = (
-            np.arange(len(chunk) - len(others))
-            if (not len(others) or int(others[0]) == len(chunk) - len(others))
-            else rows_where(chunk.types == RecordType.SAMPLE)
-        )
+        rows = rows_but(len(chunk), others)
         samples = chunk.rows(rows) if len(others) else chunk
         events = self._events(samples)
         other_events = np.zeros(len(others), np.int32)

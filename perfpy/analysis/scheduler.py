@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfpy.perfdata.reader import PerfData
+    from perfpy.perfdata.records.batches import RecordIndex
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.scheduling.switch_times import Delays
 
@@ -51,7 +53,7 @@ _FIELDS: Final = {
     RUNTIME: ("pid", "runtime"),
     MIGRATE: ("pid", "orig_cpu", "dest_cpu"),
 }
-_SAMPLES_EACH: Final = 500_000  # of two processes, of which one reads what the other one shows
+_BYTES_EACH: Final = 1 << 25  # of two processes, of which one reads what the other one shows
 _NO_SWITCHES: Final = "{path}: no sched:sched_switch tracepoint with its format; record one: perfpy sched record -- COMMAND"
 
 
@@ -91,7 +93,7 @@ def read_events(
 
 
 def event_windows(
-    source: SampleSource,
+    source: PerfData,
     *,
     runtimes: bool = True,
     wakeups: bool = True,
@@ -100,6 +102,7 @@ def event_windows(
     comms: bool = False,
     unused: Collection[str] = (),
     columns: Collection[str] = TASK_COLUMNS,
+    of_switches_only: bool = False,
     is_settled: bool = False,
     least: Callable[[], int] = lambda: WINDOW,
 ) -> Iterator[SchedEvents]:
@@ -111,6 +114,7 @@ def event_windows(
         chains: whether to keep the callchains of switches.
         comms: whether to read the names of threads in switches.
         unused: fields that are zeros instead of being read.
+        of_switches_only: whether other tracepoints than switches have zeros in these columns, too.
         is_settled, least: see tracepoint_windows.
     """
     fields_of = _fields_of(source, runtimes=runtimes, wakeups=wakeups, migrations=migrations)
@@ -118,36 +122,41 @@ def event_windows(
         fields_of[SWITCH] += ("prev_comm", "next_comm")
     fields_of = {name: tuple(field for field in fields if field not in unused) for name, fields in fields_of.items()}
     with_chains = (SWITCH,) if chains else ()
-    threads, reads_ahead = IdTable(), is_settled and jobs_for(0, sum(source.sample_counts.values()), _SAMPLES_EACH) > 1
+    threads, reads_ahead = IdTable(), jobs_for(0, source.size, _BYTES_EACH) > 1
     if reads_ahead:  # the caller's threads are unknown to the other process
 
         def least() -> int:
             return max(WINDOW, 2 * len(threads))
 
-    windows = tracepoint_windows(source, fields_of, with_chains=with_chains, columns=columns, is_settled=is_settled, least=least)
+    bare = [name for name in fields_of if name != SWITCH] if of_switches_only else ()
+    windows = tracepoint_windows(
+        source, fields_of, with_chains=with_chains, columns=columns, bare=bare, is_settled=is_settled, least=least
+    )  # fmt: skip
     return map(_events_of, _read_ahead(source, windows, threads) if reads_ahead else windows)
 
 
-def _read_ahead(
-    source: SampleSource, windows: Iterator[dict[str, TracepointRows]], threads: IdTable
-) -> Iterator[dict[str, TracepointRows]]:
+def _read_ahead(source: PerfData, windows: Iterator[dict[str, TracepointRows]], threads: IdTable) -> Iterator[dict[str, TracepointRows]]:
     """Yield windows that a forked process reads meanwhile; it is one window ahead. threads: takes the threads that it has read."""
-    begun = 0
+    begun, is_indexed = 0, source.is_indexed
 
-    def window(number: int) -> tuple[dict[str, list[Any]] | None, list[str]]:
-        """Return the number-th window, or None after the last, and the warnings so far; without that process this one reads them."""
+    def window(number: int) -> tuple[dict[str, list[Any]] | None, RecordIndex | None, list[str]]:
+        """Return the number-th window, after the last one the index, and the warnings; without that process this one reads them."""
         nonlocal begun
         rows = None
         while begun <= number:
             rows, begun = next(windows, None), begun + 1
             if rows is not None:
                 threads.ids(rows[SWITCH].with_numbers(["next_pid"]).fields["next_pid"].astype(np.int64).view(np.uint64))
-        return None if rows is None else {name: table.packed() for name, table in rows.items()}, source.warnings
+        if rows is None:
+            return None, None if is_indexed else source.record_index, source.warnings
+        return {name: table.packed() for name, table in rows.items()}, None, source.warnings
 
     with ForkedWorkers(range(sys.maxsize), window, 1) as reader:
-        for tables, warnings in reader.results():
+        for tables, index, warnings in reader.results():
             source.warnings.extend([warning for warning in warnings if warning not in source.warnings])
             if tables is None:
+                if index is not None:
+                    source.take_index(index)
                 return
             yield {name: TracepointRows.unpacked(columns) for name, columns in tables.items()}
 

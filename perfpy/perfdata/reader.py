@@ -275,6 +275,15 @@ class PerfData:
         return self.records.record_index
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether the first pass is over."""
+        return "record_index" in self.records.__dict__
+
+    def take_index(self, index: RecordIndex) -> None:
+        """Take over the result of the first pass of another process."""
+        self.records.record_index = index
+
+    @property
     def sample_counts(self) -> Counter[int]:
         """The number of samples of each event, by index, or -1 for an unknown event."""
         return self.record_index.sample_counts

@@ -139,6 +139,7 @@ def tracepoint_windows(
     *,
     with_chains: Collection[str] = (),
     columns: Collection[str] = TASK_COLUMNS,
+    bare: Collection[str] = (),
     is_settled: bool = False,
     least: Callable[[], int] = lambda: WINDOW,
 ) -> Iterator[dict[str, TracepointRows]]:
@@ -149,12 +150,13 @@ def tracepoint_windows(
 
     Args:
         source, fields_of, with_chains, columns: see read_tracepoints.
+        bare: the tracepoints without these columns.
         is_settled: whether keys are settled, which needs a first pass over the recording.
         least: returns the number of samples that are read before the next window is taken.
     """
     if source.tracing is None:
         return
-    collected = _CollectedRows(source, fields_of, with_chains, columns)
+    collected = _CollectedRows(source, fields_of, with_chains, columns, bare)
     if is_settled or collected.has_chains:
         _ = source.sample_counts  # the first pass
     for samples in source.sample_chunks():
@@ -172,13 +174,18 @@ def _settled(source: SampleSource, samples: KeyedSamples) -> KeyedSamples:
 
 
 class _CollectedRows:
-    """The rows of some tracepoints, collected chunk by chunk. The arguments are those of read_tracepoints."""
+    """The rows of some tracepoints, collected chunk by chunk. The arguments are those of tracepoint_windows."""
 
     def __init__(
-        self, source: SampleSource, fields_of: Mapping[str, Sequence[str]], with_chains: Collection[str], columns: Collection[str]
+        self,
+        source: SampleSource,
+        fields_of: Mapping[str, Sequence[str]],
+        with_chains: Collection[str],
+        columns: Collection[str],
+        bare: Collection[str] = (),
     ) -> None:
         self._source, self._fields_of, self._with_chains = source, fields_of, with_chains
-        self._readers = _readers(source, fields_of, with_chains, columns)
+        self._readers = _readers(source, fields_of, with_chains, {name: () if name in bare else tuple(columns) for name in fields_of})
         self._parts: dict[str, list[_EventPart]] = {reader.name: [] for reader in self._readers}
         self._collector = OrderCollector()
 
@@ -211,9 +218,9 @@ class _CollectedRows:
         for number, name in enumerate(list(tables), 1):
             _, pid, tid, cpu, fields, chains = tables.pop(name)
             positions = rows_where(table_rows.table == number)
-            key = order.key[positions]
-            time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time[positions]
-            of_table = table_rows.row[positions]
+            key = order.key.take(positions)
+            time = key.view(np.int64) if np.may_share_memory(order.key, order.time) else order.time.take(positions)
+            of_table = table_rows.row.take(positions)
             if not bool((of_table[1:] > of_table[:-1]).all()):
                 for field in fields:
                     fields[field] = _taken(fields[field], of_table)
@@ -237,7 +244,7 @@ class _CollectedRows:
 
 
 def _readers(
-    source: SampleSource, fields_of: Mapping[str, Sequence[str]], with_chains: Collection[str], columns: Collection[str]
+    source: SampleSource, fields_of: Mapping[str, Sequence[str]], with_chains: Collection[str], columns: Mapping[str, tuple[str, ...]]
 ) -> list[_FieldReader]:
     """Return a reader for each event whose tracepoint is read; one tracepoint may be recorded by several events."""
     present = tracepoints_of(source)
@@ -248,7 +255,7 @@ def _readers(
             form = source.tracing.formats[event.attr.config]
             fields = [field for one in fields_of[name] if (field := form.field(one))]
             layout = source.layouts[event.index]
-            readers.append(_FieldReader(name, event.index, layout, fields, source.tracing.endian, tuple(columns), name in with_chains))
+            readers.append(_FieldReader(name, event.index, layout, fields, source.tracing.endian, columns[name], name in with_chains))
     return readers
 
 
@@ -402,7 +409,7 @@ def _taken(column: Any, rows: NDArray[np.integer[Any]]) -> Any:
     """Return rows of a column."""
     if isinstance(column, Ragged):
         return column.take(rows)
-    return _zeros(len(rows)) if column.ndim == 1 and column.strides == (0,) else column[rows]
+    return _zeros(len(rows)) if column.ndim == 1 and column.strides == (0,) else column.take(rows, 0)
 
 
 # Decode tracepoints' raw data into a column per field. Layout: the format's field lines; a dynamic field holds { u16 offset, u16 length }
@@ -593,13 +600,13 @@ class RawData(NamedTuple):
         words: uint32, the buffer, in the recording's byte order.
         begins: int64[n], the first word of each sample's raw data.
         shortest: the number of bytes that all samples have at least.
-        lengths: int64[n], bytes.
+        lengths: uint32[n] or int64[n], bytes.
     """
 
     words: NDArray[np.uint32]
     begins: NDArray[np.int64]
     shortest: int
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.integer[Any]]
 
     def has(self, field: TraceField) -> bool:
         """Whether `numbers` can read the field."""
@@ -632,7 +639,7 @@ class RawData(NamedTuple):
 
     def gather(self) -> Ragged:
         """Return a copy of the raw data."""
-        return Slices(self.words.view(np.uint8), self.begins << 2, self.lengths).gather()
+        return Slices(self.words.view(np.uint8), self.begins << 2, self.lengths.astype(np.int64)).gather()
 
 
 def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
@@ -645,10 +652,10 @@ def raw_in_place(samples: Chunk, layout: SampleLayout) -> RawData | None:
     if (word + 1) << 3 > int(sizes.min()):
         return None
     begins = (samples.starts >> 2) + 2 * word
-    lengths = words.take(begins).astype(np.int64)
+    lengths = words.take(begins)
     begins += 1
     shortest, before = int(lengths.min()), (word << 3) + _HALF
-    if before + int(lengths.max()) > int(sizes.min()) and bool((before + lengths > sizes).any()):
+    if before + int(lengths.max()) > int(sizes.min()) and bool((lengths > sizes - before).any()):
         return None
     return RawData(words, begins, shortest, lengths)
 

@@ -82,6 +82,17 @@ def number_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids]:
 
 def _number_near_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids] | None:
     """Number values by a table of all numbers up to the highest, or None if it would be large, or if some are negative."""
+    first = _first_of_near_values(values)
+    if first is None:
+        return None
+    present = rows_where(first >= 0)
+    distinct_values = present[np.argsort(first[present])]
+    first[distinct_values] = np.arange(len(distinct_values), dtype=np.int32)
+    return distinct_values.astype(np.int64 if values.dtype.kind == "i" else np.uint64), first.take(values)
+
+
+def _first_of_near_values(values: NDArray[Any]) -> Ids | None:
+    """Return the first row of each number up to the highest, _EMPTY for those without; None as _number_near_values() does."""
     if (
         len(values) < _WORTH_TABLE
         or values.dtype.itemsize < _TABLE_ITEM
@@ -91,10 +102,7 @@ def _number_near_values(values: NDArray[Any]) -> tuple[NDArray[Any], Ids] | None
         return None
     first = np.full(int(values.max()) + 1, _EMPTY, np.int32)
     first[values[::-1]] = np.arange(len(values), dtype=np.int32)[::-1]  # the last write counts: the first occurrence
-    present = rows_where(first >= 0)
-    distinct_values = present[np.argsort(first[present])]
-    first[distinct_values] = np.arange(len(distinct_values), dtype=np.int32)
-    return distinct_values.astype(np.int64 if values.dtype.kind == "i" else np.uint64), first.take(values)
+    return first
 
 
 def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:
@@ -103,6 +111,8 @@ def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:
     >>> first_rows(np.array([7, 5, 7, 2])).tolist()
     [0, 1, 3]
     """
+    if (near := _first_of_near_values(values)) is not None:
+        return np.sort(near[near >= 0]).astype(np.int64)
     distinct, numbers = number_values(values)
     first = np.zeros(len(distinct), np.int64)
     first[numbers[::-1]] = np.arange(len(values))[::-1]  # the last write counts

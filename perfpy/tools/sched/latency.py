@@ -34,8 +34,9 @@ def _show(recording: Recording, options: LatencyOptions, keys: list[str]) -> Non
     from perfpy.analysis.scheduler import DelaySums, event_windows, merged_by_comm, sorted_delays
 
     options.dump(recording)
-    delays = DelaySums(one_cpu=options.cpu >= 0)
-    for events in event_windows(recording.data, unused=_UNUSED, columns=("cpu",)):
+    one_cpu = options.cpu >= 0
+    delays = DelaySums(one_cpu=one_cpu)
+    for events in event_windows(recording.data, migrations=one_cpu, unused=_UNUSED, columns=("cpu",), of_switches_only=True):
         delays.add(events)
     rows = delays.tasks(last_comms(recording))
     if not options.pids:

@@ -18,7 +18,6 @@ from perfpy.scheduling.switch_times import (
     SwitchPriorities,
     SwitchRuns,
     SwitchTimes,
-    thread_order,
 )
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
@@ -726,16 +725,15 @@ class _RunTimeSums(NamedTuple):
     def of(cls, group: NDArray[np.int64], values: NDArray[np.int64]) -> _RunTimeSums:
         """Return the sums of each group's values."""
         groups, numbers = number_values(group)
-        order = thread_order(numbers, np.arange(len(numbers), dtype=np.int32))
-        numbers, values = numbers.take(order), values.take(order)
-        first = _begins(numbers)
-        if not len(first):
-            none = np.zeros(0, np.int64)
-            return cls(none, none, none, none, none, np.zeros(0))
-        runs = np.diff(first, append=len(numbers))
-        total = np.add.reduceat(values, first)
-        squares = np.add.reduceat((values - np.repeat(total / runs, runs)) ** 2, first)
-        return cls(groups, runs, total, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), squares)
+        total, longest = np.zeros((2, len(groups)), np.int64)
+        shortest = np.full(len(groups), np.iinfo(np.int64).max)
+        runs = np.bincount(numbers, minlength=len(groups))
+        np.add.at(total, numbers, values)
+        np.minimum.at(shortest, numbers, values)
+        np.maximum.at(longest, numbers, values)
+        apart = values - (total / runs).take(numbers)
+        squares: NDArray[Any] = np.bincount(numbers, apart * apart, len(groups))
+        return cls(groups, runs, total, shortest, longest, squares)
 
     @classmethod
     def statistics(cls, parts: list[_RunTimeSums]) -> dict[int, ThreadRunTimes]:

@@ -79,7 +79,7 @@ class _Timehist:
         unused = ("target_cpu", *(() if has_priorities else ("prev_prio", "next_prio")))
         windows = event_windows(
             recording.data, runtimes=False, migrations=shows_migrations, chains=shows_chains, comms=options.next or takes_names,
-            unused=unused, is_settled=True, least=maker.least,
+            unused=unused, of_switches_only=not shows_wakers, is_settled=True, least=maker.least,
         )  # fmt: skip
         narrowing, style = self._narrowing(), self._style(with_chains=has_chains)
         lines = TimehistLines(style, self._timeline.comms)

@@ -306,14 +306,16 @@ def test_the_map_does_not_depend_on_windows(
     assert capfdbinary.readouterr().out == whole
 
 
-@pytest.mark.parametrize("args", [("timehist", "-w", "-n", "-V", "--show-prio"), ("timehist", "-s"), ("map", "--compact")])
+@pytest.mark.parametrize(
+    "args", [("latency", "-p"), ("timehist", "-w", "-n", "-V", "--show-prio"), ("timehist", "-s"), ("map", "--compact")]
+)
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_process_that_reads_ahead_changes_no_text(
     args: tuple[str, ...], fails: bool, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its windows are those of this process, which reads them itself if the other one ends early."""
     path = tmp_path / "perf.data"
-    path.write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2, priorities=5))
+    path.write_bytes(recording_of_switches(7, 3000, named=True, lost=9, turns_each_round=20, cpus=2, priorities=5))
     monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
     monkeypatch.setattr("perfpy.analysis.scheduler.WINDOW", 1)
     monkeypatch.setattr("perfpy.analysis.scheduler.jobs_for", lambda *_: 1)

@@ -274,11 +274,6 @@ class PerfData:
         """The result of the first pass: counts, times, raw side-band."""
         return self.records.record_index
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether the first pass is over."""
-        return "record_index" in self.records.__dict__
-
     def take_index(self, index: RecordIndex) -> None:
         """Take over the result of the first pass of another process."""
         self.records.record_index = index

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfpy.perfdata.reader import PerfData
     from perfpy.perfdata.records.batches import RecordIndex
-    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.sample_source import FileSource, SampleSource
     from perfpy.scheduling.switch_times import Delays
 
 
@@ -93,7 +92,7 @@ def read_events(
 
 
 def event_windows(
-    source: PerfData,
+    source: FileSource,
     *,
     runtimes: bool = True,
     wakeups: bool = True,
@@ -135,7 +134,7 @@ def event_windows(
     return map(_events_of, _read_ahead(source, windows, threads) if reads_ahead else windows)
 
 
-def _read_ahead(source: PerfData, windows: Iterator[dict[str, TracepointRows]], threads: IdTable) -> Iterator[dict[str, TracepointRows]]:
+def _read_ahead(source: FileSource, windows: Iterator[dict[str, TracepointRows]], threads: IdTable) -> Iterator[dict[str, TracepointRows]]:
     """Yield windows that a forked process reads meanwhile; it is one window ahead. threads: takes the threads that it has read."""
     begun, is_indexed = 0, source.is_indexed
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfpy.abi.sample_decoding import SampleLayout
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.records.batches import Batch, FurtherColumns, StoredBatch
+    from perfpy.perfdata.records.batches import Batch, FurtherColumns, RecordIndex, StoredBatch
     from perfpy.perfdata.records.delivery import KeyedSamples, SideBand
 
 
@@ -124,6 +124,25 @@ class SampleSource(SourceHeader, Protocol):
 
     def join(self, event: FileEvent, into: FileEvent, rates: ThreadRates | None = None) -> None:
         """Count the samples of `event` for `into` from now on; rates: converts their periods to the unit of `into`."""
+
+
+class FileSource(SampleSource, Protocol):
+    """Samples of a file, which another process may read as well."""
+
+    @property
+    def size(self) -> int:
+        """The file's size in bytes."""
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the first pass was made, so that `record_index` costs nothing."""
+
+    @property
+    def record_index(self) -> RecordIndex:
+        """The result of the first pass."""
+
+    def take_index(self, index: RecordIndex) -> None:
+        """Take over the result of the first pass of another process."""
 
 
 # Convert periods of an event to time on the CPU.

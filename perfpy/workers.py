@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
-import signal
 import sys
 from contextlib import contextmanager
 
-from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar
+from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar, signal
 from perfpy.errors import PerfError
 
 if TYPE_CHECKING:
@@ -132,6 +130,8 @@ def _die_with(held: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     fcntl.fcntl(held, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(held, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    import select
+
     if select.select([held], [], [], 0)[0]:  # closed before the signal was set up
         os._exit(1)
 

@@ -39,8 +39,8 @@ from perfpy.auxtrace.arm_spe import (
 from perfpy.auxtrace.itrace import DEFAULT_PERIOD, AuxPiece, AuxPieces, Itrace, OwnSample, aux_pieces, parse_itrace
 from perfpy.auxtrace.pt_clock import TraceClock
 from perfpy.errors import PerfError, plural
-from perfpy.perfdata.header import EventDesc, Feature, encode_feature
-from perfpy.perfdata.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.header import KEPT_FILES, EventDesc, Feature, encode_feature
+from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 

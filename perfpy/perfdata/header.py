@@ -51,6 +51,7 @@ _FEATURES_OFFSET: Final = 72
 _FEATURE_BITS: Final = 256
 _HOSTNAME: Final = 3  # set by every writer that has features
 _BUILD_ID: Final = 2
+KEPT_FILES: Final = 240  #: the number of perfpy's own feature, the files of kept_files
 _V1_ATTR_SIZES: Final = (ATTR_SIZE_VER0, ATTR_SIZE_VER1, ATTR_SIZE_VER2, ATTR_SIZE_VER3, ATTR_SIZE_VER4, ATTR_SIZE_VER5)
 
 

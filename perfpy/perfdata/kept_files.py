@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Final
 
-KEPT_FILES: Final = 240  #: the feature's number
 DEBUG_FILE: Final = "debug:"  #: prefix of a program's name: its separate file of symbols
 _MAGIC: Final = b"perfpy\1\0"
 _HEAD: Final = "8sII"

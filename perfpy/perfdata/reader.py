@@ -14,7 +14,7 @@ from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import cached_property
 from perfpy.errors import BadPerfDataError
 from perfpy.perfdata.events import FileEvent, make_events
-from perfpy.perfdata.header import HEADER_SIZE, Feature, FileHeader, PipeHeader, decode_header, key_of
+from perfpy.perfdata.header import HEADER_SIZE, KEPT_FILES, Feature, FileHeader, PipeHeader, decode_header, key_of
 from perfpy.perfdata.preamble import MAIN_FILE, main_file, read_preamble
 from perfpy.perfdata.source import ByteSource, Origin, open_source
 
@@ -229,12 +229,11 @@ class PerfData:
     @cached_property
     def kept_files(self) -> KeptFiles | None:
         """The files kept in the recording (record --jit), or None if there are none."""
-        # loaded here because only symbols need it
-        from perfpy.perfdata.kept_files import KEPT_FILES, KeptFiles
-
         section = self.feature_sections.get(KEPT_FILES)
         if section is None or not section.size or section.end > self._source.size:
             return None
+        from perfpy.perfdata.kept_files import KeptFiles  # few recordings have files
+
         begin = section.offset
         try:
             return KeptFiles(lambda offset, size: self._source.read(begin + offset, size), section.size, self.endian, self._warn)

@@ -17,8 +17,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import with_header
 from perfpy.abi.sample_encoding import encode_rows, written_attr
 from perfpy.errors import BadPerfDataError, PerfError
-from perfpy.perfdata.header import FEATURE_NAMES, Feature, encode_feature, key_of
-from perfpy.perfdata.kept_files import KEPT_FILES
+from perfpy.perfdata.header import FEATURE_NAMES, KEPT_FILES, Feature, encode_feature, key_of
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.untrusted.destinations import create_new

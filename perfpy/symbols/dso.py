@@ -15,7 +15,6 @@ from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_GUEST_US
 from perfpy.abi.light_types import TYPE_CHECKING, Enum
 from perfpy.untrusted import files
 from perfpy.untrusted.files import PYTHON_IMAGE, is_file, perf_map
-from perfpy.untrusted.process_files import find_mapping, is_younger, root_of, status_numbers, status_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -238,13 +237,15 @@ def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
 
 
 # Paths below /proc to files of running processes: deleted programs, memfds, files of containers. Empty without /proc, or if the process
-# has ended.
+# has ended. Most reports need none, and do not load process_files.
 
 DELETED: Final = " (deleted)"
 
 
 def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
     """Yield paths through which running processes reach a file that they mapped by this name: their root, or their mappings."""
+    from perfpy.untrusted.process_files import find_mapping, root_of
+
     for pid in sorted(pids):
         full_path = (root_of(pid) or "") + path  # maps has paths below our root
         mapping = find_mapping(pid, full_path)
@@ -258,6 +259,8 @@ def paths_of(path: str, pids: Iterable[int]) -> Iterator[str]:
 
 def perf_map_paths(pid: int) -> Iterator[str]:
     """Yield possible paths of a process's perf map: in its /tmp, by the pid in its namespace, or in ours."""
+    from perfpy.untrusted.process_files import is_younger
+
     inner = innermost_pid(pid)
     if inner and (other_root(pid) or (inner != pid and is_younger(files.perf_map(inner), pid))):
         yield files.in_process(pid, files.perf_map(inner))
@@ -288,24 +291,32 @@ def _mapped_file(pid: int, mapping: str, path: str) -> Iterator[str]:
 
 def innermost_pid(pid: int) -> int:
     """Return a process's pid in its innermost namespace, 0 if it has ended."""
+    from perfpy.untrusted.process_files import status_numbers
+
     numbers = status_numbers(pid, "NStgid:")
     return int(numbers[-1]) if numbers else 0
 
 
 def innermost_tid(pid: int, tid: int) -> int:
     """Return a thread's id in its innermost namespace, 0 if it has ended."""
+    from perfpy.untrusted.process_files import status_numbers
+
     numbers = status_numbers(pid, "NSpid:", tid)
     return int(numbers[-1]) if numbers else 0
 
 
 def catches(pid: int, number: int) -> bool:
     """Whether a running process has a handler for a signal."""
+    from perfpy.untrusted.process_files import status_words
+
     words = status_words(pid, "SigCgt:")
     return bool(words) and bool(int(words[0], 16) >> (number - 1) & 1)
 
 
 def other_root(pid: int) -> bool:
     """Whether a process runs among other mounts, as in a container, or below chroot."""
+    from perfpy.untrusted.process_files import root_of
+
     return root_of(pid) != ""
 
 

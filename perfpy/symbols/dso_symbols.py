@@ -7,17 +7,14 @@ import contextlib
 import numpy as np
 
 from perfpy.abi.light_types import TYPE_CHECKING, Protocol
-from perfpy.perfdata.kept_files import DEBUG_FILE
 from perfpy.symbols.demangling.demangle import Demangle, demangle, plain
 from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, perf_map_pid
 from perfpy.symbols.files import debug_files, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolCache
 from perfpy.symbols.files.elf import DAMAGE, ElfFile, read_mini_debug_info, reason_of
 from perfpy.symbols.kernel_symbols import KernelSymbols
-from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
 from perfpy.symbols.symbol_table import EMPTY, SymbolTable, symbols_of_names
 from perfpy.untrusted import files as paths
-from perfpy.untrusted import process_files
 from perfpy.untrusted.files import ForeignFileError, state_of, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.files import debuginfod
     from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions
+    from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
 
 _LARGE_MAP: Final = 4 << 20  # bytes
 
@@ -190,11 +188,11 @@ class SymbolLoader:
         files = self._files_by_dso.get(number)
         if files is None:
             dso = self._dsos[number]
-            stored, stored_symbols = (
-                (self._recorded_files.get(dso.name), self._recorded_files.get(DEBUG_FILE + dso.name))
-                if self._recorded_files
-                else (None, None)
-            )
+            stored = stored_symbols = None
+            if self._recorded_files:
+                from perfpy.perfdata.kept_files import DEBUG_FILE  # few recordings have files
+
+                stored, stored_symbols = self._recorded_files.get(dso.name), self._recorded_files.get(DEBUG_FILE + dso.name)
             if self._shared is not None and not (stored or stored_symbols):
                 files = self._shared.find(dso, self._options, self._debuginfod, self._crc_of)
             else:
@@ -227,8 +225,13 @@ class SymbolLoader:
         """Return the damaged files and those of other builds met so far."""
         in_parts = {file.path: "; ".join(file.flaws) for file in self._files if file.flaws}
         kernel = {path: reason for symbols in self._kernels.values() for path, reason in symbols.unreadable.items()}
-        unreadable = (UnreadableFile(path, reason) for path, reason in (in_parts | kernel | self._unreadable).items())
-        return [*unreadable, *(RefusedFile(path, reason) for path, reason in self._refused.items())]
+        unreadable = in_parts | kernel | self._unreadable
+        if not unreadable and not self._refused:
+            return []
+        from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile  # most reports have none
+
+        refused = (RefusedFile(path, reason) for path, reason in self._refused.items())
+        return [*(UnreadableFile(path, reason) for path, reason in unreadable.items()), *refused]
 
     def origin(self, number: int) -> str:
         """Return perf's letter for the origin of a Dso's symbols, "!" without a file of this build."""
@@ -305,6 +308,7 @@ class SymbolLoader:
     def _perf_maps(self, dso: Dso) -> Iterator[tuple[str, Collection[int] | None, int]]:
         """Yield possible perf maps: (path, allowed owners, pid). Anyone can write to /tmp, but not to symfs."""
         from perfpy.symbols.dso import perf_map_paths
+        from perfpy.untrusted import process_files
 
         pid = perf_map_pid(dso.name)
         owners = None if self._options.force else trusted_file_owners() if pid is None else process_files.trusted_owners(pid)

@@ -16,7 +16,6 @@ from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, is_runtime
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
-from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols, advice
 from perfpy.symbols.symbol_table import STT_OBJECT
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.dso_symbols import KeptSymbols
     from perfpy.symbols.files.debug_files import DsoFiles, SharedFiles
     from perfpy.symbols.files.elf import ElfFile
-    from perfpy.symbols.quality_notes import RefusedFile, UnreadableFile
+    from perfpy.symbols.quality_notes import MissingSymbols, RefusedFile, UnreadableFile
     from perfpy.symbols.symbol_table import SymbolTable
 
     Ids = NDArray[np.int32]
@@ -366,7 +365,10 @@ class Symbolizer:
         missing = [self._missing_of(number, int(totals[number])) for number in rows_where(totals).tolist()]
         if self._timeline.kernel_dso < 0:  # the kernel has no dso
             hidden = int(counts[(frames.symbol < 0) & (frames.dso < 0) & (frames.level == _KERNEL_LEVEL)].sum())
-            missing += [MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED)] if hidden else []
+            if hidden:
+                from perfpy.symbols.quality_notes import KERNEL_NOT_RECORDED, MissingSymbols
+
+                missing.append(MissingSymbols(Dso(KERNEL_NAME, DsoKind.KERNEL), hidden, (), KERNEL_NOT_RECORDED))
         return sorted(missing, key=lambda item: -item.samples)
 
     def unusable(self) -> list[UnreadableFile | RefusedFile]:
@@ -374,6 +376,8 @@ class Symbolizer:
         return self._loader.unusable()
 
     def _missing_of(self, number: int, samples: int) -> MissingSymbols:
+        from perfpy.symbols.quality_notes import MissingSymbols, advice  # most files have all symbols
+
         dso, loader = self.dsos[number], self._loader
         restricted = dso.kernel and loader.kernel.restricted
         text = advice(dso, restricted=restricted, is_found=loader.origin(number) != "!")

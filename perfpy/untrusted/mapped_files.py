@@ -7,11 +7,11 @@ keep their effect, and so does a program's own handler. Layouts: sigaction(2), s
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # as in perfpy.cli
 import ctypes
 import errno
 import mmap
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False  # see perfpy.cli

@@ -14,7 +14,8 @@ from perfpy.abi.perfpy_encodings import FIRST_ADDRESS, MAPPED_SIZE, GilState, ma
 from perfpy.abi.records import SampleId
 from perfpy.capture.python_frames.answers import FoundCode
 from perfpy.capture.python_frames.recorded_frames import IMAGE_OFFSET, PlacedFunction, PythonFunctions
-from perfpy.perfdata.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.header import KEPT_FILES
+from perfpy.perfdata.kept_files import encode
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfpy.abi.flags import CONTEXT_KERNEL, CONTEXT_USER, MISC_COMM_EXEC, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, LIKE_OTHERS, OFF_CPU_EVENT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Exit, Fork, LostSamples, Mmap, Mmap2, SampleId
-from perfpy.perfdata.header import CpuCount, EventDesc, Feature
-from perfpy.perfdata.kept_files import KEPT_FILES, PROCESSES, STATES, encode, encode_commands, encode_states
+from perfpy.perfdata.header import KEPT_FILES, CpuCount, EventDesc, Feature
+from perfpy.perfdata.kept_files import PROCESSES, STATES, encode, encode_commands, encode_states
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

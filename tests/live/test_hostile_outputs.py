@@ -20,7 +20,7 @@ from perfpy.capture.session.output import RecordOutput
 from perfpy.capture.session.threaded_output import FolderOutput, RingFilesOutput
 from perfpy.cli.output.output_files import whole_file, write_text
 from perfpy.errors import BadPerfDataError, OutputFailedError
-from perfpy.perfdata.kept_files import KEPT_FILES
+from perfpy.perfdata.header import KEPT_FILES
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, WrittenEvent
 from perfpy.untrusted import destinations

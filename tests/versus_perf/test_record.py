@@ -16,8 +16,8 @@ from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
 from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes.store_names import store_names
-from perfpy.perfdata.header import CpuCount, Feature, encode_feature
-from perfpy.perfdata.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.header import KEPT_FILES, CpuCount, Feature, encode_feature
+from perfpy.perfdata.kept_files import encode
 from tests.builders.jitdump import PID, header, load, unwinding
 from tests.builders.kernel_symbols import few_symbols
 from tests.builders.perfdata import PerfDataBuilder, usual_attr

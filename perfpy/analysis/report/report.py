@@ -23,7 +23,6 @@ from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_
 from perfpy.analysis.sort_key import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 from perfpy.errors import plural
 from perfpy.perfdata.header import Feature, key_of
-from perfpy.symbols.quality_notes import ChainEnds
 from perfpy.symbols.symbolizer import USER_LEVEL
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
-    from perfpy.symbols.quality_notes import MissingSymbols, TruncatedStacks
+    from perfpy.symbols.quality_notes import ChainEnds, MissingSymbols, TruncatedStacks
     from perfpy.symbols.symbolizer import Symbolizer
 
 
@@ -693,6 +692,8 @@ _ABI_32, _ABI_64 = 1, 2  # PERF_SAMPLE_REGS_ABI_*
 
 def chain_ends(profile: FoldedSamples, symbolizer: Symbolizer, *, of_stacks: bool) -> ChainEnds:
     """Return how the user part of all callchains ends. of_stacks: it comes from copied stacks."""
+    from perfpy.symbols.quality_notes import ChainEnds
+
     if profile.chains is None:
         return ChainEnds(0, {})
     frames, offsets = profile.chains.chains()

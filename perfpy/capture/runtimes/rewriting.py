@@ -22,8 +22,8 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.framing import HEADER
 from perfpy.abi.records import NO_ID, IdLayout
 from perfpy.errors import OutputFailedError, PerfError
-from perfpy.perfdata.header import SECTION_SIZE, Feature, encode_feature, key_of
-from perfpy.perfdata.kept_files import KEPT_FILES, encode
+from perfpy.perfdata.header import KEPT_FILES, SECTION_SIZE, Feature, encode_feature, key_of
+from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, Packer, WrittenEvent
 from perfpy.symbols.dso import is_memory

@@ -457,7 +457,7 @@ class DataFile:
         options = self._options
         if not (options.jit or options.python or options.rewritten or options.output.self_contained):
             return {}
-        from perfpy.perfdata.kept_files import KEPT_FILES  # rarely needed
+        from perfpy.perfdata.header import KEPT_FILES  # rarely needed
 
         return {KEPT_FILES: b""}
 

@@ -159,10 +159,12 @@ class ReportRun:
 
     def _service(self) -> list[ProcessRow]:
         """Return the processes of a service with several workers, whose names are in the recording; empty for others."""
+        files = self._recording.data.kept_files
+        if files is None:
+            return []
         from perfpy.perfdata.kept_files import PROCESSES
 
-        files = self._recording.data.kept_files
-        if files is None or PROCESSES not in files:
+        if PROCESSES not in files:
             return []
         from perfpy.analysis.verdict.evidence import Evidence  # not needed for other recordings
         from perfpy.views.verdict.profile import headline_options

@@ -19,7 +19,6 @@ from perfpy.abi.framing import HEADER, as_number
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.sample_decoding import RecordStarts, realign_records
 from perfpy.errors import PerfError
-from perfpy.untrusted.expansion import ExpansionError, zstd_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -603,6 +602,8 @@ _MOST_FRAMES: Final = 64  # in one record; writers use one frame for all records
 
 def zstd_decompressor() -> Any:
     """Return a new zstd decompressor: the standard library's, or before Python 3.14 its backport."""
+    from perfpy.untrusted.expansion import ExpansionError, zstd_library  # only compressed recordings need it
+
     try:
         return zstd_library().ZstdDecompressor()
     except ExpansionError as error:

@@ -16,7 +16,7 @@ import os
 import struct
 
 from perfpy.abi.light_types import TYPE_CHECKING
-from perfpy.untrusted import destinations, files
+from perfpy.untrusted import files
 from perfpy.untrusted.files import regular_fd, trusted_file_owners
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from perfpy.abi.framing import HeaderBuildId
+    from perfpy.untrusted import destinations
 
 
 _KERNEL: Final = "[kernel.kallsyms]"
@@ -49,6 +50,8 @@ class BuildIdCache:
         Returns:
             a line for each file that was rejected because its name or folder is unsafe.
         """
+        from perfpy.untrusted import destinations
+
         refused: list[str] = []
         for entry in entries:
             try:
@@ -72,6 +75,8 @@ class BuildIdCache:
         self._put(name, build_id, lambda folder: _write_checked(folder, file, build_id, pieces))
 
     def _put(self, name: str, build_id: str, fill: Callable[[destinations.Folder], None]) -> None:
+        from perfpy.untrusted import destinations
+
         home = files.home_parts(name, build_id)
         *index, last = files.index_parts(build_id)
         with destinations.own(self.folder) as cache:
@@ -116,6 +121,8 @@ class BuildIdCache:
 
     def remove(self, build_id: str) -> bool:
         """Remove one build; return whether it was cached. Raises OSError if others can write to the cache."""
+        from perfpy.untrusted import destinations
+
         *index, last = files.index_parts(build_id)
         if not os.path.islink(files.build_id_path(self.folder, build_id)):
             return False

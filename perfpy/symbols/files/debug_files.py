@@ -24,9 +24,7 @@ from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, N
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
 from perfpy.symbols.symbol_table import Symbols
 from perfpy.untrusted import files as paths
-from perfpy.untrusted.destinations import own
 from perfpy.untrusted.files import is_file, open_regular, regular_fd, state_of, trusted_file_owners
-from perfpy.untrusted.process_files import is_modified, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -218,6 +216,8 @@ def find(
 
 def _is_replaced(dso: Dso, identity: FileId, ended: float, files: DsoFiles) -> bool:
     """Whether there is another file at the recorded path. If not, read the file there, if there is one."""
+    from perfpy.untrusted.process_files import is_modified, is_recorded
+
     try:
         path = paths.below("", dso.name)
         fd = regular_fd(path)
@@ -558,6 +558,8 @@ class ColumnFiles:
 
     def keep(self, key: str, columns: dict[str, NDArray[Any]]) -> None:
         """Store columns under a key (a valid file name)."""
+        from perfpy.untrusted.destinations import own
+
         with contextlib.suppress(OSError):
             with own(self.path) as folder:
                 folder.put(os.path.basename(self._file(key)), (_encode(columns),))

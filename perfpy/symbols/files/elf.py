@@ -23,7 +23,6 @@ from perfpy.errors import PerfError
 from perfpy.symbols.files import build_ids
 from perfpy.untrusted.files import open_regular, require_dense
 from perfpy.untrusted.mapped_files import map_file
-from perfpy.untrusted.process_files import open_identified
 
 if TYPE_CHECKING:
     import mmap
@@ -314,6 +313,8 @@ def open_mapped(name: str, identity: FileId, pids: Iterable[int]) -> ElfFile:
 
     Raises FileNotFoundError if it is gone, also if another file has its name now; BadElfError and OSError as ElfFile does.
     """
+    from perfpy.untrusted.process_files import open_identified
+
     opened = open_identified(name, identity, pids)
     if opened is None:
         raise FileNotFoundError(errno.ENOENT, "the mapped file is gone, or another one is there", name)

@@ -235,7 +235,8 @@ def write_snapshot(
     images: of Python functions, by their paths, to store in it.
     """
     from perfpy.capture.session.output import RecordOutput  # not needed for the first screen
-    from perfpy.perfdata.kept_files import KEPT_FILES, encode
+    from perfpy.perfdata.header import KEPT_FILES
+    from perfpy.perfdata.kept_files import encode
     from perfpy.perfdata.writer import WrittenEvent
 
     counters, attrs = rings.recorded

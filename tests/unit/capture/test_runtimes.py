@@ -17,8 +17,7 @@ from perfpy.abi.records import SampleId
 from perfpy.capture.runtimes import inner_maps
 from perfpy.capture.runtimes.inner_maps import InnerMaps
 from perfpy.capture.runtimes.store_names import Kept, store_names
-from perfpy.perfdata.header import Compression, Feature, encode_feature
-from perfpy.perfdata.kept_files import KEPT_FILES
+from perfpy.perfdata.header import KEPT_FILES, Compression, Feature, encode_feature
 from perfpy.recording import Recording
 from perfpy.symbols import dso
 from perfpy.untrusted import process_files

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.perfdata.kept_files import KEPT_FILES, KeptFiles, encode
+from perfpy.perfdata.header import KEPT_FILES
+from perfpy.perfdata.kept_files import KeptFiles, encode
 from perfpy.recording import Recording
 from tests.builders.perfdata import PerfDataBuilder
 

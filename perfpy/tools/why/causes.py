@@ -326,6 +326,11 @@ class Cause(NamedTuple):
     is_started: bool = False
 
 
+def _whole_lock(kind: int, address: int) -> int:
+    """Return the address that the futexes of one lock share: glibc's condition variable has two, side by side, which take turns."""
+    return address & ~7 if kind == reasons.CONDITION else address
+
+
 class CauseGroups:
     """The causes in a tree.
 
@@ -346,16 +351,17 @@ class CauseGroups:
 
     def children(self, nodes: Iterable[int]) -> list[Cause]:
         """Return what happened within nodes, merged by label, the longest first; runs are divided by waiting for spinlocks."""
-        merged: dict[tuple[int, int, int, int], tuple[int, list[int]]] = {}
+        merged: dict[tuple[int, int, int, int], tuple[int, int, list[int]]] = {}
         for parent in nodes:
             for number in self.tree.children.get(parent, ()):
                 for kind, time in self._kinds(number):
-                    label = self.tree.labels[number]._replace(kind=kind)
-                    before, numbers = merged.get(label, (0, []))
-                    merged[label] = (before + time, [*numbers, number])
+                    label = self.tree.labels[number]
+                    key = label._replace(kind=kind, lock=_whole_lock(kind, label.lock))
+                    before, lock, numbers = merged.get(key, (0, label.lock, []))
+                    merged[key] = (before + time, min(lock, label.lock), [*numbers, number])
         causes = [
             Cause(kind, self.comms[comm], self.function(function), lock, time, tuple(numbers))
-            for (kind, comm, function, lock), (time, numbers) in merged.items()
+            for (kind, comm, function, _), (time, lock, numbers) in merged.items()
             if time
         ]
         return sorted(causes, key=lambda cause: -cause.time)
@@ -383,7 +389,7 @@ class CauseGroups:
             left += [(one._replace(is_started=is_started), depth + 1) for one in inner]
             rest = cause._replace(time=cause.time - sum(one.time for one in inner))
             if rest.time > 0:
-                key = (*rest[:4], rest.is_started)
+                key = (*rest[:3], _whole_lock(rest.kind, rest.lock), rest.is_started)
                 before = cause_of.get(key)
                 cause_of[key] = rest if before is None else before._replace(time=before.time + rest.time, nodes=before.nodes + rest.nodes)
         return sorted(cause_of.values(), key=lambda cause: (self.launched(cause.nodes) >= _MOST * cause.time, -cause.time))

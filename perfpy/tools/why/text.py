@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perfpy.analysis.verdict import wait_reasons as reasons
@@ -27,6 +28,7 @@ _THREADS: Final = 10
 _WAITS: Final = 5
 _FRAMES: Final = 8
 _INTERPRETER: Final = "_PyEval_EvalFrameDefault"
+_TITLES: Final = {"runnable": "for a CPU"}  # of columns whose names are JSON's
 _NO_WAITS: Final = (RUNNING, SPINNING, reasons.CPU)
 
 
@@ -46,8 +48,10 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
     if waits:
         yield ""
         yield "Longest waits of all threads"
-        for cause in waits if stacks else _merge_alike(explanation.waits, waits)[:_WAITS]:
-            yield from _wait(explanation, cause, whole=stacks)
+        shown = waits if stacks else _merge_alike(explanation.waits, waits)[:_WAITS]
+        whos = [f"{visible(one.comm)} ({tasks_text(explanation.waits.all_of('tids', one.nodes), explanation.tasks)})" for one in shown]
+        for cause, text in zip(shown, told_apart(explanation.waits, shown, whos), strict=True):
+            yield from _wait(explanation, cause, text, whole=stacks)
     if _has_python(explanation, waits[:_WAITS]):
         yield ""
         yield "note: Python code waits; perfpy why --python names its functions and lines"
@@ -62,14 +66,30 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
 def _path(explanation: Explanation, nodes: Sequence[int], depth: int) -> Iterator[str]:
     """Yield the tree of the critical path."""
     groups = explanation.path
-    for cause in groups.children(nodes):
-        if cause.time < _SMALLEST * explanation.elapsed:
-            return
+    causes = [cause for cause in groups.children(nodes) if cause.time >= _SMALLEST * explanation.elapsed]
+    for cause, text in zip(causes, told_apart(groups, causes, [visible(cause.comm) for cause in causes]), strict=True):
         share = percent(cause.time / explanation.elapsed)
         by = waker_text(explanation, groups, cause)
-        yield f"{share:>10} {duration_text(cause.time):>9} {'  ' * (depth - 1)}{visible(cause.comm)} {activity_text(groups, cause)}{by}"
+        yield f"{share:>10} {duration_text(cause.time):>9} {'  ' * (depth - 1)}{text}{by}"
         if depth < _DEEPEST:
             yield from _path(explanation, cause.nodes, depth + 1)
+
+
+def told_apart(groups: CauseGroups, causes: Sequence[Cause], whos: Sequence[str]) -> list[str]:
+    """Return who does what, so that no two texts are the same: different locks may have one name, and names of functions are short."""
+    texts = [f"{who} {activity_text(groups, cause)}" for who, cause in zip(whos, causes, strict=True)]
+    for text in [text for text, count in Counter(texts).items() if count > 1]:
+        rows = [row for row, one in enumerate(texts) if one == text]
+        for details in (
+            [f"lock {causes[row].lock:#x}" for row in rows],
+            [visible(causes[row].function) for row in rows],
+            [f"thread {min(groups.all_of('tids', causes[row].nodes), default=0)}" for row in rows],
+        ):
+            if len(set(details)) == len(rows):
+                for row, detail in zip(rows, details, strict=True):
+                    texts[row] = f"{text} ({detail})"
+                break
+    return texts
 
 
 def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> str:
@@ -92,10 +112,11 @@ def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[s
     """Yield the table of threads; only columns with times."""
     names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
     width = max((len(visible(thread.title)) for thread in threads[:most]), default=6)
-    yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {name:>{max(len(name), 8)}}" for name in names)
+    titles = [_TITLES.get(name, name) for name in names]
+    yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {title:>{max(len(title), 8)}}" for title in titles)
     for thread in threads[:most]:
         shares = (percent(thread.columns[name] / thread.wall) if thread.columns[name] and thread.wall else "-" for name in names)
-        cells = "".join(f" {share:>{max(len(name), 8)}}" for name, share in zip(names, shares, strict=True))
+        cells = "".join(f" {share:>{max(len(title), 8)}}" for title, share in zip(titles, shares, strict=True))
         yield f"{visible(thread.title):<{width}} {duration_text(thread.wall):>10}{cells}"
     rest = len(threads) - len(threads[:most])
     if rest:
@@ -133,12 +154,11 @@ def _has_python(explanation: Explanation, waits: Sequence[Cause]) -> bool:
     return is_run and not any(meaning.is_python for meaning in groups.meanings.meanings)
 
 
-def _wait(explanation: Explanation, cause: Cause, *, whole: bool) -> Iterator[str]:
+def _wait(explanation: Explanation, cause: Cause, text: str, *, whole: bool) -> Iterator[str]:
     groups = explanation.waits
     count = sum(groups.all_of("counts", cause.nodes).values())
-    who = f"{visible(cause.comm)} ({tasks_text(groups.all_of('tids', cause.nodes), explanation.tasks)})"
     times = f"{count:,} {plural(count, 'time')}"
-    yield f"{duration_text(cause.time):>10}  {who} {activity_text(groups, cause)}, {times}{waker_text(explanation, groups, cause)}"
+    yield f"{duration_text(cause.time):>10}  {text}, {times}{waker_text(explanation, groups, cause)}"
     for title, detail in (("waits", "chains"), ("ended by", "waker_chains")):
         chain, _ = groups.largest(detail, cause.nodes)
         names = groups.meanings.names_of(chain) if chain >= 0 else []

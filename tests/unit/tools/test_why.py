@@ -431,6 +431,41 @@ def test_waits_of_workers_for_locks_of_their_own_are_one_row():
     assert sum("0x100" in line for line in why_lines(explanation, stacks=True)) == 4
 
 
+CONDITION = 0x5040
+
+
+def rows_of_waits(explanation: Explanation) -> list[str]:
+    lines = [line.strip() for line in why_lines(explanation) if " t2 (1 thread) " in line and ", " in line]
+    return [line.partition(", ")[0] for line in lines]
+
+
+def test_the_two_futexes_of_a_condition_variable_are_one_row():
+    """glibc's waiters take turns on futexes that are side by side: a recording had two rows with the same text."""
+    turns = [(2, at, at + 20, reasons.CONDITION, "take", 1, "put", CONDITION + 4 * (at // 20 % 2)) for at in range(0, 100, 20)]
+    explanation = explained(parts((1, 0, 100), *turns), lock="condition")
+    explanation.waits.lock_names = dict.fromkeys((CONDITION, CONDITION + 4), "cv")
+    assert rows_of_waits(explanation) == ["1.000 s  t2 (1 thread) waits for the condition cv in take()"]
+    # of the main thread, too
+    explanation = explained(parts(*((1, *turn[1:5], 2, *turn[6:]) for turn in turns), (2, 0, 100)))
+    assert [one[:3] for one in tree(explanation)] == [(reasons.CONDITION, "t1", SECOND)]
+
+
+def test_rows_of_other_locks_and_functions_with_the_same_text_are_told_apart():
+    turns = [
+        (2, 0, 30, reasons.CONDITION, "take", 1, "put", CONDITION),
+        (2, 30, 50, reasons.CONDITION, "take", 1, "put", CONDITION + 48),
+        (2, 50, 80, reasons.SLEEP, "void nap<std::vector<int> >(int)"),
+        (2, 80, 100, reasons.SLEEP, "void nap<std::vector<char> >(int)"),
+    ]
+    explanation = explained(parts((1, 0, 100), *turns), lock="condition")
+    explanation.waits.lock_names = dict.fromkeys((CONDITION, CONDITION + 48), "cv")
+    rows = rows_of_waits(explanation)
+    assert len(set(rows)) == 4
+    assert "300.0 ms  t2 (1 thread) waits for the condition cv in take() (lock 0x5040)" in rows
+    assert "200.0 ms  t2 (1 thread) waits for the condition cv in take() (lock 0x5070)" in rows
+    assert sum("vector<char>" in row for row in rows) == 1
+
+
 def test_a_wait_of_the_main_thread_has_one_sentence():
     sentences = verdict(explained(parts((1, 0, 44, reasons.CPU), (1, 44, 100, reasons.SLEEP, "nap"), (2, 0, 44))))
     assert [sentence.partition(",")[0] for sentence in sentences] == [

@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 from perfpy.analysis.stacks import Function
-from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN
+from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN, WAITING
 from perfpy.analysis.verdict.processes import ProcessRow
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing
 from perfpy.tools.trace.lane_page import lane_page
 from perfpy.views.page import profile_data
 from perfpy.views.page import profile_data as sample_rows
-from perfpy.views.page.lanes import LaneCalls, Lanes
+from perfpy.views.page.lanes import LaneCalls, Lanes, LaneStory, LaneTable
+from perfpy.views.page.lanes import page_of_lanes as render_lanes
 from perfpy.views.page.marks import Mark, Marks, PagePhase, WaitChains, WaitLane
 from perfpy.views.page.page import HeadlineSentence, PageText, render
 from tests.builders.browser import Browser
@@ -1903,6 +1904,83 @@ def test_the_rules_of_axe_hold_on_a_page_of_lanes(lane_browser: Browser) -> None
         lane_browser.size(width, 900)
         assert lane_browser.run(RULES) == []
     lane_browser.size(1200, 900)
+
+
+DRAWN = """(() => { const pen = document.querySelector('CANVAS').getContext('2d'), drawn = [];
+    const fill = pen.fillRect.bind(pen), text = pen.fillText.bind(pen);
+    pen.fillRect = (x, y, w, h) => { drawn.push([pen.fillStyle, x, y, w, h]); fill(x, y, w, h); };
+    pen.fillText = (words, x, y) => { drawn.push([words, x, y]); text(words, x, y); };
+    window.drawn = drawn; })()"""
+
+
+def drawn(browser: Browser, canvas: str, act: str) -> list[list[Any]]:
+    """What a canvas draws while something is done: texts [text, x, y], and rectangles [colour, x, y, width, height]."""
+    browser.run(DRAWN.replace("CANVAS", canvas))
+    browser.run(act)
+    browser.until("window.drawn.length > 0")
+    result: list[list[Any]] = browser.run("window.drawn")
+    return result
+
+
+def test_states_of_threads_have_the_same_bars_in_lanes_and_in_why(browser: Browser, tmp_path: Path) -> None:
+    """What runs is high and green, a wait for a CPU half as high and amber, other waits low with a stroke: of chains and of a timechart."""
+    columns = [(0, 0, 0), (0, 300, 600), (300, 600, 900), (0, 1, 2), (0, 1, 2), (-1, -1, -1), (-1, -1, -1), (-1, -1, -1)]
+    thread, begin, end, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)
+    turns = (thread, (begin + 10) * MS, (end + 10) * MS, state, text, waker, stack, waker_stack)
+    waits = WaitChains(0, [(7, "app")], 1, ["runs", "waits for a CPU", "sleeps"], [], *turns)
+    why, chart = tmp_path / "why.html", tmp_path / "chart.html"
+    why.write_text(render([timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])], PageText("why"), waits=waits))
+    lanes, zeros = Lanes(), np.zeros(3, np.int64)
+    lanes.add(LaneCalls(begin * MS, zeros + 300 * MS, zeros + lanes.lane(7, 7, "app"), np.arange(3), zeros > 0, zeros - 1))
+    groups = (("runs", "runs"), ("waits for a CPU", "ready"), ("waits (disk sleep)", "waits"))
+    story = LaneStory("x", ["x"], "interval", groups, list(zip("rcw", range(3), strict=True)), LaneTable("Task", [], []), [])
+    chart.write_text(render_lanes(lanes, int, lambda *_: story))
+    found = {}
+    for file, canvas, act, tall in (
+        (why, "#waits", "window.onresize()", 16),
+        (chart, "#chart", "document.querySelector('#whole').click()", 17),
+    ):
+        browser.open(file)
+        rows = [row for row in drawn(browser, canvas, act) if len(row) == 5 and row[3] > 100 and 1 < row[4] <= tall]
+        found[file] = {colour: round(height / tall, 1) for colour, *_, height in rows if colour not in ("#ffffff", "#b3261e")}
+        assert not browser.errors
+    assert list(found[chart].items())[:3] == [("#279a69", 1.0), ("#c77700", 0.5), ("#bcccd2", 0.3)]
+    assert found[why].items() >= found[chart].items()
+
+
+def test_a_wait_for_a_cpu_has_its_word_and_an_amber_stroke_in_a_flame_graph(browser: Browser, tmp_path: Path) -> None:
+    waited = [At("app;main;[R (ready)]", 500 * MS, 300 * MS), At("app;main;[S (sleeping)]", 900 * MS, 300 * MS)]
+    off = timed_stacks(waited, "offcpu-time", off_cpu=True)
+    off = dataclasses.replace(off, categories=[WAITING if function.name.startswith("[") else OWN for function in off.functions])
+    file = tmp_path / "ready.html"
+    file.write_text(render([timed_stacks([At("app;main", MS)]), off], PageText("ready")), encoding="utf-8")
+    browser.open(file)
+    browser.choose("#event", "offcpu-time")
+    rows = drawn(browser, "#graph", "window.onresize()")
+    assert {row[0] for row in rows if len(row) == 3} >= {"waits for a CPU", "waits (sleeping)"}
+    assert [row[0] for row in rows if len(row) == 5 and row[4] == 3] == ["#c77700"]
+    assert not browser.errors
+
+
+def test_large_screens_have_large_text_in_chains_and_names_are_free_of_lines(browser: Browser, tmp_path: Path) -> None:
+    columns = [(0, 1), (0, 0), (600, 600), (2, 0), (1, 0), (1, -1), (-1, -1), (-1, -1)]
+    thread, begin, end, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)
+    turns = (thread, (begin + 10) * MS, (end + 10) * MS, state, text, waker, stack, waker_stack)
+    waits = WaitChains(0, [(7, "app"), (8, "worker")], 1, ["runs", "waits"], [], *turns)
+    file = tmp_path / "large.html"
+    file.write_text(render([timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])], PageText("why"), waits=waits))
+    browser.open(file)
+    heights = []
+    for width, height in ((1440, 900), (3840, 2160)):
+        browser.size(width, height)
+        rows = drawn(browser, "#waits", "window.onresize()")
+        heights.append(browser.box("#waits")[3])
+        names = [place for place, row in enumerate(rows) if row[0] in ("app (7)", "worker (8)")]
+        assert len(names) >= 2
+        assert all(rows[place - 1][0] == "#ffffff" for place in names), "drawn after the lines, on ground of its own"
+    assert heights[1] == pytest.approx(1.375 * heights[0], abs=2)
+    browser.size(1200, 900)
+    assert not browser.errors
 
 
 def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Browser, tmp_path: Path) -> None:

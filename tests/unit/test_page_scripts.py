@@ -645,6 +645,14 @@ def test_categories_differ_for_every_kind_of_eyes(eyes: str, dark: bool) -> None
     assert min(apart.values()) >= 20, sorted(apart.items(), key=lambda pair: pair[1])[:3]
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("[R (ready)]", "waits for a CPU"), ("[S (sleeping)]", "waits (sleeping)"), ("[- (waiting)]", "waits"), ("[kernel]", ""), ("f()", "")],
+)
+def test_states_of_threads_have_the_words_of_all_pages(name: str, words: str) -> None:
+    assert node(f"(state => state && stateWords(state))(threadState({name!r}))") == words
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_kinds_of_code_differ_on_grey_paper(dark: bool) -> None:
     """In lightness alone, by at least 5 of 100, and from waits and unknown code by 2."""

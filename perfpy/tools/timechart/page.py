@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _NEW: Final = "sched:sched_wakeup_new"
 _NUMBERS: Final = {SWITCH: ("prev_pid", "next_pid", "prev_state"), WAKEUP: ("pid",), _NEW: ("pid",)}
-_GROUPS: Final = (("running", "own"), ("waiting for a CPU", "kernel"), ("blocked", "waiting"))
+_GROUPS: Final = (("runs", "runs"), ("waits for a CPU", "ready"), ("waits (disk sleep)", "waits"))
 _RUNS, _WAITS, _BLOCKS = range(3)
-_STATES: Final = ("waits for a CPU", "is blocked")
+_STATES: Final = ("waits for a CPU", "waits (disk sleep)")
 _COLUMNS: Final = (
     *(("Ran", "duration"), ("Of the CPUs' time", "percent"), ("Runs", "whole"), ("Longest run", "duration")),
-    *(("Waited for a CPU", "duration"), ("Longest wait for a CPU", "duration"), ("Blocked", "duration")),
+    *(("Waited for a CPU", "duration"), ("Longest wait for a CPU", "duration"), ("Waited (disk sleep)", "duration")),
 )
 _NO_THREAD: Final = -2  # the numbers of CPUs' lanes begin here and decrease
 _MOST_CPUS: Final = 1024  # lanes of CPUs that ran nothing
@@ -188,7 +188,7 @@ def _task_lanes(lanes: Lanes, intervals: _Intervals, names: list[str], is_chosen
 
 def _texts(lanes: Lanes, intervals: _Intervals, names: list[str]) -> Int64:
     """Return the index of the details of each interval."""
-    verbs = {_RUNS: "runs on", _WAITS: "waits for a CPU, then runs on", _BLOCKS: "is blocked, then woken on"}
+    verbs = {_RUNS: "runs on", _WAITS: "waits for a CPU, then runs on", _BLOCKS: "waits (disk sleep), then woken on"}
     keys = np.stack([intervals.tid, intervals.name, intervals.kind, intervals.cpu], axis=1)
     different, which = np.unique(keys, axis=0, return_inverse=True)
     texts = []

@@ -202,7 +202,8 @@ class LaneStory(NamedTuple):
         title: the traced command or recording.
         headline: texts and durations (nanoseconds), in their order.
         thing: what a bar is: "call".
-        groups: what the colours mean, each with the category of functions whose colour it has: "own", "kernel" and so on.
+        groups: what the colours mean, each with the category of functions whose colour it has ("own", "kernel" and so on), or with the
+            state of threads whose bars it has: "runs", "ready" (for a CPU) or "waits".
         names: of bars, each with the index of its group; beyond the last: other.
         table: of the first names.
         notes: on losses and the like.

@@ -6,7 +6,7 @@ import { LANE_FIELDS, fragmentOf, putAddress, stateOf } from "./model/permalink.
 import { counted, duration, patternOf } from "./model/words.js";
 import { CallLanesCanvas } from "./views/call_lanes_canvas.js";
 import { CallTable, callDetails } from "./views/call_table.js";
-import { el, useTheme } from "./views/elements.js";
+import { el, isDark, stateSign, useTheme } from "./views/elements.js";
 import { sayCopied, showKeys } from "./views/headline.js";
 
 const $ = id => document.getElementById(id);
@@ -21,7 +21,7 @@ class LanePage {
     Object.assign(this, { trace, only: null, pattern: null, matching: null, wanted: "auto", isReading: true });
     const empty = $("details").firstElementChild;
     this.lanes = new CallLanesCanvas({ box: $("lanes"), room: $("room"), canvas: $("chart") }, trace, {
-      dark: () => this.isDark(), matching: () => this.matching, say: text => { $("about").textContent = text; }, moved: () => this.keepAddress(),
+      dark: isDark, matching: () => this.matching, say: text => { $("about").textContent = text; }, moved: () => this.keepAddress(),
       choose: row => {
         $("details").replaceChildren(...(row < 0 ? [empty] : callDetails(trace, row, this.lanes.thread(trace.calls.lane[row]))));
         this.keepAddress();
@@ -32,8 +32,6 @@ class LanePage {
     this.connect();
     this.readAddress();
   }
-
-  isDark() { return document.documentElement.dataset.theme === "dark"; }
 
   theme(wanted) {
     this.wanted = wanted;
@@ -46,8 +44,8 @@ class LanePage {
   }
 
   sign(group) {
-    const sign = el("span.sign");
-    sign.style.background = token(this.trace.colours[group], this.isDark());
+    const colour = this.trace.colours[group], sign = typeof colour === "string" ? stateSign(colour) : el("span.sign");
+    if (typeof colour === "number") sign.style.background = token(colour, isDark());
     return sign;
   }
 

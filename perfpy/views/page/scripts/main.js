@@ -1,6 +1,6 @@
 /* Joins the parts: the state of the page, what is drawn of it, and its address. */
 
-import { KERNEL } from "./model/categories.js";
+import { KERNEL, WAITING } from "./model/categories.js";
 import { inWorker, loaded } from "./model/loading.js";
 import { merged } from "./model/forms.js";
 import { Detail } from "./model/detail.js";
@@ -12,7 +12,7 @@ import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { byFunction, comparedParts, hottest, namedHottest, ofFunctions } from "./model/function_sums.js";
 import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
-import { describeNode, patternOf } from "./model/words.js";
+import { describeNode, patternOf, stateWords, threadState } from "./model/words.js";
 import { CallTree, inwards, outwards } from "./views/call_tree.js";
 import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
@@ -103,6 +103,7 @@ class Page {
 
   short(f) {
     const [name, , category, short] = this.profile.names[f], call = category === KERNEL && /^__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)$/.exec(name);
+    if (category === WAITING && threadState(name)) return stateWords(threadState(name));
     return call ? `${call[1]} (system call)` : short || name;
   }
 

@@ -184,7 +184,7 @@ def page_data(tmp_path: Path, recording: EventRecording, *words: str) -> dict[st
 def test_the_page_has_the_time_of_each_task(tmp_path):
     """100 runs, is blocked and runs again; 101 runs, waits 1 ms for the CPU and runs again: one CPU is busy all the time."""
     data, ms = page_data(tmp_path, switched({100: b"</script>\x1b]&"})), 10**6
-    assert data["names"] == [[":101", 0], ["</script>^[]&", 0], ["waits for a CPU", 1], ["is blocked", 2]]
+    assert data["names"] == [[":101", 0], ["</script>^[]&", 0], ["waits for a CPU", 1], ["waits (disk sleep)", 2]]
     assert data["table"]["rows"] == [[5 * ms, 5 / 16, 2, 3 * ms, ms, ms, 0], [3 * ms, 3 / 16, 2, 2 * ms, 0, 0, 3 * ms]]
     assert data["headline"] == ["2 CPUs, 50 % busy for ", 8 * ms, "; most time in :101, ", 5 * ms, ", the sum over 2 CPUs"]
     assert [lane[1:] for lane in data["lanes"]] == [[-2, "CPU 0"], [-3, "CPU 1"], [101, ":101"], [100, "</script>^[]&"]]
@@ -211,7 +211,7 @@ def test_names_of_tasks_stay_where_many_bars_are_merged(tmp_path, monkeypatch):
     for time, before, after, comm in ((41, 101, 109, b"last"), (42, 109, 100, b"app100"), (300, 100, 109, b"last"), (301, 109, 0, b"")):
         recording.event(_SWITCH, time * 10**6, b"", before, 120, 2, comm, after, 120, tid=before)
     data = page_data(tmp_path, recording)
-    assert data["texts"] == ["app101 (101) is blocked, then woken on an unknown CPU"]
+    assert data["texts"] == ["app101 (101) waits (disk sleep), then woken on an unknown CPU"]
 
 
 def test_a_terminal_is_told_of_the_page_where_a_chart_is_large(tmp_path, capsys, monkeypatch):

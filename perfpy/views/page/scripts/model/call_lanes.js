@@ -3,7 +3,8 @@
 import { INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN, WAITING } from "./categories.js";
 import { unpacked } from "./unpack.js";
 
-const COLOURS = { interpreter: INTERPRETER, kernel: KERNEL, library: LIBRARY, own: OWN, runtime: RUNTIME, waiting: WAITING };
+/* those of states of threads are states (stateBar()) */
+const COLOURS = { runs: "runs", ready: "ready", waits: "waits", interpreter: INTERPRETER, kernel: KERNEL, library: LIBRARY, own: OWN, runtime: RUNTIME, waiting: WAITING };
 
 async function columnsOf(columns) {
   const names = Object.keys(columns), values = await Promise.all(names.map(name => unpacked(columns[name])));

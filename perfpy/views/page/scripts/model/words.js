@@ -41,6 +41,12 @@ export function describeNode(tree, i, [name, module], totals, unit) {
   return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;
 }
 
+/* The state of a thread in the name of a frame, such as "[S (sleeping)]"; "" for functions. */
+export const threadState = name => (/^\[[\w-] \((.+)\)\]$/.exec(name) || ["", ""])[1];
+
+/* The words of all pages for a state. */
+export const stateWords = state => ({ ready: "waits for a CPU", waiting: "waits" })[state] || `waits (${state})`;
+
 export const counted = (number, noun) => `${whole(number)} ${number === 1 ? noun : noun + (noun.endsWith("s") ? "es" : "s")}`;
 
 /* a regular expression that finds a text itself */

@@ -4,7 +4,7 @@ import { callText, rowAt, rowsIn, zoomed } from "../model/call_lanes.js";
 import { INK, token } from "../model/categories.js";
 import { atRuler, duration, stepFor, whole } from "../model/words.js";
 import { ordered } from "./brush.js";
-import { fitted, inks, prepared, ruled, textScale } from "./elements.js";
+import { fitted, inks, prepared, ruled, stateBar, textScale } from "./elements.js";
 
 const LANE = 24, RULER = 20, NAMES = 190;
 
@@ -159,10 +159,12 @@ export class CallLanesCanvas {
       drawn = begin + Math.max(1, length);
       const group = trace.names[calls.name[row]][1];
       pen.globalAlpha = matching && !matching(row) ? 0.2 : 1;
-      pen.fillStyle = token(trace.colours[group], dark);
-      pen.fillRect(begin, y + 3, Math.max(1, length - (length > 3 ? 1 : 0)), LANE - 7);
+      const colour = trace.colours[group], wide = Math.max(1, length - (length > 3 ? 1 : 0)), isState = typeof colour === "string";
+      if (isState) stateBar(pen, colour, [begin, y + LANE - 4], wide, LANE - 7, ink);
+      else { pen.fillStyle = token(colour, dark); pen.fillRect(begin, y + 3, wide, LANE - 7); }
       if (calls.error[row]) { pen.fillStyle = ink("--mark"); pen.fillRect(begin, y + LANE - 6, Math.max(1, length), 3); }
-      const text = fitted(pen, trace.names[calls.name[row]][0], length - 6, letter);
+      /* low bars have no room for names, which are those of their states */
+      const text = isState && colour !== "runs" ? "" : fitted(pen, trace.names[calls.name[row]][0], length - 6, letter);
       if (text) { pen.fillStyle = INK; pen.fillText(text, begin + 3, y + LANE / 2 - 1); }
       pen.globalAlpha = 1;
       if (row === this.chosen) { pen.strokeStyle = ink("--fg"); pen.lineWidth = 2; pen.strokeRect(begin, y + 2, Math.max(2, length), LANE - 5); }

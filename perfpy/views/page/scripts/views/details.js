@@ -3,7 +3,7 @@
 import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
 import { byFunction, waitedAt, withInlined } from "../model/function_sums.js";
 import { chanceOf, outermost } from "../model/trees.js";
-import { amount, percent, points, sidesOf } from "../model/words.js";
+import { amount, percent, points, sidesOf, threadState } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
@@ -39,7 +39,7 @@ function ends(name) {
   return place ? [el("span.namespace", { textContent: name.slice(0, place) }), el("span.rest", { textContent: name.slice(place) })] : [name];
 }
 
-const STATE = /^\[[\w-] \((.+)\)\]$/, IN_WORDS = { ready: "for a CPU" };
+const IN_WORDS = { ready: "for a CPU" };
 
 /* Where threads waited, those with most first: [[function, weight, state]]: the innermost function outside of the kernel; of stacks without one the
    system call, or else what called the scheduler. */
@@ -47,7 +47,7 @@ export function placesOfWaits(tree, names) {
   const found = new Map(), { own: [, own], name } = tree, category = i => names[name[i]][2];
   for (let i = 1; i < tree.n; i++) {
     if (!own[i]) continue;
-    const [, state = ""] = category(i) === WAITING && STATE.exec(names[name[i]][0]) || [];
+    const state = category(i) === WAITING ? threadState(names[name[i]][0]) : "";
     const place = waitedAt(tree, names, i), key = `${name[place]} ${state}`;
     if (!found.has(key)) found.set(key, [name[place], 0, IN_WORDS[state] || state]);
     found.get(key)[1] += own[i];

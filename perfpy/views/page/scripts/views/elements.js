@@ -1,5 +1,7 @@
 /* Elements with text (never markup), and canvases as large as they are shown. */
 
+import { WAITING, token } from "../model/categories.js";
+
 const RESTED = 400; /* ms */
 
 /* kind: a tag, with its class after a dot; values: properties, or attributes where the name has a dash or is `role`. */
@@ -61,6 +63,30 @@ export function useTheme(wanted) {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   document.getElementById("theme").value = wanted;
   document.documentElement.dataset.theme = wanted === "auto" ? (dark ? "dark" : "light") : wanted;
+}
+
+export const isDark = () => document.documentElement.dataset.theme === "dark";
+
+/* What a thread does, and how high its bar is: states differ without colours, too. Those of waits are the colour of frames that wait, with the stroke that frames
+   have at their foot. */
+const STATES = { runs: [1, "--turn-runs"], ready: [0.5, "--wait-cpu"], waits: [0.3, "--turn-waits"] };
+const STROKE = 2;
+
+export function stateBar(pen, state, [left, foot], width, tall, ink) {
+  const [part, name] = STATES[state], high = Math.round(tall * part), isWait = state === "waits";
+  pen.fillStyle = isWait ? token(WAITING, isDark()) : ink(name);
+  pen.fillRect(left, foot - high, width, high);
+  if (!isWait) return;
+  pen.fillStyle = ink(name);
+  pen.fillRect(left, foot - STROKE, width, STROKE);
+}
+
+/* The same in a legend. */
+export function stateSign(state) {
+  const sign = el("span.sign");
+  sign.classList.add(state);
+  if (state === "waits") sign.style.background = token(WAITING, isDark());
+  return sign;
 }
 
 /* A picture as a table that screen readers find, and eyes do not; made when the page has rested. rows() -> cells of each row. */

@@ -1,7 +1,8 @@
 /* A tree of stacks drawn on a canvas, with keys and mouse. */
 
-import { INK, OWN, colour, waitingPart } from "../model/categories.js";
+import { INK, OWN, WAITING, colour, waitingPart } from "../model/categories.js";
 import { childrenOf } from "../model/trees.js";
+import { threadState } from "../model/words.js";
 import { calm, fitted, inks, roomOf, speak, windowed } from "./elements.js";
 
 /* rows are as high as fills the room, from LOW to HIGH pixels, or HIGHEST in graphs of WIDE pixels; MATTERS: the share of the width that a row fills to count for that */
@@ -87,7 +88,7 @@ export class FlameView {
     const font = `${size}px ui-monospace, monospace`;
     pen.font = font;
     pen.textBaseline = "middle";
-    const letter = pen.measureText("m").width, ink = inks(), style = { look, letter, font, edge: ink("--fg"), wait: ink("--wait-line") };
+    const letter = pen.measureText("m").width, ink = inks(), style = { look, letter, font, edge: ink("--fg"), wait: ink("--wait-line"), ready: ink("--wait-cpu") };
     this.boxes = [];
     for (const i of frames) {
       const y = this.topOf(this.tree.depth[i]) - top;
@@ -105,14 +106,14 @@ export class FlameView {
     return found.sort((a, b) => a[0] - b[0]).map(([i]) => [String(this.tree.depth[i]), this.told.describe(this.tree, i)]);
   }
 
-  frame(pen, i, x, y, w, { look, letter, font, edge, wait }) {
+  frame(pen, i, x, y, w, { look, letter, font, edge, wait, ready }) {
     const gap = w > 3 ? 1 : 0, { row: ROW } = this, f = this.tree.name[i];
     pen.fillStyle = colour(this.tree, i, look);
     pen.globalAlpha = look.hits && !this.isFound(i, look.hits) ? 0.35 : 1;
     pen.fillRect(x, y, Math.max(w - gap, 0.4), ROW - 1);
     pen.globalAlpha = 1;
-    const waits = waitingPart(this.tree, i);
-    if (waits) { pen.fillStyle = wait; pen.fillRect(x, y + ROW - 4, (w - gap) * waits, 3); }
+    const isReady = f >= 0 && look.names[f][2] === WAITING && threadState(look.names[f][0]) === "ready", waits = isReady ? 1 : waitingPart(this.tree, i);
+    if (waits) { pen.fillStyle = isReady ? ready : wait; pen.fillRect(x, y + ROW - 4, (w - gap) * waits, 3); }
     if (i === this.hover || (i === this.focus && document.activeElement === this.canvas)) {
       pen.strokeStyle = edge;
       pen.lineWidth = i === this.hover ? 1 : 2;

@@ -1,8 +1,8 @@
 /* The stacks of one thread in order of time: across is when, down is who called whom. */
 
-import { INK, colour } from "../model/categories.js";
+import { INK, WAITING, colour } from "../model/categories.js";
 import { busiestThread, columnsOf, runsOf } from "../model/stack_order.js";
-import { atRuler, duration, stepOf } from "../model/words.js";
+import { atRuler, duration, stepOf, threadState } from "../model/words.js";
 import { brush } from "./brush.js";
 import { fitted, inks, ruled, speak, windowed } from "./elements.js";
 
@@ -64,6 +64,7 @@ export class StackChart {
       pen.globalAlpha = look.hits && !look.hits[f] ? 0.35 : 1;
       pen.fillStyle = colour(tree, run.node, look);
       pen.fillRect(x, y, w - (w > 3 ? 1 : 0), ROW - 1);
+      if (look.names[f][2] === WAITING && threadState(look.names[f][0]) === "ready") { pen.fillStyle = ink("--wait-cpu"); pen.fillRect(x, y + ROW - 4, w, 3); }
       pen.globalAlpha = 1;
       const text = fitted(pen, this.told.label(f), w - 6, letter);
       if (text) { pen.fillStyle = look.hits && !look.hits[f] && look.dark ? "#e8e8e8" : INK; pen.fillText(text, x + 3, y + ROW / 2); }

@@ -309,8 +309,8 @@ export class Tracks {
       pen.font = "11px system-ui, sans-serif";
       pen.textBaseline = "top";
       pen.fillStyle = ink("--bg");
-      pen.fillRect(width - pen.measureText(text).width - 6, 1, pen.measureText(text).width + 6, 13);
-      pen.fillStyle = ink("--dim");
+      pen.fillRect(width - pen.measureText(text).width - 8, 0, pen.measureText(text).width + 8, 15);
+      pen.fillStyle = ink("--fg");
       pen.fillText(text, width - pen.measureText(text).width - 3, 2);
     }
     this.veil(pen, width, LOW, ink);

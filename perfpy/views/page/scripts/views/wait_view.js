@@ -2,11 +2,12 @@
 
 import { BLOCKED, READY, RUNS, chainAt, criticalPath, pathSums, turnAt, wakeups } from "../model/wait_chains.js";
 import { OWN, UNKNOWN } from "../model/categories.js";
-import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
+import { atRuler, counted, duration, percent, stepFor, whole } from "../model/words.js";
 import { brush } from "./brush.js";
-import { button, el, inks, ruled, speak, windowed } from "./elements.js";
+import { button, el, inks, ruled, speak, stateBar, stateSign, textScale, windowed } from "./elements.js";
 
 const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES = 60, STEPS = 12;
+const STATE = { [RUNS]: "runs", [READY]: "ready", [BLOCKED]: "waits" };
 
 export class WaitView {
   /* parts: {canvas, path, chain}; told: {shown(), select(range, moving), selected(), moment(), pick(thread, tick)} */
@@ -19,7 +20,7 @@ export class WaitView {
     this.canvas.addEventListener("pointerdown", event => { at = event.clientX; });
     this.canvas.addEventListener("click", event => {
       if (Math.abs(event.clientX - at) > 3) return;
-      const r = this.canvas.getBoundingClientRect(), [from, to] = told.shown(), row = Math.floor((event.clientY - r.top - RULER + this.top) / ROW);
+      const r = this.canvas.getBoundingClientRect(), [from, to] = told.shown(), row = Math.floor(((event.clientY - r.top) / textScale() - RULER + this.top) / ROW);
       if (row >= 0 && row < this.waits.threads.length) told.pick(row, from + (to - from) * (event.clientX - r.left) / r.width);
     });
     this.canvas.addEventListener("keydown", event => this.key(event));
@@ -64,10 +65,10 @@ export class WaitView {
 
   draw() {
     if (!this.waits || !this.canvas.clientWidth) return;
-    const { waits } = this, { threads } = waits, { pen, width, height, top } = windowed(this.canvas, this.box, RULER + threads.length * ROW + 4);
+    const { waits } = this, { threads } = waits, { pen, width, height, top } = windowed(this.canvas, this.box, RULER + threads.length * ROW + 4, textScale());
+    for (const sign of document.querySelectorAll("#wait-legend .waits")) sign.replaceWith(stateSign("waits"));
     this.top = top;
     const [from, to] = this.told.shown(), ink = inks(), x = tick => (tick - from) / (to - from || 1) * width, y = thread => RULER + thread * ROW - top + 18;
-    const colours = { [RUNS]: ink("--turn-runs"), [READY]: ink("--wait-cpu"), [BLOCKED]: ink("--turn-waits") };
     const isInView = thread => y(thread) > -ROW && y(thread) < height + ROW;
     pen.textBaseline = "top";
     pen.font = "12px system-ui, sans-serif";
@@ -77,10 +78,7 @@ export class WaitView {
       for (let row = waits.first[thread]; row < waits.first[thread + 1]; row++) {
         const left = x(waits.begin[row]), right = x(waits.begin[row] + waits.length[row]), state = waits.state[row];
         if (right < 0 || left > width || right < edge && state !== RUNS) continue;
-        /* running is high, ready half as high, waiting a line: states are told apart without colours */
-        const tall = state === RUNS ? BAR : state === READY ? BAR / 2 : 4;
-        pen.fillStyle = colours[state];
-        pen.fillRect(left, y(thread) + BAR - tall, Math.max(0.5, right - left), tall);
+        stateBar(pen, STATE[state], [left, y(thread) + BAR], Math.max(0.5, right - left), BAR, ink);
         edge = Math.max(edge, Math.ceil(right - 0.5));
       }
     }
@@ -104,10 +102,9 @@ export class WaitView {
     this.waits.threads.forEach((_, thread) => {
       if (!isInView(thread)) return;
       const name = this.name(thread), { width } = pen.measureText(name);
-      pen.globalAlpha = 0.8;
+      /* no arrow and no path runs through a name */
       pen.fillStyle = ink("--bg");
       pen.fillRect(2, y(thread) - 14, width + 4, 14);
-      pen.globalAlpha = 1;
       pen.fillStyle = ink(thread < this.waits.explained ? "--fg" : "--dim");
       pen.fillText(name, 4, y(thread) - 13);
     });
@@ -153,7 +150,7 @@ export class WaitView {
   }
 
   ruler(pen, width, ink, x) {
-    const { tick } = this.profile, [from, to] = this.told.shown().map(one => one * tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 100))));
+    const { tick } = this.profile, [from, to] = this.told.shown().map(one => one * tick), step = stepFor(to - from, width);
     pen.fillStyle = ink("--bg");
     pen.fillRect(0, 0, width, RULER);
     pen.font = "11px system-ui, sans-serif";

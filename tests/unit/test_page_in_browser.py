@@ -2011,6 +2011,61 @@ def test_a_moment_of_a_wait_shows_its_chain_and_is_in_the_address(browser: Brows
     assert not browser.errors
 
 
+def test_the_details_of_a_function_say_what_it_waited_for_and_who_ended_that(browser: Browser, tmp_path: Path) -> None:
+    columns = [
+        (0, 0, 0, 1),
+        (0, 300, 600, 0),
+        (300, 600, 900, 1000),
+        (0, 2, 2, 0),
+        (0, 1, 1, 0),
+        (-1, 1, 1, -1),
+        (-1, 0, 0, -1),
+        (-1, 1, 1, -1),
+    ]
+    thread, begin, end, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)
+    turns = (thread, (begin + 10) * MS, (end + 10) * MS, state, text, waker, stack, waker_stack)
+    texts, stacks = ["runs", "waits for the condition cv in take()"], [["futex_wait", "take", "main"], ["futex_wake", "put"]]
+    waits = WaitChains(0, [(7, "app"), (8, "worker")], 1, texts, stacks, *turns)
+    file = tmp_path / "why.html"
+    ran = [At("app;main;take", at * 10 * MS) for at in range(1, 50)] + [At("app;main;work", at * 10 * MS) for at in range(50, 100)]
+    file.write_text(render([timed_stacks(ran)], PageText("why"), waits=waits), encoding="utf-8")
+    browser.open(file)
+    browser.click("#tab-functions")
+    browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'work').click()")
+    assert "Waits in it" not in browser.text("#details")
+    browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'take').click()")
+    story = "600.000 ms: app (7) waits for the condition cv in take(), 2 times, ended by worker (8)"
+    assert browser.texts("#details .stories li") == [story]
+    browser.run("document.querySelector('#details .stories button').click()")
+    assert browser.run("document.getElementById('tab-waits').getAttribute('aria-selected')") == "true"
+    assert "moment=" in browser.run("location.hash")
+    assert browser.texts("#wait-chain p")[0].startswith("app (7) waits for the condition cv in take() for 300.000 ms, ended by worker (8)")
+    assert not browser.errors
+
+
+@pytest.mark.parametrize("event", ["on and off the CPU", "offcpu-time"])
+def test_where_a_function_waits_the_command_that_tells_who_ended_it_is_named(browser: Browser, tmp_path: Path, event: str) -> None:
+    off = timed_stacks([At("app;main;nap;[S (sleeping)]", 900 * MS, 300 * MS)], "offcpu-time", off_cpu=True)
+    off = dataclasses.replace(off, categories=[WAITING if function.name.startswith("[") else OWN for function in off.functions])
+    switches = dataclasses.replace(timed_stacks([At("app;main", MS)]), event="sched:sched_switch/period=1/", in_seconds=False)
+    for parts, command in (([], "--html why.html PROGRAM"), ([switches], "-i RECORDING --html why.html")):
+        file = tmp_path / f"waits{len(parts)}.html"
+        file.write_text(
+            render([timed_stacks([At("app;main", MS), At("app;main;work", 9 * MS)]), off, *parts], PageText("waits")), encoding="utf-8"
+        )
+        browser.open(file)
+        browser.choose("#event", event)
+        browser.click("#tab-functions")
+        told = {}
+        for name in ("nap", "main"):
+            browser.run(f"[...document.querySelectorAll('#functions td.name button')].find(one => one.textContent === {name!r}).click()")
+            told[name] = browser.texts("#details .tells")
+        assert told == {"nap": [f"What was waited for, and who ended it: perfpy why {command}"], "main": []}
+        browser.click("#tab-tree")
+        browser.run("[...document.querySelectorAll('#call-tree tr')].find(one => one.innerText.includes('waits (sleeping)'))?.click()")
+        assert not browser.errors
+
+
 def test_a_stack_of_a_wait_begins_with_the_programs_own_frames(browser: Browser, tmp_path: Path) -> None:
     columns = [(0, 0), (0, 300), (300, 600), (0, 2), (0, 1), (-1, -1), (-1, 0), (-1, -1)]
     thread, begin, length, state, text, waker, stack, waker_stack = (np.array(column, np.int64) for column in columns)

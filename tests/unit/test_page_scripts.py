@@ -862,6 +862,23 @@ def test_the_critical_path_follows_the_threads_that_end_waits() -> None:
     assert node(sums, data) == [[0, 0, 40], [1, 0, 30], [2, 0, 20], [0, 2, 10]]
 
 
+def test_waits_of_a_function_are_by_what_was_awaited_and_who_ended_them() -> None:
+    turns = held([(0, 0, 10, 0, -1), (0, 10, 30, 2, 1), (0, 30, 35, 1, -1), (0, 40, 70, 2, 1), (0, 70, 90, 2, -1), (1, 0, 100, 2, -1)])
+    stack = np.array([0, 0, 0, 0, 1, 2], np.int64)
+    stacks = [["futex_wait", "py::take:/srv/app.py:7", "main"], ["nap", "main"], ["py::take:/srv/app.py:9"]]
+    turns = turns._replace(stacks=stacks, stack=stack)
+    data = profile_data([[timed_stacks([At("app", MS, MS), At("app", 101 * MS, MS)])]], waits=turns)
+    row = "[one.thread, profile.waits.texts[one.text], one.waker, one.time / 1000, one.count, one.longest]"
+    values = f"waitsOf(profile.waits, NAME).map(one => {row})"
+    assert node(values.replace("NAME", "'py::take:/srv/app.py'"), data) == [
+        [1, "waits", -1, 100, 1, 5],
+        [0, "waits", 1, 50, 2, 3],
+        [0, "ready", -1, 5, 1, 2],
+    ]
+    assert node(values.replace("NAME", "'nap'"), data) == [[0, "waits", -1, 20, 1, 4]]
+    assert node(values.replace("NAME", "'py::take'"), data) == []
+
+
 def test_threads_that_wait_for_each_other_end_their_chain() -> None:
     data = profile_data([[timed_stacks([At("app", MS, MS), At("app", 101 * MS, MS)])]], waits=held([(0, 0, 100, 2, 1), (1, 0, 100, 2, 0)]))
     assert node("chainAt(profile.waits, 0, 50000)", data) == [0, 1]

@@ -73,7 +73,7 @@ class Page {
     this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
       sorted: sort => { this.state.sort = sort; keepAddress(this); } });
     this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose, without: text => { $("chart-without").textContent = text; } });
-    this.waits = new WaitView({ canvas: $("waits"), path: $("wait-path"), chain: $("wait-chain") }, { ...time,
+    this.waits = new WaitView({ canvas: $("waits"), path: $("wait-path"), chain: $("wait-chain") }, { ...time, profile,
       moment: () => this.state.moment === null ? null : { thread: this.state.waiter ?? -1, tick: this.state.moment },
       pick: (waiter, moment) => this.change({ waiter, moment: Math.round(moment) }) });
     const codeParts = { choice: "code-function", kind: "code-kind", about: "code-about", table: "code-lines", box: "code-box", strip: "code-strip", hottest: "code-hottest",
@@ -87,6 +87,9 @@ class Page {
     this.details = new Details($("details"), { short, choose, inside: f => this.change({ inside: f }), sandwich: f => this.sandwich(f), unit: () => this.unit(), dark,
       inlined: () => profile.inlined || [], headline: () => this.ofHeadline(),
       measure: () => measureOf(profile, this.event).replace(/^[A-Z](?=[a-z])/, first => first.toLowerCase()),
+      waits: () => ({ waits: profile.waits, pick: (waiter, moment) => this.change({ tab: "waits", waiter, moment: Math.round(moment) }), time: ticks => this.waits.time(ticks) }),
+      isOff: () => this.event !== JOINED && !!profile.events[this.event].off,
+      tells: () => `perfpy why ${profile.events.some(({ event }) => event.startsWith("sched:sched_switch")) ? "-i RECORDING --html why.html" : "--html why.html PROGRAM"}`,
       parts: () => this.isCompared ? comparedParts(profile, this.counted) : null, code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,

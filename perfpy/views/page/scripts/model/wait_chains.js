@@ -84,3 +84,22 @@ export function wakeups(waits, [from, to], most) {
   }
   return rows.sort((a, b) => waits.length[b] - waits.length[a]).slice(0, most);
 }
+
+/* Frames of Python have their lines in stacks. */
+const isFrameOf = (frame, name) => frame === name || frame.startsWith(`${name}:`) && /^\d+$/.test(frame.slice(name.length + 1));
+
+/* The waits of a function, those on whose stacks it is, by thread, by what is waited for, and by who ended that: [{thread, text, waker: -1 for none, time,
+   count, longest: a row}], the longest first. */
+export function waitsOf(waits, name) {
+  const isOn = waits.stacks.map(stack => stack.some(frame => isFrameOf(frame, name))), sums = new Map();
+  for (let row = 0; row < waits.n; row++) {
+    if (waits.state[row] === RUNS || !waits.stack[row] || !isOn[waits.stack[row] - 1]) continue;
+    const thread = waits.thread[row], text = waits.text[row], waker = waits.waker[row] - 1, key = `${thread} ${text} ${waker}`;
+    const sum = sums.get(key) || { thread, text, waker, time: 0, count: 0, longest: row };
+    sum.time += waits.length[row];
+    sum.count++;
+    if (waits.length[row] > waits.length[sum.longest]) sum.longest = row;
+    sums.set(key, sum);
+  }
+  return [...sums.values()].sort((a, b) => b.time - a.time);
+}

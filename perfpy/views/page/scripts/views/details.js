@@ -3,11 +3,12 @@
 import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
 import { byFunction, waitedAt, withInlined } from "../model/function_sums.js";
 import { chanceOf, outermost } from "../model/trees.js";
-import { amount, percent, points, sidesOf, threadState } from "../model/words.js";
+import { waitsOf } from "../model/wait_chains.js";
+import { amount, counted, percent, points, sidesOf, threadState } from "../model/words.js";
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
-const MOST = 6, LEAST = 0.0005, EXACT = { samples: [Infinity, Infinity] };
+const MOST = 6, MOST_WAITS = 4, LEAST = 0.0005, EXACT = { samples: [Infinity, Infinity] };
 
 /* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. Each sample counts once for a neighbour,
    however often the one calls the other on its stack. */
@@ -57,7 +58,8 @@ export function placesOfWaits(tree, names) {
 
 export class Details {
   /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), measure(),
-     parts() -> comparedParts() or null, inlined() -> numbers of functions, headline() -> namedHottest() or null} */
+     parts() -> comparedParts() or null, inlined() -> numbers of functions, headline() -> namedHottest() or null, waits() -> {waits: of the profile or
+     null, pick(thread, tick), time(ticks) -> text}, isOff() -> whether the event is waits, tells() -> a command} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -127,11 +129,24 @@ export class Details {
       ...(name === this.told.short(f) || module && name.includes(module) ? [] : [el("p.whole", { textContent: name })]),
       el("p.dim", {}, sign, [kind, module].filter(Boolean).join(" \u00b7 ")),
       this.shares(f),
+      ...this.waitFacts(f),
       el("div.actions", {}, button("Only stacks with it", () => this.told.inside(f)), button("Callers and callees", () => this.told.sandwich(f))),
       ...this.source(f),
       el("h3", { textContent: `Called from${side}` }), this.list(callers.filter(([one]) => this.names[one][2] !== COMMAND).slice(0, MOST), "nothing recorded", all),
       el("h3", { textContent: `Calls${side}` }), this.list(callees.slice(0, MOST), "nothing recorded", all),
     ];
+  }
+
+  /* What threads waited for in a function, and who woke them; or the command that tells, where a function waits. */
+  waitFacts(f) {
+    const { waits, pick, time } = this.told.waits(), [name, , category] = this.names[f], { self } = this.functions, { kind } = this.tree;
+    const waited = kind === "parts" ? self[1][f] : this.told.isOff() ? self.reduce((sum, column) => sum + column[f], 0) : 0;
+    if (!waits) return category === WAITING || waited ? [el("p.tells", {}, "What was waited for, and who ended it: ", el("kbd", { textContent: this.told.tells() }))] : [];
+    const threadName = thread => `${waits.threads[thread][1]} (${waits.threads[thread][0]})`, found = waitsOf(waits, name).slice(0, MOST_WAITS);
+    const text = ({ thread, text, waker, time: sum, count }) =>
+      `${time(sum)}: ${threadName(thread)} ${waits.texts[text]}, ${counted(count, "time")}${waker >= 0 ? `, ended by ${threadName(waker)}` : ""}`;
+    const row = one => el("li", {}, button(text(one), () => pick(one.thread, waits.begin[one.longest] + waits.length[one.longest] / 2), { className: "evidence" }));
+    return found.length ? [el("h3", { textContent: "Waits in it, and who ended them" }), el("ul.stories", {}, ...found.map(row))] : [];
   }
 
   shares(f) {

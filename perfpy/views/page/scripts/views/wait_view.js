@@ -10,9 +10,9 @@ const ROW = 40, BAR = 16, RULER = 18, MOST_ARROWS = 300, MOST_SUMS = 12, FRAMES 
 const STATE = { [RUNS]: "runs", [READY]: "ready", [BLOCKED]: "waits" };
 
 export class WaitView {
-  /* parts: {canvas, path, chain}; told: {shown(), select(range, moving), selected(), moment(), pick(thread, tick)} */
+  /* parts: {canvas, path, chain}; told: {profile, shown(), select(range, moving), selected(), moment(), pick(thread, tick)} */
   constructor(parts, told) {
-    Object.assign(this, parts, { told, waits: null });
+    Object.assign(this, parts, { told, waits: null, profile: told.profile });
     this.box = this.canvas.closest(".box");
     this.box.onscroll = () => this.draw();
     new ResizeObserver(() => this.draw()).observe(this.box);

@@ -152,7 +152,8 @@ def chain_texts(
 
 
 def _text(names: list[bytes], hidden: frozenset[bytes]) -> bytes:
-    return b"   " + b" <- ".join(name for name in names if name not in hidden)
+    shown = b" <- ".join(name for name in names if name not in hidden)
+    return b"   " + shown if shown else b"  "
 
 
 def _name(frame: int, symbolizer: Symbolizer) -> bytes:

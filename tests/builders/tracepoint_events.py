@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Lost, Mmap, SampleId
+from perfpy.abi.records import Comm, Fork, Lost, Mmap, SampleId
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import CpuCount, EventDesc, EventGroup, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -155,6 +155,12 @@ class EventRecording:
     def rename(self, tid: int, comm: str, time: int) -> EventRecording:
         """Add a COMM record of a process."""
         self._built.record(Comm(0, tid, tid, comm, SampleId(pid=tid, tid=tid, time=time, cpu=0, identifier=1)))
+        return self
+
+    def fork(self, pid: int, tid: int, time: int, parent: int = 0) -> EventRecording:
+        """Add a FORK record: a new thread of the process, or with a parent a new process."""
+        sample_id = SampleId(pid=parent or pid, tid=parent or pid, time=time, cpu=0, identifier=1)
+        self._built.record(Fork(0, pid, parent or pid, tid, parent or pid, time, sample_id))
         return self
 
     def lost(self, count: int, time: int) -> EventRecording:

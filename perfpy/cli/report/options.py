@@ -176,7 +176,7 @@ class UnneededOptions(CommandOptions):
     prefix_strip: str = option("--prefix-strip", Value(default=""), "for annotated code", hidden=True)
     samples: int = option("--samples", Value(int, default=0), "single samples, in a browser", hidden=True)
     show_ref_call_graph: bool = option("--show-ref-call-graph", Flag(), "of events that have no chains of their own", hidden=True)
-    pretty: str = option("--pretty", Value(Choice("normal"), default=""), "with -T: values in columns (they are)", hidden=True)
+    pretty: str = option("--pretty", Value(default=""), "with -T: values in columns (they are)", hidden=True)
 
 
 class ReportMetadataOptions(CommandOptions):

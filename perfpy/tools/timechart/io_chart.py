@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _LEGEND: Final = ((0, "disk", "Disk"), (100, "net", "Network"), (200, "sync", "Sync"), (300, "poll", "Poll"), (400, "error", "Error"))
-_FIRST_THRESHOLD: Final = 1 << 30  # bytes of a task that is shown
+_FIRST_THRESHOLD: Final = 1 << 20  # bytes of a task that is shown
 _UNITS: Final = ((1 << 30, "Gbytes"), (1 << 20, "Mbytes"), (1 << 10, "Kbytes"))
 _COLOURS: Final = {"read": "disk", "write": "disk", "receive": "net", "send": "net", "sync": "sync", "poll": "poll"}
 _SYNC_HEIGHT: Final = BOX / 10

@@ -252,8 +252,8 @@ class ChartedTasks:
         task.parent = ppid
         if parent is not None and parent.current is not None and task.current is None:
             self._new_name(task, parent.current.comm)
-        if task.current is not None and not task.current.begin:
-            task.current.begin = time
+        if task.current is not None and not task.current.begin:  # a new thread, too: its FORK record has its process's number
+            task.current.begin = task.current.since = time
 
     def _add_interval(self, name: TaskName, cpu: int, end: int) -> None:
         for column, value in zip(self._columns, (name.number, name.state, name.since, end, cpu), strict=True):

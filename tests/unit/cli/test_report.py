@@ -220,6 +220,7 @@ def _without_tip(text: str) -> str:
         ["--addr2line", "/bin/false", "--addr2line-style", "libdw,llvm", "--unwind-style", "libunwind"],
         ["--objdump", "/bin/false", "--no-source", "--asm-raw", "-M", "intel", "--percent-type", "local-hits"],
         ["--prefix", "/x", "--prefix-strip", "2", "--samples", "3", "--show-ref-call-graph", "--pretty", "normal"],
+        ["--pretty", "raw"],
     ],
 )
 def test_options_of_perfs_browser_change_no_text(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,9 +231,7 @@ def test_options_of_perfs_browser_change_no_text(samples: list[str], options: li
     assert _without_tip(capsys.readouterr().out) == plain
 
 
-@pytest.mark.parametrize(
-    "options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"], ["--pretty", "raw"]]
-)
+@pytest.mark.parametrize("options", [["--percent-type", "hits"], ["--samples", "x"], ["--addr2line-style", "x"], ["--unwind-style", "x"]])
 def test_their_values_are_read(samples: list[str], options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*samples, *options]) == 129
     assert options[0] in capsys.readouterr().err

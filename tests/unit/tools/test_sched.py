@@ -123,6 +123,28 @@ def test_idle_times_are_shown_by_callchain(tmp_path: Path, capfdbinary: pytest.C
     assert _PERFS_CHAINS in _summary(tmp_path, capfdbinary, "-g")
 
 
+@pytest.mark.parametrize(
+    ("chain", "most", "text"),
+    [
+        ((1, 2), "5", b"1.000    fun1 <- fun2\n"),
+        ((0,), "5", b"1.000   \n"),
+        ((1, 2, -1), "5", b"1.000   \n"),
+        ((1, 2, -1), "0", b"1.000    fun1 <- fun2\n"),
+    ],
+)
+def test_a_line_without_frames_has_no_blank_for_them(chain, most, text, tmp_path, capfdbinary):
+    """perf prints a blank before each frame that is shown: none if all are the scheduler's, or a word of the chain is no address."""
+    built = EventRecording([_SWITCH], comms={10: "aa"}, with_chains=True)
+    words = [_KERNEL + 0x1000 * number if number >= 0 else (1 << 64) - 1 for number in chain]
+    built.event(_SWITCH, 10**10, b"swapper/0", 0, 120, 1, b"aa", 10, 120, tid=0)
+    built.event(_SWITCH, 10**10 + 10**6, b"aa", 10, 120, 1, b"swapper/0", 0, 120, tid=10, chain=words)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    names = "".join(f"{_KERNEL + 0x1000 * number:x} T {f'fun{number}' if number else 'schedule'}\n" for number in range(16))
+    (tmp_path / "kallsyms").write_text(f"{_KERNEL:x} T _text\n{names}")
+    assert run(["sched", "timehist", "--max-stack", most, "--kallsyms", str(tmp_path / "kallsyms"), "-i", str(tmp_path / "perf.data")]) == 0
+    assert capfdbinary.readouterr().out.endswith(text)
+
+
 def test_only_the_chosen_cpus_have_idle_times(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     text = _summary(tmp_path, capfdbinary, "-C", "0")
     assert "CPU  0 idle for     27.000" in text

@@ -107,6 +107,16 @@ def test_a_task_has_a_row_for_each_name(tmp_path):
     assert [text for text in labels if text and text.endswith("ms)")] == ["make:100 (10.0ms)", "sh:100 (20.0ms)"]
 
 
+def test_the_first_new_thread_restarts_the_interval_of_a_process_with_a_new_name(tmp_path):
+    """perf takes the FORK record of a thread for that of its process, until the process's name has a beginning."""
+    recording = EventRecording([_SWITCH], comms={100: "perfpy"})
+    recording.rename(100, "work", 1 * 10**6)
+    recording.event(_SWITCH, 2 * 10**6, b"", 0, 120, 0, b"", 100, 120, tid=0)
+    recording.fork(100, 201, 4 * 10**6).fork(100, 202, 5 * 10**6)
+    recording.event(_SWITCH, 6 * 10**6, b"", 100, 120, 1, b"", 0, 120, tid=100)
+    assert titles(draw(tmp_path, recording)).count("100 work running 2.0 ms") == 1
+
+
 def test_a_clock_that_jumps_does_not_lengthen_the_file(tmp_path):
     recording = switched().event(_SWITCH, 1 << 62, b"", 100, 120, 1, b"", 0, 120, tid=100)
     assert len(draw(tmp_path, recording)) < 110_000
@@ -132,6 +142,17 @@ def test_a_call_that_has_not_returned_lasts_until_the_end(tmp_path):
     recording.event(_READ, 3 * 10**9, 0, 3, 0, 4096).event(_READ, 5 * 10**9, 0, 3, 0, 1, tid=101)
     bars = [element for element in draw(tmp_path, recording) if element.get("class") == "disk"]
     assert [float(bar.get("x", 0)) + float(bar.get("width", 0)) for bar in bars[1:]] == pytest.approx([1000.0, 250.0])
+
+
+@pytest.mark.parametrize(("count", "tids"), [(1, {100, 101}), (3, {100, 101, 102}), (4, {100, 101, 102, 103})])
+def test_rows_are_of_tasks_that_moved_a_megabyte_or_a_power_of_ten_less(count, tids, tmp_path):
+    """perf's steps are 1 MiB, a tenth of it, and so on, until the chart has enough rows."""
+    sizes = {100: 50 << 20, 101: 1 << 20, 102: (1 << 20) // 10, 103: (1 << 20) // 10 - 1}
+    recording = EventRecording([_READ, _READ_END], comms={tid: f"t{tid}" for tid in sizes})
+    for tid, size in sizes.items():
+        recording.event(_READ, tid * 10**6, 0, 3, 0, 4096, tid=tid).event(_READ_END, tid * 10**6 + 1000, 0, size, tid=tid)
+    labels = [element.text or "" for element in draw(tmp_path, recording, "-n", str(count))]
+    assert {int(text.split(":")[1].split()[0]) for text in labels if text.endswith("bytes)")} == tids
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,11 @@ def print_topic(name: str) -> None:
     if not is_terminal():
         print(text, end="")
         return
+    import re  # rarely needed
+
     from rich.markdown import Markdown
 
+    text = re.sub(r"!\[([^\]]*)\]\([^)]*\)", r"(picture in the manual: \1)", text)
     console().print(Markdown(text, hyperlinks=False), width=min(width(), _WIDEST), soft_wrap=False)
 
 

@@ -71,7 +71,7 @@ def console(file: IO[str] | None = None) -> ScreenConsole:
 
 
 def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines, on a terminal wrapped to its width, with indented continuation lines."""
+    """Yield the lines, on a terminal wrapped to its width, with indented continuation lines; a third of it is the deepest indentation."""
     if not is_terminal():
         yield from lines
         return
@@ -79,9 +79,14 @@ def wrap_lines(lines: Iterable[str]) -> Iterator[str]:
 
     columns = width()
     for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        whole = len(line) <= columns
-        yield from [line] if whole else wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        text = line.lstrip()
+        indent = " " * min(len(line) - len(text), columns // 3)
+        following = f"{indent}  "
+        yield from (
+            [line]
+            if len(line) <= columns
+            else wrap(text, columns, initial_indent=indent, subsequent_indent=following, break_long_words=False, break_on_hyphens=False)
+        )
 
 
 def print_lines(lines: Iterable[str]) -> None:

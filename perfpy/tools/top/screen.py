@@ -55,7 +55,9 @@ _KEYS: Final = (
     ("q Ctrl+C", "quit"),
 )
 _STATUS: Final = "? keys  / filter  s rows  Enter calls  a code  Space freeze  w write  q quit"
-_WIDEST_KEY: Final = 24
+_CAPS_OF_KEYS: Final = (24, 16, 12, 8)  # columns of the keys before the last
+_LEAST_LAST: Final = 20  # columns of the last key, as far as the others can shrink
+_GAPS: Final = 5  # columns around the last minute
 _SHARE: Final = 8
 _HEAD_LINES: Final = 3
 _LEVEL: Final = re.compile(r"^\[.\] ")
@@ -318,23 +320,30 @@ class TopScreen:
         has_children = "children" in table.entries.measures
         of_rows = "Self" if has_children or "symbol" in table.keys or "pyfunc" in table.keys else "Overhead"
         shares = (f"{'Children':>{_SHARE}}" if has_children else "") + f"{of_rows:>{_SHARE}}  "
-        cells = [f"{short_header(name, size):<{size}}" for name, size in zip(names, self._widths(), strict=True)]
+        cells = [f"{short_header(name, size):<{size}}" for name, size in zip(names, self._widths(width), strict=True)]
         minute = f"{'last minute':<{CELLS}}" if width >= _NARROW else ""
         return [(f"{shares}{minute}   " + "  ".join(cells), DIM)]
 
-    def _widths(self) -> list[int]:
+    def _widths(self, width: int) -> list[int]:
+        """Return the widths of the keys in a window of this width; the last one, the function, keeps some room beside the others."""
         table = self.model.table
         if table is None:
             return []
         names = [key.header.strip() for key in table.layout.keys]
         rows = [row.texts for row in self._displayed[self._top : self._top + self._height]]
         widths = [max([len(SHORT_HEADERS.get(name, name)), *(cell_len(row[column]) for row in rows)]) for column, name in enumerate(names)]
-        return [min(width, _WIDEST_KEY) for width in widths[:-1]] + widths[-1:]
+        others = widths[:-1]
+        room = width - _SHARE * (1 + ("children" in table.entries.measures)) - (CELLS if width >= _NARROW else 0) - _GAPS - 2 * len(others)
+        for cap in _CAPS_OF_KEYS:
+            others = [min(size, cap) for size in widths[:-1]]
+            if sum(others) + min(widths[-1], _LEAST_LAST) <= room:
+                break
+        return others + widths[-1:]
 
     def _table_lines(self, width: int) -> Iterator[tuple[int, Line]]:
         """Yield the lines of rows and their calls, each with the number of its row."""
         table = self.model.table
-        widths = self._widths()
+        widths = self._widths(width)
         for number, row in enumerate(self._displayed):
             yield number, self._row(row, widths, width, is_selected=self._selected is not None and number == self._cursor)
             if table is not None and row.key in self._opened and row.entry >= 0:

@@ -20,7 +20,7 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, PerfCommand, Value, fail, option, program_to_run
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import InputOptions, QuietOptions, SymbolFileOptions, VerboseOptions, symbol_options_of
-from perfpy.cli.output.terminal import print_lines, wrap_lines
+from perfpy.cli.output.terminal import is_terminal, print_lines, width, wrap_lines
 from perfpy.cli.record import RecordCommandOptions, make_recorder
 from perfpy.cli.record import command as record_command
 from perfpy.cli.record_and_report import stack_options
@@ -106,7 +106,8 @@ def explain_file(options: WhyCommandOptions, path: str, pids: list[int], started
         if options.as_json:
             print(why_json(explanation))
         else:
-            print_lines(wrap_lines(why_lines(explanation, stacks=options.verbose > 0)))
+            columns = width() if is_terminal() else None
+            print_lines(wrap_lines(why_lines(explanation, stacks=options.verbose > 0, width=columns)))
 
 
 def _pids(text: str) -> list[int]:
@@ -264,7 +265,8 @@ def watch(options: WhyCommandOptions, pids: list[int]) -> int:
     if options.as_json:
         print(watched_json(watched[0], threads, waits, thread_watch.parent_of))
     else:
-        print_lines(wrap_lines(watched_lines(watched[0], threads, waits, thread_watch.parent_of, all_threads=options.verbose > 0)))
+        columns, all_threads = width() if is_terminal() else None, options.verbose > 0
+        print_lines(wrap_lines(watched_lines(watched[0], threads, waits, thread_watch.parent_of, all_threads=all_threads, width=columns)))
     return workload.ended.exit_code if workload is not None and workload.ended else 0
 
 

@@ -29,11 +29,12 @@ _WAITS: Final = 5
 _FRAMES: Final = 8
 _INTERPRETER: Final = "_PyEval_EvalFrameDefault"
 _TITLES: Final = {"runnable": "for a CPU"}  # of columns whose names are JSON's
+_RUNS, _OTHER = "running", "other"  # columns
 _NO_WAITS: Final = (RUNNING, SPINNING, reasons.CPU)
 
 
-def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str]:
-    """Yield all lines; stacks: show whole stacks and all threads."""
+def why_lines(explanation: Explanation, *, stacks: bool = False, width: int | None = None) -> Iterator[str]:
+    """Yield all lines; stacks: show whole stacks and all threads; width: of the terminal, None without one."""
     yield from verdict(explanation)
     if not explanation.elapsed:
         return
@@ -43,7 +44,7 @@ def why_lines(explanation: Explanation, *, stacks: bool = False) -> Iterator[str
     yield f"Where the time of {visible(main)} went: {duration_text(explanation.elapsed)}"
     yield from _path(explanation, [ROOT], 1)
     yield ""
-    yield from thread_table(explanation.threads, None if stacks else _THREADS)
+    yield from thread_table(explanation.threads, None if stacks else _THREADS, width)
     waits = longest_waits(explanation)
     if waits:
         yield ""
@@ -108,19 +109,30 @@ def waker_text(explanation: Explanation, groups: CauseGroups, cause: Cause) -> s
     return f", ended by {visible(explanation.comm(waker))} ({waker}){f' in {place_text(function)}' if function else ''}"
 
 
-def thread_table(threads: Sequence[ThreadTimes], most: int | None) -> Iterator[str]:
-    """Yield the table of threads; only columns with times."""
+def thread_table(threads: Sequence[ThreadTimes], most: int | None, width: int | None = None) -> Iterator[str]:
+    """Yield the table of threads; only columns with times. Without room, waits with least time are one column, "other"."""
     names = [name for name in COLUMNS if any(thread.columns[name] >= 0.001 * thread.wall and thread.columns[name] for thread in threads)]
-    width = max((len(visible(thread.title)) for thread in threads[:most]), default=6)
-    titles = [_TITLES.get(name, name) for name in names]
-    yield f"{'Thread':<{width}} {'time':>10}" + "".join(f" {title:>{max(len(title), 8)}}" for title in titles)
+    longest = max((len(visible(thread.title)) for thread in threads[:most]), default=6)
+    room = sum(map(_column, names)) if width is None else width - longest - _column("") - 2
+    others: list[str] = []
+    while names and sum(map(_column, names)) + (_column(_OTHER) if others else 0) > room:
+        least = min(names, key=lambda name: (name != _OTHER, name == _RUNS, sum(thread.columns[name] for thread in threads)))
+        others.append(least)
+        names.remove(least)
+    columns = {**{name: [name] for name in names}, **({_OTHER: others} if others else {})}
+    yield f"{'Thread':<{longest}} {'time':>10}" + "".join(f"{_TITLES.get(name, name):>{_column(name)}}" for name in columns)
     for thread in threads[:most]:
-        shares = (percent(thread.columns[name] / thread.wall) if thread.columns[name] and thread.wall else "-" for name in names)
-        cells = "".join(f" {share:>{max(len(title), 8)}}" for title, share in zip(titles, shares, strict=True))
-        yield f"{visible(thread.title):<{width}} {duration_text(thread.wall):>10}{cells}"
+        times = {name: sum(thread.columns[one] for one in parts) for name, parts in columns.items()}
+        cells = "".join(f"{percent(time / thread.wall) if time and thread.wall else '-':>{_column(name)}}" for name, time in times.items())
+        yield f"{visible(thread.title):<{longest}} {duration_text(thread.wall):>10}{cells}"
     rest = len(threads) - len(threads[:most])
     if rest:
         yield f"{rest:,} more {plural(rest, 'thread')} (-v shows all)"
+
+
+def _column(name: str) -> int:
+    """Return the width of a column with the blank before it."""
+    return 1 + max(len(_TITLES.get(name, name)), 8)
 
 
 def longest_waits(explanation: Explanation) -> list[Cause]:

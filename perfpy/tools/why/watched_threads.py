@@ -198,6 +198,7 @@ def watched_lines(
     parents: Mapping[int, int],
     *,
     all_threads: bool,
+    width: int | None = None,
 ) -> Iterator[str]:
     """Yield the verdict and the table of threads.
 
@@ -207,11 +208,12 @@ def watched_lines(
         waits: what each thread did.
         parents: process -> its parent.
         all_threads: list all threads, not only the first ones.
+        width: of the terminal, None without one.
     """
     yield from watched_verdict(main, threads, waits, parents)
     if threads:
         yield ""
-        yield from thread_table(threads, None if all_threads else _THREADS)
+        yield from thread_table(threads, None if all_threads else _THREADS, width)
 
 
 def watched_verdict(

@@ -455,6 +455,8 @@ def _show_next(console: Console, options: ScreenOptions, hidden: int) -> None:
     ways += ["--html (flame graph)", f"--stdio ({rows})" if has_details and rows else "--stdio (perf's text)"]
     while len(ways) > 1 and len(", ".join(ways)) + len(_NEXT) > console.width:
         ways.pop()
+    if len(ways[0]) + len(_NEXT) > console.width:
+        ways = [ways[0].partition(" (")[0]]
     console.print()
     console.print(Text(_NEXT + ", ".join(ways)), style="dim")
 

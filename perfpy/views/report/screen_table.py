@@ -109,6 +109,7 @@ _NARROW: Final = 100  # columns of a window where bars are half as long
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _LAST_KEY: Final = 34  # preferred columns of the last key
 _BESIDE_CALLERS: Final = 30  # least columns of the last key beside callers
+_LEAST_LAST_KEY: Final = 24  # columns of the last key that further numbers leave
 _LEGIBLE: Final = 12  # least columns of the other keys, beside states
 _CAPS: Final = (40, 24, 20, 16, 12, 8)  # limits of the other keys' columns
 _SYMBOL: Final = "symbol"
@@ -126,6 +127,8 @@ _SHARES: Final = ("period", "children")
 _OWN_SHARE: Final = "Overhead"  # perf's name
 #: the share that the headline names: of a function itself, and of the library and kernel code that it calls
 _CHARGED: Final = OutputField("charged", "With libraries", "charged", Unit.PERCENT, len("With libraries"))
+#: names of columns of numbers where there is no room for functions
+_NARROW_HEADERS: Final = {_CHARGED.header: "+ libs"}
 _KERNEL: Final = ("[kernel.kallsyms]", "[kernel]")
 _INLINED: Final = " (inlined)"
 _LEVELS: Final = ("[.] ", "[k] ")  # implied by the file in the same row
@@ -249,7 +252,10 @@ class ScreenColumns:
                 continue
             width = max([cell_len(SHORT_HEADERS.get(header, header)), *map(cell_len, texts)])
             self.keys.append(_Key(key.name, header, width, OF_FUNCTIONS if "sym" in key.name else OF_OTHERS))
-        self._number_widths = [max([len(one.header), *(len(self._number(one, entry)) for entry in entries)]) for one in self._numbers]
+        widths = [max((len(self._number(one, entry)) for entry in entries), default=0) for one in self._numbers]
+        self._number_widths = [max(len(one.header), size) for one, size in zip(self._numbers, widths, strict=True)]
+        short = [len(_NARROW_HEADERS.get(one.header, one.header)) for one in self._numbers]
+        self._narrow_widths = [max(sizes) for sizes in zip(short, widths, strict=True)]
 
     def _texts(self, key: str, rows: Int64) -> list[str]:
         texts = [name_beside_file(text, self._beside_file) for text in key_texts(key, self._histogram, rows, self._options)]
@@ -289,7 +295,11 @@ class ScreenColumns:
 
     def headers(self, fit: Fit) -> list[str]:
         """Return the names of the columns of numbers."""
-        return [self._numbers[index].header for index in fit.positions]
+        headers = [self._numbers[index].header for index in fit.positions]
+        return [
+            header if len(header) <= room else _NARROW_HEADERS.get(header, header)
+            for header, room in zip(headers, fit.numbers, strict=True)
+        ]
 
     def number_cells(self, entry: int, fit: Fit) -> list[Text]:
         """Return the numbers of a row."""
@@ -325,15 +335,17 @@ class ScreenColumns:
         bar, gap = _bar_and_gap(width)
         every = [*range(len(self._numbers))]
         fit = self._fit(width, gap, bar, every)
-        if any(key.is_whole for key in self.keys):
-            for narrower in (fit, self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())):
-                fit = narrower
-                if self._has_room(fit):
-                    break
-        return fit
+        has_whole = any(key.is_whole for key in self.keys)
+        narrower = [self._fit(width, gap, 0, every), self._fit(width, gap, 0, self._needed_numbers())] if has_whole else []
+        for other in narrower:
+            if self._has_room(fit):
+                break
+            fit = other
+        is_legible = self._has_room(fit, _LEAST_LAST_KEY)
+        return fit if is_legible else self._fit(width, gap, 0, self._needed_numbers(seconds=False), is_narrow=True)
 
-    def _fit(self, width: int, gap: int, bar: int, positions: list[int], last_key: int = _LAST_KEY) -> Fit:
-        numbers = [self._number_widths[index] for index in positions]
+    def _fit(self, width: int, gap: int, bar: int, positions: list[int], last_key: int = _LAST_KEY, *, is_narrow: bool = False) -> Fit:
+        numbers = [(self._narrow_widths if is_narrow else self._number_widths)[index] for index in positions]
         if sum(numbers) + gap * len(numbers) + bar + last_key > width:
             bar = 0
         fixed_width = sum(numbers) + bar + gap * (len(numbers) + bool(bar) + len(self.keys))

@@ -124,3 +124,11 @@ def test_notes_that_do_not_fit_the_screen_are_counted(monkeypatch):
     assert fit_notes([*notes, "eight"], 5) == [*notes, "eight"]
     assert fit_notes(["one", *notes], 4) == ["one", "3 more notes: -v shows them"]
     assert fit_notes(notes, 0) == ["3 more notes: -v shows them"]
+
+
+def test_deep_indentation_leaves_room_for_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that belong to the last column of a table begin far to the right; a narrow window has no room for that."""
+    stand_before(monkeypatch, FakeTerminal())
+    monkeypatch.setattr(terminal, "width", lambda: 60)
+    lines = [*terminal.wrap_lines([f"{'':44}called from load (importlib/_bootstrap_external.py:1032), main", f"{'':44}short"])]
+    assert lines == [f"{'':20}called from load", f"{'':22}(importlib/_bootstrap_external.py:1032),", f"{'':22}main", f"{'':44}short"]

@@ -119,6 +119,13 @@ def test_functions_have_the_words_and_the_styles_of_reports(tmp_path: Path) -> N
     assert rows == [[("90.00%", "1;31"), ("spin", ""), ("spin", "1")], [("10.00%", "1;31"), ("[kernel]", ""), ("clear_page", "2")]]
 
 
+def test_other_keys_shrink_before_the_function_does(shown: Shown) -> None:
+    shown._sort = "comm,dso,symbol"
+    shown.update({101: 60, 102: 40})
+    rows = [line for line in shown.lines(64, 10) if "%" in line and ":" in line and "samples" not in line]
+    assert all(re.search(r"0x0{13}", row) for row in rows), rows
+
+
 def test_rows_are_sorted_until_one_is_chosen(shown: Shown) -> None:
     shown.update({101: 10, 102: 30, 103: 20})
     assert (shown.rows(), shown.selected()) == ([102, 103, 101], [])

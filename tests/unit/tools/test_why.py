@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from perfpy.tools.why.tasks import (
     with_exec,
     workload_of,
 )
-from perfpy.tools.why.text import why_lines
+from perfpy.tools.why.text import thread_table, why_lines
 from perfpy.tools.why.verdict import verdict
 from perfpy.views.page import marks
 from perfpy.views.page.marks import wait_chain_data
@@ -172,6 +173,19 @@ def test_the_times_of_a_thread_are_divided_by_column():
     (thread,) = explanation.threads
     assert {name: time for name, time in thread.columns.items() if time} == {"running": 10, "runnable": 30, "lock": 60}
     assert thread.wall == 100
+
+
+def test_the_table_of_threads_fits_the_window():
+    """Waits with least time are one column; running stays, and the shares of a row still add up to all of its time."""
+    kinds = [reasons.CPU, reasons.FILE_LOCK, reasons.PIPE, reasons.SLEEP, reasons.CHILD, reasons.JOIN]
+    parts = [Part(1, 0, 10), *(Part(1, 10 + 20 * at, 30 + 20 * at, kind) for at, kind in enumerate(kinds))]
+    threads = explained(parts).threads
+    for width in (None, 200, 80, 60, 50):
+        head, row = thread_table(threads, None, width)
+        assert len(head) == len(row) <= (width or 200)
+        assert ("other" in head) == (width is not None and width <= 80)
+        assert " running" in head
+        assert sum(map(float, re.findall(r"([\d.]+) %", row))) == pytest.approx(100, abs=3)
 
 
 def test_many_threads_that_wait_for_one_are_bounded():

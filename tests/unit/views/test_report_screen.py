@@ -162,6 +162,17 @@ def test_everything_fits_the_window_with_unshortened_numbers(name: str, width: i
     assert not any(re.match(r"( *[\d.]+%)* *[\d.]*…", line) for line in rows)
 
 
+def test_functions_are_legible_in_a_narrow_window(tmp_path: Path) -> None:
+    """Shares that do not sort the rows, seconds and long names of columns give way to names; the last line fits, too."""
+    recording = sampled_program(
+        tmp_path, [Stack(("memcpy@libc.so.6", "parse_request", "main"), 60), Stack(("serve_all_clients", "main"), 40)]
+    )
+    text = shown(recording, 40, callers=True, options=DETAILS)
+    assert any(line.split()[:5] == ["Self", "+", "libs", "Object", "Symbol"] for line in text), "\n".join(text)
+    assert [line for line in text if "parse_request" in line and "60.00%" in line]
+    assert max(map(cell_len, shown(recording, 40, callers=True, options=OWN))) <= 40
+
+
 @pytest.mark.parametrize("name", ["chains-user", "chains-dwarf", "wide", "context-switches", "page-faults"])
 def test_one_event_fits_the_screen_with_the_prompt(name: str, own: Path) -> None:
     symbols = SymbolOptions(cache=False, symfs=str(own / "symfs"), kallsyms=str(own / "kallsyms.x86-64"))

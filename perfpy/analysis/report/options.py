@@ -407,7 +407,7 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
     """
     events, tracing = data.events, data.tracing
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
-    groups = EventGroups.of(len(events), data.features.get("group_desc", ()), options.rows.group)
+    groups = EventGroups.of(events, data.features.get("group_desc", ()), options.rows.group)
 
     def traced(token: str) -> list[SortKey]:
         if tracing is None:
@@ -484,6 +484,9 @@ def _looks_at_locations(options: ReportOptions) -> bool:
 # Event groups: the events that share a table.
 
 
+_AUXILIARY = "mem-loads-aux"
+
+
 class EventGroups(NamedTuple):
     """The table of each event, by the index of its leader, and the event's ordinal in the group.
 
@@ -499,17 +502,20 @@ class EventGroups(NamedTuple):
     sizes: Mapping[int, int]
 
     @classmethod
-    def of(cls, count: int, recorded: Sequence[EventGroup], as_groups: bool | None) -> EventGroups:
-        """Group `count` events as recorded; not at all if as_groups is False; all together if it is True and none are recorded."""
-        leader, member, titles = list(range(count)), [0] * count, {}
-        sizes = {group.leader: group.members for group in recorded}
+    def of(cls, events: Sequence[FileEvent], recorded: Sequence[EventGroup], as_groups: bool | None) -> EventGroups:
+        """Group events as recorded; not at all if as_groups is False; all together if it is True and none are recorded.
+
+        A group that mem-loads-aux leads comes apart: the kernel demands this leader for memory loads, and its samples say nothing of them.
+        """
+        count, titles = len(events), {}
+        leader, member = list(range(count)), [0] * count
+        groups = [(group.leader, group.members, group.name) for group in recorded]
         if as_groups is not None and not recorded:
-            sizes = {0: count}  # perf treats them as a group then, even if it is not shown
-        shared = [] if as_groups is False else [(group.leader, group.members, group.name) for group in recorded]
-        if as_groups and not recorded:
-            shared = [(0, count, "")]
-        for first, members, name in shared:
+            groups = [(0, count, "")]  # perf treats them as a group then, even if it is not shown
+        groups = [group for group in groups if not (group[0] < count and _AUXILIARY in events[group[0]].name)]
+        for first, members, name in groups if as_groups is not False else ():
             titles[first] = "anon group" if name == "{anon_group}" else name
             for position in range(1, min(members, count - first)):
                 leader[first + position], member[first + position] = first, position
+        sizes = {first: members for first, members, _ in groups}
         return cls(tuple(leader), tuple(member), titles, sizes)

@@ -180,7 +180,7 @@ class ReportRun:
 
         recording, chosen = self._recording, self._request.sample_filter()
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
-        groups = EventGroups.of(len(recording.events), recording.data.features.get("group_desc", ()), self._options.group)
+        groups = EventGroups.of(recording.events, recording.data.features.get("group_desc", ()), self._options.group)
         counters = BranchCounters.of(recording.data.features, recording.events) if any(map(is_counted, recording.events)) else None
         batches = recording.batches(COLUMNS | ({"branch_counters"} if counters else set()) | chosen.all_fields())
         sizes = counters.sizes if counters else (0, 0)

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfpy.abi.flags import SampleType
 from perfpy.cli import run
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.command import command
 from perfpy.cli.report.many import ManyRecordingOptions
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.cli.report.run import call_graph
+from perfpy.perfdata.header import EventDesc, EventGroup, Feature
 from perfpy.recording import Recording
 from tests.builders.annotated import recording as annotated_recording
 from tests.builders.annotated import spin_with_lines
 from tests.builders.long_names import OWNER, SORT, recording_with_long_names
 from tests.builders.own_corpus import RECORDINGS
-from tests.builders.perfdata import simple_recording
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 from tests.builders.terminals import on_terminal
 from tests.builders.tracepoint_events import EventRecording
 
@@ -487,3 +489,28 @@ def test_members_of_a_group_are_in_the_rows_of_the_same_values_of_a_field(
     assert run(["report", "--stdio", "-s", keys, "-i", str(tmp_path / "perf.data")]) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("#")]
     assert [" ".join(line.split()) for line in shown] == rows
+
+
+@pytest.mark.parametrize(
+    ("leader", "words", "titles"),
+    [
+        ("mem-loads-aux", [], ["mem-loads-aux", "loads", "stores", "anon group { cycles, mem-loads-aux }"]),
+        ("cpu_core/mem-loads-aux/", [], ["cpu_core/mem-loads-aux/", "loads", "stores", "anon group { cycles, mem-loads-aux }"]),
+        ("mem-loads-aux", ["--group"], ["mem-loads-aux", "loads", "stores", "anon group { cycles, mem-loads-aux }"]),
+        ("other", [], ["anon group { other, loads, stores }", "anon group { cycles, mem-loads-aux }"]),
+    ],
+)
+def test_a_group_that_mem_loads_aux_leads_comes_apart(
+    leader: str, words: list[str], titles: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """perf shows the members of other groups together, those that have this event as another member, too."""
+    names = (leader, "loads", "stores", "cycles", "mem-loads-aux")
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.IDENTIFIER) for _ in names], [(number,) for number in range(1, 6)])
+    built.feature(Feature.EVENT_DESC, [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)])
+    built.feature(Feature.GROUP_DESC, [EventGroup("{anon_group}", 0, 3), EventGroup("{anon_group}", 3, 2)])
+    for event in range(len(names)):
+        built.sample(event, ip=0x1000, pid=1, tid=1, time=10 + event, period=1, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["report", "--stdio", "-s", "pid", *words, "-i", str(tmp_path / "perf.data")]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# Samples:")]
+    assert [re.sub(".* of events? '(.*)'$", r"\1", line) for line in shown] == titles

@@ -1311,7 +1311,7 @@ def test_the_hottest_lines_are_beside_a_function(page: Browser, width: int) -> N
 
 
 def test_the_hottest_lines_of_all_time_are_those_of_the_headline(browser: Browser, tmp_path: Path) -> None:
-    code = {**CODE, "charged": [[0, 2, 0.2], [0, 3, 0.8]]}
+    code = {**CODE, "charged": [[0, 2, 0.2], [0, 3, 0.8]], "chargedShare": 0.6}
     file = tmp_path / "charged.html"
     page = render([with_sites(timed_stacks(RAN))], PageText("t"), code=[code], sites=cast("PageSites", NumberedSites()))
     file.write_text(page, encoding="utf-8")
@@ -1320,8 +1320,17 @@ def test_the_hottest_lines_of_all_time_are_those_of_the_headline(browser: Browse
     browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'hot').click()")
     assert "Hottest lines, as shares of its samples with libraries" in browser.texts("#details h3")
     assert browser.texts(".snippet tr")[1:] == ["20.00%\t2\t  x++;", "80.00%\t3\t}"]
+    browser.click("#tab-code")
+    assert "50.00% of the whole recording, with the code inlined into it, 60.00% with libraries; shares below are of these" in browser.text(
+        "#code-about"
+    )
+    assert browser.texts("#code-lines th")[:3] == ["Share", "+ libraries", "Line"]
+    rows = [row.split("\t") for row in browser.texts("#code-lines tbody tr")]
+    assert [row[:3] for row in rows if row[1].endswith("%")] == [["75.00%", "20.00%", "\u25be2"], ["25.00%", "80.00%", "\u25b83"]]
+    assert {len(row) for row in rows} == {4}
     browser.run("location.hash += '&range=2.995-4.995'")
     browser.until("document.querySelector('#details h3').textContent.includes('own samples')")
+    assert browser.texts("#code-lines th")[:2] == ["Share", "Line"]
     assert not browser.errors
 
 
@@ -1355,11 +1364,32 @@ def test_the_heat_map_shows_when_within_a_second(page: Browser) -> None:
     assert page.text("#selected").startswith("10 of 10 samples")
 
 
+def test_the_heat_map_says_what_its_rows_and_colours_are(page: Browser) -> None:
+    page.choose("#event", "cpu-clock")
+    page.click("#tab-heat")
+    page.choose("#column", "1 s")
+    assert page.texts(".heat-legend > span") == ["further down: later in the column, 20 ms a row", "samples in a cell:", "1", "2", "3"]
+    axis = "(c => [...c.getContext('2d').getImageData(0, 0, 40, c.height).data])(document.querySelector('#heat'))"
+    assert any(page.run(axis))  # at the left
+
+
+def test_bars_of_the_time_line_have_no_stripes_between_them(browser: Browser, tmp_path: Path) -> None:
+    """Each began within a pixel, and the ground showed through."""
+    file, full = tmp_path / "full.html", [At("app;f", at * 10 * MS, 10 * MS, 7, 7) for at in range(1, 4001)]
+    file.write_text(render([timed_stacks(full)], PageText("t")), encoding="utf-8")
+    browser.open(file, width=1236)
+    assert browser.run("document.querySelector('#activity').clientWidth") % 2 == 1  # bars of two pixels and a part
+    middle = "(c => [...c.getContext('2d').getImageData(c.width / 4, c.height * 0.7, c.width / 2, 1).data])"
+    pixels = browser.run(f"{middle}(document.querySelector('#activity'))")
+    assert {tuple(pixels[at : at + 4]) for at in range(0, len(pixels), 4)} == {(*pixels[:3], 255)}
+
+
 def test_dragging_on_the_heat_map_selects_cells(page: Browser) -> None:
     page.click("#tab-heat")
     width = page.run("document.querySelector('#heat').clientWidth")
     assert width > 50
-    page.drag("#heat", (0.15, 0.5), (0.35, 0.5))  # from the middle of the 2nd second to that of the 4th, as far as cells go
+    first, last = ((48 + part * (width - 48)) / width for part in (0.15, 0.35))  # the axis is at the left
+    page.drag("#heat", (first, 0.5), (last, 0.5))  # from the middle of the 2nd second to that of the 4th, as far as cells go
     assert page.text("#selected").startswith("20")
 
 
@@ -1504,6 +1534,8 @@ def test_a_narrow_window_has_everything_one_below_the_other(browser: Browser, on
         assert height > 0, part
     browser.drag("#activity", (0.1, 0.5), (0.4, 0.5))
     assert browser.text("#selected").startswith("30")
+    browser.click("#panel")  # which is below the view: it goes there
+    assert browser.run("scrollY + innerHeight >= document.documentElement.scrollHeight - 1")
     browser.size(1200, 900)
 
 

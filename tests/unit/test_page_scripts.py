@@ -386,15 +386,18 @@ def test_texts_that_are_no_expression_are_searched_as_they_are() -> None:
     ("sources", "places", "interpreted", "note"),
     [
         ([{}], [""], 0, ""),
-        ([], ["s_sin.c:201", ""], 0, ". Its source is not here"),
-        ([], [], 1, ". Its source is not here"),
-        ([], ["", ""], 0, ". No lines of source are known"),
+        ([], ["s_sin.c:201", ""], 0, ". Source not found here, or not called as source files are: s_sin.c"),
+        ([], ["a.c:1", "b.c:2", "a.c:9", "c.h:3", "d.h:4", "e.h:5"], 0,
+         ". Source not found here, or not called as source files are: a.c, b.c, c.h and 2 more files"),
+        ([], [], 1, ". Source not found here, or not called as source files are: <string>"),
+        ([], ["", ""], 0, ". No lines of source are known: the file has no debug information"),
     ],
-)
+)  # fmt: skip
 def test_a_function_without_source_says_why(sources: list[Any], places: list[str], interpreted: int, note: str) -> None:
     """No lines were known, as it said, above rows with lines of files that are not here."""
-    one = {"sources": sources, "instructions": [[1, 0.5, "10", "ret", place, -1, 0, -1] for place in places], "interpreted": interpreted}
-    assert node(f"sourceNote({json.dumps(one)})").partition(":")[0].partition(",")[0] == note
+    instructions = [[1, 0.5, "10", "ret", place, -1, 0, -1] for place in places]
+    one = {"module": "<string>", "sources": sources, "instructions": instructions, "interpreted": interpreted}
+    assert node(f"sourceNote({json.dumps(one)})") == note
 
 
 def test_self_and_total_count_each_sample_once() -> None:
@@ -522,6 +525,20 @@ def test_a_search_finds_the_time_of_its_stacks() -> None:
     hits = "nodesUnder(profile.tree, profile.names.map(name => name[0] === 'f'))"
     result = node(f"[...{activity('thread', 10, hits)}.all[0].found].map(one => Math.round(one / {MS}))", data)
     assert result == [0, 0, 0, 0, 10, 0, 0, 0, 0, 0]
+
+
+def test_a_search_tells_what_runs_from_what_waits() -> None:
+    """Waits that were found stood beside an axis of CPUs as if they used some."""
+    ran, waited = timed_stacks([At("a;f", 0, 0), At("a;f", 50 * MS, 10 * MS)]), timed_stacks([At("a;f", 100 * MS, 20 * MS)], off_cpu=True)
+    hits = "nodesUnder(profile.tree, profile.names.map(name => name[0] === 'f'))"
+    sums = "track => ['found', 'foundWaits'].map(key => Math.round((track[key] || []).reduce((a, b) => a + b, 0) / 1e6))"
+    for event, expected in (("0", [10, 0]), ("1", [0, 20]), ("JOINED", [10, 20])):
+        choice = activity("thread", 10, hits).replace(CHOICE, CHOICE.replace("event: 0", f"event: {event}"))
+        assert node(f"(a => [...a.all, ...a.tracks].map({sums}))({choice})", profile_data([[ran, waited]])) == [expected, expected]
+
+
+def test_rulers_have_several_steps_on_a_phone() -> None:
+    assert node("[100, 223, 400, 3000].map(width => stepFor(10e9, width) / 1e9)") == [5, 5, 2, 1]
 
 
 def test_the_busiest_of_many_threads_are_tracks() -> None:

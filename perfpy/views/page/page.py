@@ -511,10 +511,11 @@ def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[di
 
 
 def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> list[dict[str, Any]]:
-    """Return the functions, those with sources with the lines of the samples that are charged to them, as in the headline."""
+    """Return the functions, those with sources with the samples that are charged to them and the lines of these, as in the headline."""
     sampled = evidence.functions
     if sampled is None:
         return functions
+    periods = sampled.rows.period
     numbers: dict[str, list[int]] = {}
     for number in np.unique(sampled.charged_functions).tolist():
         if number >= 0:
@@ -525,6 +526,7 @@ def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> l
             shares = evidence.charged_lines(same[0])
             lines = ((i, source["path"], line[0]) for i, source in enumerate(value["sources"]) for line in source["lines"])
             value["charged"] = [[i, line, shares[path, line]] for i, path, line in lines if (path, line) in shares]
+            value["chargedShare"] = float(periods[sampled.charged_functions == same[0]].sum() / max(1, periods.sum()))
     return functions
 
 

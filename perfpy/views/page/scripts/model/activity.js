@@ -45,7 +45,7 @@ function sum(to, from) { for (let i = 0; i < from.length; i++) to[i] += from[i];
 
 class Track {
   constructor(count, lane = 0, recording = 0) {
-    Object.assign(this, { lane, recording, count, weight: 0, ran: 0, bins: CATEGORIES.map(() => null), found: null });
+    Object.assign(this, { lane, recording, count, weight: 0, ran: 0, bins: CATEGORIES.map(() => null), found: null, foundWaits: null });
   }
 
   of(category) { return this.bins[category] ||= new Float64Array(this.count); }
@@ -111,7 +111,7 @@ function fill(samples, cells, bins, range, count, tick) {
 }
 
 /* The bins of the samples of a choice, by cell: the part of the task, times the width, plus the column of the node. columnOf: by node, -1 for
-   nodes that do not count; waits: the column of all waits, null for that of their nodes. */
+   nodes that do not count; waits: the column of waits, whatever their nodes' is. */
 function filled(profile, choice, { by, range, count, parts, partOf }, width, columnOf, waits) {
   const masks = masksOf(profile, { ...choice, range: null }), changes = profile.recordings > 1, isCpu = by === "cpu" && choice.event === JOINED;
   const tables = timedTables(profile, choice, by), most = parts.length * width, Numbers = most < 2 ** 16 ? Uint16Array : Uint32Array;
@@ -119,10 +119,10 @@ function filled(profile, choice, { by, range, count, parts, partOf }, width, col
   let used = 1;
   const cells = tables.map(({ samples: { kinds, off }, column }) => {
     const { n, node, [by]: lane } = kinds, kept = keptKinds(kinds, masks), found = new Numbers(n), second = changes ? column : 0;
-    const isTogether = isCpu && off, isWait = off && waits !== null;
+    const isTogether = isCpu && off;
     for (let kind = 0; kind < n; kind++) {
-      const place = isWait ? waits : columnOf[node[kind] + 1];
-      if (kept[kind] && place >= 0) found[kind] = numberOf[(isTogether ? second : partOf[2 * lane[kind] + second]) * width + place] ||= used++;
+      const ofNode = columnOf[node[kind] + 1], place = off ? waits : ofNode;
+      if (kept[kind] && ofNode >= 0) found[kind] = numberOf[(isTogether ? second : partOf[2 * lane[kind] + second]) * width + place] ||= used++;
     }
     return found;
   });
@@ -155,15 +155,18 @@ export function activityOf(profile, choice, by, range, count, categoryOf, hits =
   return activity;
 }
 
-/* Mark in the tracks of an activity what a search finds. hits: by node, or null. */
+/* Mark in the tracks of an activity what a search finds, of what runs and of waits. hits: by node, or null. */
 export function find(profile, choice, { tracks, all, layout }, hits) {
-  for (const track of [...tracks, ...all]) track.found = null;
+  for (const track of [...tracks, ...all]) track.found = track.foundWaits = null;
   if (!hits) return;
   const columnOf = new Int8Array(hits.length);
   for (let i = 0; i < hits.length; i++) columnOf[i] = hits[i] ? 0 : -1;
-  const bins = filled(profile, choice, layout, 1, columnOf, null);
+  const bins = filled(profile, choice, layout, 2, columnOf, 1);
   layout.parts.forEach((part, number) => {
-    for (const track of [all[part.recording] || all[0], ...part.rows.map(r => tracks[r])]) if (bins[number]) sum(track.found ||= new Float64Array(layout.count), bins[number]);
+    for (const track of [all[part.recording] || all[0], ...part.rows.map(r => tracks[r])]) {
+      if (bins[2 * number]) sum(track.found ||= new Float64Array(layout.count), bins[2 * number]);
+      if (bins[2 * number + 1]) sum(track.foundWaits ||= new Float64Array(layout.count), bins[2 * number + 1]);
+    }
   });
 }
 

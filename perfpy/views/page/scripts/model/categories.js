@@ -19,10 +19,10 @@ export const STACKED = [OWN, LIBRARY, INTERPRETER, RUNTIME, KERNEL, UNKNOWN, WAI
 
 /* of the names in frames, in light and dark */
 export const INK = "#10131a";
-/* hue, saturation, lightness */
+/* hue, saturation, lightness; a kind of code has nearly the same hue in both, but for own code: orange is too near to the waits in dark */
 const TOKENS = {
   light: [[39, 89, 52], [208, 98, 60], [122, 23, 49], [285, 80, 83], [14, 77, 50], [220, 3, 53], [195, 19, 78]],
-  dark: [[52, 93, 48], [214, 100, 68], [129, 58, 50], [280, 48, 80], [22, 90, 52], [235, 3, 56], [215, 33, 54]],
+  dark: [[52, 85, 52], [209, 98, 60], [125, 55, 49], [279, 79, 83], [19, 86, 50], [225, 3, 52], [217, 32, 53]],
 };
 const COMMAND_TOKEN = [215, 10, 72];
 export const FOUND = { light: "hsl(318 80% 70%)", dark: "hsl(318 75% 68%)" };

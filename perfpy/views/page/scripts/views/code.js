@@ -1,10 +1,12 @@
 /* The code of hot files and functions: lines of source with their instructions, and the shares of the selected samples. */
 
-import { percent } from "../model/words.js";
+import { counted, percent } from "../model/words.js";
 import { button, el, inks, prepared } from "./elements.js";
 
 /* of the hottest line: what is called hot, and where a step forward or back stops */
 const HOT = 0.05, STRIP = 14, AROUND = 2, LINES = 4;
+/* how many files that are not here are named, and how much more a function has with libraries for a column of it */
+const MISSING = 3, MATTERS = 0.005;
 /* mnemonic, register, number, name, comment */
 const WORDS = /^\s*([a-z][\w.]*)|(%\w+)|([$#]?-?\b0x[\da-f]+\b|[$#]-?\d+)|(<[^>]*>)|((?:\/\/|#\s).*)/g, KINDS = ["k", "t", "n", "f", "c"];
 
@@ -81,9 +83,10 @@ export function hotPlaces(shares) {
 }
 
 /* Why a function is shown without source. Instructions may have lines of files that are not here. */
-export function sourceNote({ sources, instructions, interpreted }) {
+export function sourceNote({ module, sources, instructions, interpreted }) {
   if (sources.length) return "";
-  return interpreted || instructions.some(([, , , , place]) => place) ? ". Its source is not here, or not called as source files are"
+  const files = interpreted ? [module] : [...new Set(instructions.map(([, , , , place]) => place.replace(/:\d+$/, "")))].filter(Boolean), more = files.length - MISSING;
+  return files.length ? `. Source not found here, or not called as source files are: ${files.slice(0, MISSING).join(", ")}${more > 0 ? ` and ${counted(more, "more file")}` : ""}`
     : ". No lines of source are known: the file has no debug information";
 }
 
@@ -136,8 +139,7 @@ export class CodeView {
     const one = this.code[this.numberOf(name, module)];
     if (!one || !one.sources.length) return null;
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null, inside = this.linesOf(one, name);
-    const isCharged = !this.weights && one.name === name && one.event === this.event && (one.charged || []).length > 0;
-    const charged = isCharged ? new Map(one.charged.map(([source, line, part]) => [`${source} ${line}`, part])) : null;
+    const charged = one.name === name ? this.chargedOf(one) : null, isCharged = !!charged;
     const share = (source, [line, whole]) => charged ? charged.get(`${source} ${line}`) || 0
       : inside && !inside.has(`${source} ${line}`) ? 0 : shares ? shares.byLine.get(`${source} ${line}`) || 0 : whole;
     const most = one.sources.map((source, i) => Math.max(0, ...source.lines.map(line => share(i, line)))), place = most.indexOf(Math.max(...most));
@@ -145,6 +147,12 @@ export class CodeView {
     const hot = lines.map(([, part], i) => [part, i]).filter(([part]) => part).sort((a, b) => b[0] - a[0]).slice(0, LINES).map(([, i]) => i);
     const near = lines.flatMap((line, i) => hot.some(at => at === i || at === hot[0] && Math.abs(at - i) <= AROUND) ? [line] : []);
     return { of: one.name === name ? "" : one.name, isCharged, lines: near.flatMap((line, i) => i && line[0] > near[i - 1][0] + 1 ? [null, line] : [line]) };
+  }
+
+  /* The shares of the lines in the samples that are charged to a function, by "source line"; null if these are unknown, as for a selected range. */
+  chargedOf(one) {
+    if (this.weights || one.event !== this.event || !(one.charged || []).length) return null;
+    return new Map(one.charged.map(([source, line, part]) => [`${source} ${line}`, part]));
   }
 
   /* Show the code of a function, if it is here. */
@@ -216,35 +224,41 @@ export class CodeView {
   ofFunction(one) {
     const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = !one.sources.length ? "instructions" : one.interpreted ? "source" : this.kind.value;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
-    this.about.textContent = `${one.module}, ${one.event}: ${of}${one.interpreted ? ", without what it calls" : one.calls.length ? ", with the code inlined into it" : ""}`
-      + `; shares below are of that${sourceNote(one)}${this.instead()}`;
-    return { titles: [["Share", "share"], [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
-      rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both") };
+    const charged = kind !== "instructions" && one.chargedShare > one.share + MATTERS ? this.chargedOf(one) : null, more = charged ? [["+ libraries", "share"]] : [];
+    const what = one.interpreted ? "without what it calls" : one.calls.length ? "with the code inlined into it" : "";
+    const libraries = charged ? `${percent(one.chargedShare)} with libraries` : "";
+    this.about.textContent = `${one.module}, ${one.event}: ${[of, what, libraries].filter(Boolean).join(", ")}; shares below are of ${charged ? "these" : "that"}`
+      + `${sourceNote(one)}${this.instead()}`;
+    return { titles: [["Share", "share"], ...more, [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
+      rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both", charged) };
   }
 
   /* Why the page does not open with what the headline names first. */
   instead() { return this.missing && this.choice.value === this.first ? `. No code is here of ${this.missing}, which the headline names first` : ""; }
 
-  /* Lines; those with instructions open, the hottest one is open at first. */
-  sourceRows(one, shares, withInstructions) {
-    const rows = [], share = (i, [number, whole]) => shares ? shares.byLine.get(`${i} ${number}`) || 0 : whole;
+  /* Lines; those with instructions open, the hottest one is open at first. charged: shares by "source line" for a column of their own, or null. */
+  sourceRows(one, shares, withInstructions, charged) {
+    const rows = [], more = text => charged ? [cell(text, "share")] : [], share = (i, [number, whole]) => shares ? shares.byLine.get(`${i} ${number}`) || 0 : whole;
     const most = Math.max(0, ...one.sources.flatMap((source, i) => source.lines.map(line => share(i, line))));
     one.sources.forEach((source, i) => {
-      const file = row(cell(percent(shares ? shares.bySource.get(i) || 0 : source.share), "share"), cell("", "line"), cell(source.path, "text"));
+      const file = row(cell(percent(shares ? shares.bySource.get(i) || 0 : source.share), "share"), ...more(""), cell("", "line"), cell(source.path, "text"));
       file.className = "gap";
       rows.push([file, 0]);
       let before = null;
       for (const line of source.lines) {
         const [number, , text, kinds] = line, part = share(i, line);
         const below = withInstructions && part ? one.instructions.filter(([, , , , , of, at]) => of === i && at === number) : [];
-        if (before !== null && number > before + 1) rows.push(this.gap(3));
+        if (before !== null && number > before + 1) rows.push(this.gap(charged ? 4 : 3));
         before = number;
-        const key = `${i} ${number}`, isOpen = below.length > 0 && (part === most) !== this.open.has(key), name = this.inlinedAt(one, i, number);
+        const key = `${i} ${number}`, all = charged ? charged.get(key) || 0 : part;
+        const isOpen = below.length > 0 && (part === most) !== this.open.has(key), name = this.inlinedAt(one, i, number);
         const opener = below.length ? [button(isOpen ? "\u25be" : "\u25b8", () => { if (!this.open.delete(key)) this.open.add(key); this.draw(); },
           { className: "opener", "aria-label": `instructions of line ${number}`, "aria-expanded": isOpen })] : [];
         const tags = name ? [el("span.inlined", { textContent: name })] : [];
-        rows.push([this.heated(part, row(cell(shown(part), "share"), el("td.line", {}, ...opener, String(number)), code(wordsOf(text, kinds), ...tags))), part, key]);
-        if (isOpen) rows.push(...this.instructionRows(one, below, shares, false).map(([element]) => [element, 0]));
+        const cells = [cell(shown(part), "share"), ...more(shown(all)), el("td.line", {}, ...opener, String(number)), code(wordsOf(text, kinds), ...tags)];
+        rows.push([this.heated(all, row(...cells)), all, key]);
+        if (!isOpen) continue;
+        for (const [element] of this.instructionRows(one, below, shares, false)) { if (charged) element.cells[0].after(cell("", "share")); rows.push([element, 0]); }
       }
     });
     return rows;

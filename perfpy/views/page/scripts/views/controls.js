@@ -39,7 +39,10 @@ export function connect(page) {
   $("waits-too").onclick = () => addWaits(page);
   $("csv").onclick = () => saveTable(page);
   $("link").onclick = () => sayCopied(location.href, "Copied the address of this view");
-  $("panel").onclick = () => { page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw(); };
+  $("panel").onclick = () => {
+    if (matchMedia("(max-width: 799px)").matches && !$("details").hidden) { $("details").scrollIntoView(); $("details").focus(); return; } /* it is below the view */
+    page.state.panel = $("details").hidden ? "open" : "closed"; keepAddress(page); showPanel(page); page.redraw();
+  };
   for (const one of $("tabs").children) one.onclick = () => page.change({ tab: one.id.slice(4) });
   for (const one of $("forms").children) one.onclick = () => page.change({ form: one.dataset.form });
   const step = (box, select) => event => {

@@ -2,16 +2,18 @@
    within a second, and what stalls, is seen. */
 
 import { heatOf } from "../model/heat_cells.js";
+import { JOINED } from "../model/selection.js";
+import { atRuler, duration, stepOf, whole } from "../model/words.js";
 import { ordered } from "./brush.js";
-import { duration, whole } from "../model/words.js";
-import { inks, prepared, roomOf, speak, widthOf } from "./elements.js";
+import { el, inks, prepared, roomOf, speak, textScale, widthOf } from "./elements.js";
 
-const ROWS = 50, LOW = 7, HIGH = 28, NARROWEST = 4, WIDEST = 96, HEADER = 18, LABEL = 56;
+/* sizes of columns and rows, and of text where it has its usual size; the axis of a column's time is at the left */
+const ROWS = 50, LOW = 7, HIGH = 28, NARROWEST = 2, WIDEST = 96, HEADER = 18, AXIS = 48, LABEL = 56, LINE = 22;
 
 export class HeatMap {
   /* told: {selected() -> range or null, select(range or null, moving), say(text)} */
   constructor(canvas, told) {
-    Object.assign(this, { canvas, told, heat: null, cursor: null, begin: null });
+    Object.assign(this, { canvas, told, heat: null, cursor: null, begin: null, legend: canvas.closest("section").querySelector(".heat-legend") });
     new ResizeObserver(() => this.draw()).observe(canvas.closest(".box"));
     canvas.onpointerdown = event => {
       this.begin = this.cellAt(event);
@@ -40,20 +42,28 @@ export class HeatMap {
     if (key !== this.loadedOf) Object.assign(this, { loadedOf: key, heat: heatOf(profile, choice, length, ROWS) });
     this.tick = profile.tick;
     this.last = profile.last;
+    this.what = `samples${choice.event === JOINED ? " on the CPU" : ""}${profile.recordings > 1 ? " of both recordings" : ""} in a cell`;
     this.draw();
+    this.explain(inks());
   }
+
+  colourOf(count, ink) { return `rgb(${ink("--heat")} / ${0.12 + 0.88 * count / this.heat.most})`; }
 
   get columnWidth() {
-    return Math.max(NARROWEST, Math.min(WIDEST, (widthOf(this.canvas.parentElement) || 800) / this.heat.columns));
+    return Math.max(NARROWEST, Math.min(WIDEST, ((widthOf(this.canvas.parentElement) || 800) - this.left) / this.heat.columns));
   }
 
+  /* Where the cells begin. */
+  get left() { return AXIS * textScale(); }
+  get above() { return HEADER * textScale(); }
+
   /* Cells are as high as fills the room. */
-  get cell() { return Math.max(LOW, Math.min(HIGH, Math.floor((roomOf(this.canvas.closest(".box")) - HEADER) / ROWS))); }
+  get cell() { return Math.max(LOW, Math.min(HIGH, Math.floor((roomOf(this.canvas.closest(".box")) - this.above) / ROWS))); }
 
   /* The cell's number: its column times the rows, and its row. */
   cellAt(event) {
     const r = this.canvas.getBoundingClientRect(), { columns, rows } = this.heat;
-    const column = Math.floor((event.clientX - r.left) / this.columnWidth), row = Math.floor((event.clientY - r.top - HEADER) / this.cell);
+    const column = Math.floor((event.clientX - r.left - this.left) / this.columnWidth), row = Math.floor((event.clientY - r.top - this.above) / this.cell);
     return Math.max(0, Math.min(columns - 1, column)) * rows + Math.max(0, Math.min(rows - 1, row));
   }
 
@@ -71,16 +81,19 @@ export class HeatMap {
 
   draw() {
     if (!this.heat || !this.canvas.parentElement.clientWidth) return;
-    const { canvas, heat, cell: high } = this, wide = this.columnWidth, width = Math.round(wide * heat.columns), height = HEADER + heat.rows * high, ink = inks();
+    const { canvas, heat, cell: high, left, above } = this, wide = this.columnWidth, ink = inks();
+    const width = Math.round(left + wide * heat.columns), height = above + heat.rows * high;
     canvas.style.width = width + "px";
     const [pen] = prepared(canvas, height, width);
-    this.ruler(wide, ink("--dim"));
-    pen.translate(0, HEADER);
-    const heatInk = ink("--heat");
+    this.rulers(pen, wide, width, ink("--dim"));
+    pen.translate(left, above);
+    const colours = new Map(), edges = Array.from({ length: heat.columns + 1 }, (_, column) => Math.round(column * wide)), gap = wide > 6 ? 1 : 0;
     for (let cell = 0; cell < heat.cells.length; cell++) {
       if (!heat.cells[cell]) continue;
-      pen.fillStyle = `rgb(${heatInk} / ${0.12 + 0.88 * heat.cells[cell] / heat.most})`;
-      pen.fillRect(Math.floor(cell / heat.rows) * wide, cell % heat.rows * high, wide - (wide > 6 ? 1 : 0), high);
+      const count = heat.cells[cell], column = Math.floor(cell / heat.rows);
+      if (!colours.has(count)) colours.set(count, this.colourOf(count, ink));
+      pen.fillStyle = colours.get(count);
+      pen.fillRect(edges[column], cell % heat.rows * high, edges[column + 1] - edges[column] - gap, high);
     }
     const selected = this.told.selected();
     if (selected) this.outline(selected.map(tick => tick / heat.ticks * heat.rows), wide, ink("--mark"));
@@ -93,16 +106,37 @@ export class HeatMap {
     return cells.sort((a, b) => b[1] - a[1]).slice(0, 40).sort((a, b) => a[0] - b[0]).map(([cell, count]) => [duration(cell * each), whole(count)]);
   }
 
-  ruler(wide, ink) {
-    const { heat } = this, pen = this.canvas.getContext("2d"), step = Math.ceil(LABEL / wide);
-    pen.font = "11px system-ui, sans-serif";
-    pen.textBaseline = "top";
+  /* What a row is, and the colours of few, of some and of most samples. */
+  explain(ink) {
+    const { heat, tick, what } = this, counts = [...new Set([1, Math.ceil(heat.most / 2), heat.most])].filter(count => count <= heat.most);
+    const signs = counts.map(count => {
+      const sign = el("span.sign");
+      sign.style.background = this.colourOf(count, ink);
+      return el("span", {}, sign, whole(count));
+    });
+    const texts = [`further down: later in the column, ${atRuler(heat.ticks / heat.rows * tick, 1)} a row`, ...(counts.length ? [`${what}:`] : [])];
+    this.legend.replaceChildren(...texts.map(text => el("span", { textContent: text })), ...signs);
+  }
+
+  /* When columns begin, and at the left how long after that a row is. */
+  rulers(pen, wide, width, ink) {
+    const { heat, cell: high, left, above, tick } = this, scale = textScale(), across = stepOf(heat.columns, Math.max(1, (width - left) / LABEL / scale));
+    pen.font = `${11 * scale}px system-ui, sans-serif`;
+    pen.textBaseline = "middle";
     pen.fillStyle = ink;
-    for (let column = 0; column < heat.columns; column += step) {
-      pen.fillRect(column * wide, 0, 1, HEADER);
-      const text = `${+(column * heat.ticks * this.tick / 1e9).toFixed(2)} s`;
-      if (column * wide + 3 + pen.measureText(text).width <= this.canvas.clientWidth) pen.fillText(text, column * wide + 3, 3);
+    for (let column = 0, step = Math.max(1, across); column < heat.columns; column += step) {
+      const text = `${+(column * heat.ticks * tick / 1e9).toFixed(2)} s`, x = left + Math.round(column * wide);
+      pen.fillRect(x, 0, 1, above);
+      if (x + 4 + pen.measureText(text).width <= width) pen.fillText(text, x + 4, above / 2);
     }
+    const length = heat.ticks * tick, step = stepOf(length, heat.rows * high / LINE / scale);
+    pen.textAlign = "right";
+    for (let t = 0; t < length * 0.999; t += step) {
+      const y = above + Math.round(t / length * heat.rows * high);
+      pen.fillRect(left - 5, y, 5, 1);
+      pen.fillText(atRuler(t, step), left - 8, y + 6 * scale);
+    }
+    pen.textAlign = "left";
   }
 
   /* A range of cells: the parts of the columns that it covers. */

@@ -6,7 +6,7 @@ import { binnedMarks } from "../model/marks.js";
 import { shownRows, taskTree } from "../model/task_tree.js";
 import { mostOf, waitsAtOnce } from "../model/wait_lanes.js";
 import { tablesOf } from "../model/selection.js";
-import { atRuler, counted, duration, percent, stepOf, whole } from "../model/words.js";
+import { atRuler, counted, duration, percent, stepFor, whole } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, marked, prepared, ruled, speak, textScale } from "./elements.js";
 
@@ -276,9 +276,12 @@ export class Tracks {
     }
   }
 
-  /* Categories on top of each other; what waits is a band at the foot where nothing runs. */
+  /* Categories on top of each other; what waits is a band at the foot where nothing runs. Bars begin and end at whole pixels of the screen: between
+     others the ground shows through as stripes. */
   bars(pen, track, width, top, height, unit, dark, ink) {
-    const step = width / track.count, floor = new Float64Array(track.count), runs = track.most(false) > 0;
+    const step = width / track.count, floor = new Float64Array(track.count), runs = track.most(false) > 0, { a: ratio } = pen.getTransform();
+    const edges = Float64Array.from({ length: track.count + 1 }, (_, i) => Math.round(i * step * ratio) / ratio);
+    const bar = (i, y, h) => pen.fillRect(edges[i], y, edges[i + 1] - edges[i], h);
     for (const category of STACKED) {
       const bins = track.bins[category] && (step < SMOOTH ? smoothed(track.bins[category]) : track.bins[category]);
       if (!bins) continue;
@@ -288,15 +291,15 @@ export class Tracks {
         if (!bins[i]) continue;
         const part = isBand ? Number(floor[i] <= unit / 20) : Math.min(1, bins[i] / unit);
         const h = isBand ? part * BAND : Math.max(part ? 1 : 0, part * height), base = isBand ? 0 : Math.min(height, floor[i] / unit * height);
-        pen.fillRect(i * step, top + height - base - h, step + 0.3, h);
+        bar(i, top + height - base - h, h);
         if (!isBand) floor[i] += bins[i];
       }
     }
-    if (!track.found) return;
     pen.fillStyle = ink("--found");
-    for (let i = 0; i < track.found.length; i++) {
-      if (track.found[i]) pen.fillRect(i * step, top + height - Math.max(2, Math.min(1, track.found[i] / unit) * height), step + 0.3, 2);
-    }
+    const line = (found, highOf) => { if (found) for (let i = 0; i < found.length; i++) if (found[i]) bar(i, top + height - Math.max(2, highOf(found[i])), 2); };
+    const ofUnit = weight => Math.min(1, weight / unit) * height;
+    line(track.found, ofUnit);
+    line(track.foundWaits, runs ? () => BAND : ofUnit);
   }
 
   /* The number of threads that wait at once, up to the largest one, which is written beside. */
@@ -326,7 +329,7 @@ export class Tracks {
   /* Marks of moments; their texts have the places [begin, end] of `labels`. */
   ruler(pen, width, height, ink) {
     this.labels = [];
-    const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepOf(to - from, Math.max(2, Math.min(10, Math.floor(width / 80))));
+    const [from, to] = this.told.shown().map(tick => tick * this.tick), step = stepFor(to - from, width);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "top";
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {

@@ -93,21 +93,33 @@ def interactions(browser: Browser) -> Iterator[Took]:  # noqa: C901  one sequenc
             yield timed(f"search {text[:end]}", browser.type, "#search", text[:end])
         yield timed("search ends", browser.type, "#search", "")
 
-    def brushed() -> Iterator[Took]:
+    def dragged(name: str) -> Iterator[Took]:
         left, top, width, height = browser.box("#activity")
         middle = top + height / 2
         browser.mouse("mouseMoved", left + 0.2 * width, middle, 0)
         browser.mouse("mousePressed", left + 0.2 * width, middle, 1)
         for step in range(1, 9):
-            yield timed("brush", browser.mouse, "mouseMoved", left + (0.2 + 0.05 * step) * width, middle, 1)
-        yield timed("brush ends", browser.mouse, "mouseReleased", left + 0.6 * width, middle, 0)
+            yield timed(name, browser.mouse, "mouseMoved", left + (0.2 + 0.05 * step) * width, middle, 1)
+        yield timed(f"{name} ends", browser.mouse, "mouseReleased", left + 0.6 * width, middle, 0)
+
+    def brushed() -> Iterator[Took]:
+        yield from dragged("brush")
+        yield clicked("#whole")
+
+    def compared() -> Iterator[Took]:
+        yield from dragged("brush")
+        yield clicked("#against")
+        yield from dragged("compare")
+        yield clicked("#against")
         yield clicked("#whole")
 
     for tab in ("flame", *_TABS):
         yield clicked(f"#tab-{tab}")
         for one in (*typed("function_12"), *brushed(), *(clicked(f"[data-form={form}]") for form in ("own", "all", "folded"))):
             yield one._replace(name=f"{one.name} in {tab}")
-    yield clicked("#tab-flame")
+    for tab in ("functions", "flame"):
+        yield clicked(f"#tab-{tab}")
+        yield from (one._replace(name=f"{one.name} in {tab}, compared") for one in compared())
     for root in ("inner", "outer"):
         yield chosen("#root", root)
     for key, value in (("category", 0), ("category", ""), ("cpu", 1), ("cpu", ""), ("thread", 2), ("thread", "")):

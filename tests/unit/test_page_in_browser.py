@@ -205,6 +205,26 @@ def test_it_begins_with_the_verdict(page: Browser) -> None:
     assert page.box("#headline")[1] < page.box("#activity")[1] < page.box("#graph-box")[1] < 500  # in the first window
 
 
+def test_a_long_headline_ends_before_what_can_be_read_below(browser: Browser, tmp_path: Path) -> None:
+    first, second, third = (
+        f"{share} % of the CPU time is in {name}, called from main() in the middle"
+        for share, name in ((50, "a()"), (30, "b()"), (9, "c()"))
+    )
+    names = [("a()", "hot"), ("c()", "query")]
+    headline = [HeadlineSentence(f"{first}; {second}; and {third}.", names), HeadlineSentence("It waited 2 s.")]
+    file = tmp_path / "long.html"
+    file.write_text(render([timed_stacks(RAN)], PageText("long", headline=headline)), encoding="utf-8")
+    browser.open(file)
+    assert browser.text("#headline") == f"{first}; {second}."
+    assert browser.text("#headline-more") == f"{third}. It waited 2 s."
+    assert browser.texts("#headline-more .evidence") == ["c()"]
+    for text in ("it waits for b() all the time", "c() waits"):
+        headline = [HeadlineSentence(f"{first}{', as before' * 8}; {text}.", names)]
+        file.write_text(render([timed_stacks(RAN)], PageText("long", headline=headline)), encoding="utf-8")
+        browser.open(file)
+        assert browser.text("#headline-more") == f"{'c()' if text[0] == 'c' else 'It'}{text[3 if text[0] == 'c' else 2 :]}."
+
+
 def test_the_evidence_of_a_sentence_is_one_click_away(page: Browser) -> None:
     page.click("#headline .evidence")
     assert page.text("#details-name") == "hot"

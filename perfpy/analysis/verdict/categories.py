@@ -45,8 +45,11 @@ _OF_GO: Final = re.compile(
 )
 _RUST_TYPE: Final = re.compile(r"<(?:[&*(\[]|mut |const |dyn |'\w+ )*([\w:]+)")
 _OF_RUNTIME: Final = re.compile(r"_start$|_init$|_fini$|_dl_|_IO_|_Unwind_|runtime[./]|gcWriteBarrier|caml_")
+#: of C libraries in programs that are linked statically: allocators, memory and strings, and functions that wait; without names that
+#: programs give to their own functions, as read and poll
 _C_FUNCTIONS: Final = re.compile(
     r"(?:_int_)?(?:malloc|free|calloc|realloc|memalign)|malloc_consolidate|(?:mem(?:cpy|set|move|cmp|chr)|str(?:len|cmp|cpy|chr))(?:_\w+)?"
+    r"|sccp|wait(?:pid|id|[34])|epoll_p?wait2?|(?:clock_)?nanosleep|sem_(?:timed|clock)?wait|pthread_(?:cond_\w*wait|\w*join\w*|mutex_\w*lock)"
 )
 #: templates of the standard library without its namespace: compilers leave it out of inlined calls that have a lambda as an argument
 _OF_ALGORITHMS: Final = re.compile(r"\w+<.*__gnu_cxx::__(?:normal_iterator|ops\b).*>", re.DOTALL)

@@ -43,6 +43,7 @@ STARTED_A_SECOND: Final = 30
 PERIODS_A_LIFE: Final = 3  # with fewer, samples of short processes are too few: a new one has none before its first period ends
 RATE_FOR_SHORT: Final = 9999  # samples a second
 BESIDE: Final = 0.03  # of the elapsed time: a phase that begins earlier begins with the program
+LONGEST: Final = 160  # characters of a sentence on started processes
 _MOST_PROGRAMS: Final = 3  # that are named
 
 
@@ -85,7 +86,10 @@ def killed_processes(evidence: Evidence) -> Iterator[Sentence]:
 
 
 def started_processes(evidence: Evidence) -> Iterator[Sentence]:
-    """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost."""
+    """Tell that many processes were started, or that few have most of the CPU time: which, by what, and what they cost.
+
+    Of a long sentence, the programs of the processes and those between are a second one.
+    """
     started, elapsed, functions = evidence.started, evidence.elapsed, evidence.functions
     if started is None or elapsed < LEAST_ELAPSED:
         return
@@ -101,23 +105,29 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     is_unimportant = functions is None or not has_cause or not is_named(of_all, functions, HALF)
     if not are_many and (is_at_rest or is_unimportant):
         return
-    numbers = {"started": float(count), "elapsed": elapsed}
     names = {"starter": started.starter_name} | ({"function": start.function} if start is not None else {})
-    pids, which = started.pids, _programs(started)
+    pids, programs = started.pids, _programs(started)
     command, most = next(iter(started.commands), ("", 0))
+    which = f" ({programs})" if programs else ""
     if most >= ONE_THREAD * count:
-        pids, which = started.pids_of(command), f" of {program_text(command)}"
+        pids, programs, which = started.pids_of(command), "", f" of {program_text(command)}"
     when = f" in {seconds(elapsed)}" + ("" if seconds(elapsed) == "1 s" else f" ({len(pids) / elapsed:,.0f} a second)") if are_many else ""
-    where = _where_started(started, pids, start)
-    starter = program_text(started.script if started.script and not where else started.starter_name) if started.starter_name else ""
-    starter += " and its children" if starter and not started.is_alone else ""
-    numbers["named"], numbers["copies"] = float(len(pids)), float(count - len(started.programs))
-    numbers["share of copies"] = evidence.share_of_processes([pid for pid in started.pids if pid not in started.programs])
+    how_many, through = _started_through(started, pids)
+    where = f"{f', {how_many} of them by {through}' if through else ''}{_code_that_started(started, start)}"
+    starter = _starter(started, where)
+    copies = [pid for pid in started.pids if pid not in started.programs]
+    numbers = {
+        "started": float(count),
+        "elapsed": elapsed,
+        "named": float(len(pids)),
+        "copies": float(len(copies)),
+        "share of copies": evidence.share_of_processes(copies),
+    }
     is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
     share, kernel = 0.0, ""
     if functions is not None and functions.period:
         in_kernel, share = functions.by_category()[KERNEL], evidence.share_of_processes(pids)
-        is_share_known = is_share_known and is_named(share, functions, HALF)
+        is_share_known &= is_named(share, functions, HALF)
         if is_named(in_kernel, functions, HALF):
             numbers["kernel"] = in_kernel
             of_what = "is" if starter and is_share_known else f"of {measure_of(evidence)}"
@@ -125,8 +135,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     text, verb = f"{len(pids):,} {plural(len(pids), 'process', 'processes')}{which}", "started" if started.programs else "forked"
     if largest in pids:
         numbers["largest"] = share = of_largest
-        program = started.programs.get(largest, "")
-        text = f"{program_text(program)}, one of {text.partition(' (')[0]}" if program != command else f"one of {text}"
+        named = f", one of {text.partition(' (')[0]}"
+        text = f"{program_text(program)}{named}" if (program := started.programs.get(largest, "")) != command else f"one of {text}"
     if starter and is_share_known and functions is not None:
         numbers["share"] = share
         text = f"{start_with(share, functions)} of {measure_of(evidence)} in {text}, which {starter} {verb}{when}{where}{kernel}"
@@ -137,7 +147,32 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     if started.life and not are_sampled:
         numbers["life"] = started.life
         text += f"; most live for about {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
-    yield Sentence("started processes", f"{text}.", numbers, names)
+    yield from _in_two(Sentence("started processes", f"{text}.", numbers, names), len(pids), programs, how_many, through)
+
+
+def _starter(started: StartedProcesses, where: str) -> str:
+    """Return the program that started processes, "" if it is unknown; its script, if no code is told (where)."""
+    name = started.script if started.script and not where else started.starter_name
+    return f"{program_text(name)}{'' if started.is_alone else ' and its children'}" if started.starter_name else ""
+
+
+def _in_two(sentence: Sentence, count: int, programs: str, how_many: str, through: str) -> Iterator[Sentence]:
+    """Return a sentence on started processes; of a long one the programs and the processes between as a second sentence.
+
+    Args:
+        sentence: the whole one.
+        count: the processes that it names.
+        programs: their programs, "" for one.
+        how_many, through: see _started_through().
+    """
+    if len(sentence.text) <= LONGEST or not (programs or through) or "largest" in sentence.numbers:
+        yield sentence
+        return
+    short = sentence.text.replace(f" ({programs})", "", 1)
+    yield sentence._replace(text=short.replace(f", {how_many} of them by {through}", "", 1) if through else short)
+    parts = [f"the {count:,} processes are {programs}"] if programs else []
+    parts += [f"{through} started {how_many} of {'them' if programs else f'the {count:,} processes'}"] if through else []
+    yield Sentence("programs of started processes", f"{beginning('; '.join(parts))}.", {"named": float(count)})
 
 
 def _largest_process(evidence: Evidence, started: StartedProcesses) -> tuple[int, float]:
@@ -187,30 +222,35 @@ def compiled_files(evidence: Evidence) -> Iterator[Sentence]:
     yield Sentence("compiled files", f"Building {join_names(texts)}; {number_word(len(totals))} files in all.", numbers, names)
 
 
-def _where_started(started: StartedProcesses, pids: frozenset[int], start: ProcessStart | None) -> str:
-    """Return the processes between, and the code that starts processes, or waits for them, as they follow "which PROGRAM started".
+def _started_through(started: StartedProcesses, pids: frozenset[int]) -> tuple[str, str]:
+    """Return how many of the processes those of a program between started, and which these are; "" for both unless that is most.
 
     pids: the processes that the sentence names.
     """
     creator, created, runs = started.through
-    how_many = "all of them" if created >= pids else f"{percent(len(created & pids) / len(pids))} of them"
-    is_told = runs and len(created & pids) >= HALF * len(pids)
-    through = f", {how_many} by {runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}" if is_told else ""
+    if not runs or len(created & pids) < HALF * len(pids):
+        return "", ""
+    how_many = "all" if created >= pids else percent(len(created & pids) / len(pids))
+    return how_many, f"{runs:,} {plural(runs, 'process', 'processes')} of {program_text(creator)}"
+
+
+def _code_that_started(started: StartedProcesses, start: ProcessStart | None) -> str:
+    """Return the code that starts processes, or waits for them, as it follows "which PROGRAM started"."""
     if start is None:
-        return through
+        return ""
     how = f"; {'it waits' if started.is_alone else 'their parents wait'} for them" if start.is_wait else ","
-    return f"{through}{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
+    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
 
 
 def _programs(started: StartedProcesses) -> str:
-    """Return how many processes ran the most frequent programs, in brackets; "" for none."""
+    """Return how many processes ran the most frequent programs; "" for none."""
     counts = [(count, program_text(name)) for name, count in started.commands]
     texts = [f"{count:,} of {name}" for count, name in counts[:_MOST_PROGRAMS]]
     rest = sum(count for count, _ in counts[_MOST_PROGRAMS:])
     copies = len(started.pids) - len(started.programs)
     texts += [f"{rest:,} of others"] if rest else []
     texts += [f"{copies:,} {plural(copies, 'copy', 'copies')} of their parents"] if copies and started.programs else []
-    return f" ({join_names(texts)})" if texts else ""
+    return join_names(texts) if texts else ""
 
 
 def _lives_are_sampled(evidence: Evidence, life: float) -> bool:

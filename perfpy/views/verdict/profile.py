@@ -111,7 +111,10 @@ def profile_verdict(report: Report, data: SampleSource, unfolded: Callable[[], R
 
 
 def verdict_of(evidence: Evidence) -> list[Sentence]:
-    """Return one to three sentences on a report, the most important first; none without samples."""
+    """Return one to three sentences on a report, the most important first; none without samples.
+
+    After them comes what is left out of a long sentence on started processes.
+    """
     lost = [*losses(evidence.report)]
     unknown = {one.rule for one in lost if one.numbers["lost"] >= MOST_LOST}
     if "lost samples" in unknown and ("lost switches" in unknown or not (evidence.report.lost and evidence.records_waits)):
@@ -127,6 +130,7 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
     loops = [*process_pool(evidence), *blocked_loop(evidence)]
     hot, cpu, of_collector = sentences_on_code(evidence, loops)
     largest, started = sentences_on_processes(evidence, has_function=bool(hot) and hot[0].rule not in WITHOUT_CAUSE)
+    started, details = started[:1], started[1:]
     whole = [*largest, *started, *turns_of_processes(evidence), *regular_bursts(evidence)]
     if is_build(evidence):
         cpu = []
@@ -160,7 +164,8 @@ def verdict_of(evidence: Evidence) -> list[Sentence]:
         sentences = [*whole, *few, *loops, *rarely, *cpu, *waiting]
     else:
         sentences = [*whole, *cpu, *loops, *rarely, *waiting, *few]
-    return [*lost, *killed_processes(evidence), *stuck, *sentences][:_MOST]
+    told = [*lost, *killed_processes(evidence), *stuck, *sentences][:_MOST]
+    return [*told, *(details if any(one.rule == "started processes" for one in told) else ())]
 
 
 def sentences_on_code(evidence: Evidence, loops: Sequence[Sentence]) -> tuple[list[Sentence], list[Sentence], bool]:

@@ -20,8 +20,9 @@ from perfpy.perfdata.kept_files import ObservedCommand, ObservedFrame, ObservedS
 from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.views.verdict.comparisons import comparison_verdict
+from perfpy.views.verdict.processes import _in_two
 from perfpy.views.verdict.profile import profile_verdict
-from perfpy.views.verdict.sentence import function_text
+from perfpy.views.verdict.sentence import Sentence, function_text
 from perfpy.views.verdict.waits import _helpers
 from tests.builders.sampled_program import Stack, sampled_program
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from perfpy.views.verdict.sentence import Sentence
 
 
 # Tests of the verdict on recordings: each sentence is made above its threshold, and not below it.
@@ -625,6 +624,30 @@ def test_the_program_between_that_starts_most_processes_is_told(tmp_path: Path) 
     assert first == (
         '"app" and its children started 270 processes of "cut" in 0.9 s (300 a second), all of them by 30 processes of "mark.sh".'
     )
+
+
+def test_a_long_sentence_on_started_processes_is_two(tmp_path: Path) -> None:
+    """A headline of three lines is not read."""
+    children = [Stack(("main",), 3, tid=10_000 + number, pid=10_000 + number) for number in range(300)]
+    options = {"started": 300, "executes": "a-long-program", "creator": "a-long-script", "comm": "a-long-starter", "from_start": True}
+    waits = Stack(CHILD, 100, state="S", weight=9)
+    first, *rest = texts(tmp_path, *children, Stack(("main",), 9), waits, **options)
+    assert first == (
+        '89 % of the CPU time is in 270 processes of "a-long-program", which "a-long-starter" and its children started in 1 s; '
+        "their parents wait for them in run_tool()."
+    )
+    assert rest[-1] == '30 processes of "a-long-script" started all of the 270 processes.'
+
+
+def test_the_programs_of_started_processes_are_a_sentence_if_the_first_one_is_long() -> None:
+    programs, through = '444 of "python", 15 of "cat" and 23 copies of their parents', '444 processes of "python"'
+    who = f"in 512 processes ({programs})"
+    long = f'91 % of the CPU time is {who}, which "a" started in 10 s, 84 % of them by {through}; they wait for them in f().'
+    first, second = _in_two(Sentence("started processes", long, {}), 512, programs, "84 %", through)
+    assert first.text == '91 % of the CPU time is in 512 processes, which "a" started in 10 s; they wait for them in f().'
+    assert second.text == f"The 512 processes are {programs}; {through} started 84 % of them."
+    short = Sentence("started processes", f'9 processes ({programs}), which "a" started.', {})
+    assert [*_in_two(short, 9, programs, "", "")] == [short]
 
 
 def test_the_cost_of_started_processes_is_said_with_the_place_that_starts_them(tmp_path: Path) -> None:
@@ -1606,6 +1629,9 @@ def test_inlined_algorithms_and_lambdas_are_no_code_of_the_program() -> None:
     assert not is_own_name(bare)
     assert is_own_name("process<int, main()::<lambda(int)> >")
     assert not is_own_name("_M_invoke<0>"), "of libstdc++"
+    of_musl = ("sccp", "wait4", "waitpid", "epoll_pwait", "pthread_cond_timedwait")
+    assert not any(map(is_own_name, of_musl)), "of a C library that is linked statically"
+    assert all(map(is_own_name, ("poll", "read", "wait", "wait_for_child", "pthread_pool_run"))), "names that programs use, too"
     assert not is_own_name("<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>"), "declared in a method of slices"
     assert is_own_name("<u8 as <app::Row>::of::Kind>::size")
     assert not is_own_name("sort.partition_func"), "of Go, unlike sort.part.0 and sort.isra.0 of C"

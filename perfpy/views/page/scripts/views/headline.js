@@ -37,6 +37,15 @@ const PARTS = { title: "title", environment: "environment", headline: "headline"
 /* characters of a sentence that is set in smaller letters */
 const LONG = 120;
 
+/* The sentences, the first without what follows a semicolon if it is too long to be read at once: {text, names, column} each. */
+const LONGEST = 160;
+function shortened([first, ...others]) {
+  const end = first && first.text.length > LONGEST ? first.text.lastIndexOf("; ", LONGEST) : -1;
+  if (end < 0) return first ? [first, ...others] : [];
+  const rest = first.text.slice(end + 2).replace(/^and /, ""), isName = first.names.some(([shown]) => rest.startsWith(shown));
+  return [{ ...first, text: `${first.text.slice(0, end)}.` }, { ...first, text: isName ? rest : rest[0].toUpperCase() + rest.slice(1) }, ...others];
+}
+
 /* the processes that are shown at once: few, and of more those with a share of the time */
 const FEW_PROCESSES = 6, MATTERS = 0.01;
 
@@ -60,7 +69,7 @@ function showProcesses(processes, choose) {
 export function showTop(profile, choose) {
   const parts = Object.fromEntries(Object.entries(PARTS).map(([name, id]) => [name, document.getElementById(id)]));
   document.title = profile.title;
-  const sentences = profile.headline.length ? profile.headline : [];
+  const sentences = shortened(profile.headline);
   parts.title.textContent = profile.title;
   parts.environment.textContent = profile.environment.join(" \u00b7 ");
   parts.environment.parentElement.classList.toggle("of-two", profile.recordings > 1);

@@ -116,13 +116,8 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
     where = f"{f', {how_many} of them by {through}' if through else ''}{_code_that_started(started, start)}"
     starter = _starter(started, where)
     copies = [pid for pid in started.pids if pid not in started.programs]
-    numbers = {
-        "started": float(count),
-        "elapsed": elapsed,
-        "named": float(len(pids)),
-        "copies": float(len(copies)),
-        "share of copies": evidence.share_of_processes(copies),
-    }
+    numbers = {"started": float(count), "elapsed": elapsed, "named": float(len(pids)), "copies": float(len(copies))}
+    numbers["share of copies"] = evidence.share_of_processes(copies)
     is_share_known = are_sampled = not are_many or _lives_are_sampled(evidence, started.life)
     share, kernel = 0.0, ""
     if functions is not None and functions.period:
@@ -144,10 +139,16 @@ def started_processes(evidence: Evidence) -> Iterator[Sentence]:
         text = f"{starter} {verb} {text}{when}{where}{kernel}"
     else:
         text += f" were {verb}{when}{kernel}"
-    if started.life and not are_sampled:
-        numbers["life"] = started.life
-        text += f"; most live for about {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
+    text += "" if are_sampled else _short_lives(started, numbers)
     yield from _in_two(Sentence("started processes", f"{text}.", numbers, names), len(pids), programs, how_many, through)
+
+
+def _short_lives(started: StartedProcesses, numbers: dict[str, float]) -> str:
+    """Return how long processes live that are too short for samples, "" if it is unknown."""
+    if not started.life:
+        return ""
+    numbers["life"] = started.life
+    return f"; most live for about {seconds(started.life)}, too short for samples at this rate: record -F {RATE_FOR_SHORT} counts them"
 
 
 def _starter(started: StartedProcesses, where: str) -> str:

@@ -722,9 +722,8 @@ class _RunTimeSums(NamedTuple):
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, group: NDArray[np.int64], values: NDArray[np.int64]) -> _RunTimeSums:
-        """Return the sums of each group's values."""
-        groups, numbers = number_values(group)
+    def of(cls, groups: NDArray[np.int64], numbers: NDArray[np.integer[Any]], values: NDArray[np.int64]) -> _RunTimeSums:
+        """Return the sums of each group's values. numbers: the index of each value's group."""
         total, longest = np.zeros((2, len(groups)), np.int64)
         shortest = np.full(len(groups), np.iinfo(np.int64).max)
         runs = np.bincount(numbers, minlength=len(groups))
@@ -774,7 +773,7 @@ class SummarySums:
     def __init__(self, *, with_migrations: bool, idle_only: bool = False) -> None:
         self._with_migrations, self._idle_only = with_migrations, idle_only
         none = np.zeros(0, np.int64)
-        self._times, self._idle = [_RunTimeSums.of(none, none)], [_RunTimeSums.of(none, none)]
+        self._times, self._idle = [_RunTimeSums.of(none, none, none)], [_RunTimeSums.of(none, none, none)]
         self._waits: dict[int, list[int]] = {}  # by thread: the fields of ThreadWaits
         self._moves: Counter[int] = Counter()
         self._comms: dict[int, int] = {}  # the last name of each thread
@@ -793,12 +792,13 @@ class SummarySums:
         ends = rows_where(shown & is_idle)
         if self._idle_only:
             after = ends[before[ends] >= 0]
-            self._times.append(_RunTimeSums.of(task.thread[before[after]], ran[after]))
+            self._times.append(_RunTimeSums.of(*number_values(task.thread[before[after]]), ran[after]))
         else:
             rows = rows_where(shown & ~is_idle)
-            self._times.append(_RunTimeSums.of(task.thread[rows], ran[rows]))
-            self._add_waits(switches, rows)
-        self._idle.append(_RunTimeSums.of(switches.cpu[ends], ran[ends]))
+            threads, numbers = number_values(task.thread[rows])
+            self._times.append(_RunTimeSums.of(threads, numbers, ran[rows]))
+            self._add_waits(switches, rows, threads, numbers)
+        self._idle.append(_RunTimeSums.of(*number_values(switches.cpu[ends]), ran[ends]))
         if self._with_migrations:
             self._moves.update(_counts(history.migrations.task.thread))
         threads, numbers = number_values(task.thread[history.kept :])
@@ -843,17 +843,21 @@ class SummarySums:
                 threads.append(ThreadSummary(*row))
         return Summary(threads, idle, self._last_time - (self._first_time or 0), cpus)
 
-    def _add_waits(self, switches: Switches, rows: NDArray[np.intp]) -> None:
-        """Add the waits before some runs. rows: the switches that end the runs."""
-        threads, numbers = number_values(switches.task.thread[rows])
+    def _add_waits(self, switches: Switches, rows: NDArray[np.intp], threads: NDArray[np.int64], numbers: NDArray[np.integer[Any]]) -> None:
+        """Add the waits before some runs.
+
+        Args:
+            rows: the switches that end the runs.
+            threads: the threads that ran.
+            numbers: the index of each run's thread.
+        """
         before = switches.times.last_of_thread[rows]
         state = np.where(before >= 0, switches.state[before], 0) & _STATE_BITS
-        is_ready, is_blocked = state == 0, (state & -state) == _UNINTERRUPTIBLE
+        column = np.where(state == 0, 2, (state & -state) == _UNINTERRUPTIBLE)  # the fields of ThreadWaits
         totals = np.zeros((len(threads), len(ThreadWaits._fields)), np.int64)
-        waited = switches.times.waited[rows]
-        for column, chosen in enumerate((~is_ready & ~is_blocked, is_blocked, is_ready)):
-            np.add.at(totals[:, column], numbers[chosen], waited[chosen])
-        np.add.at(totals[:, -1], numbers, switches.times.delay[rows])
+        places = len(ThreadWaits._fields) * numbers.astype(np.int64)
+        np.add.at(totals.reshape(-1), places + column, switches.times.waited[rows])
+        np.add.at(totals.reshape(-1), places + 3, switches.times.delay[rows])
         for thread, row in zip(threads.tolist(), totals.tolist(), strict=True):
             known = self._waits.get(thread)
             self._waits[thread] = row if known is None else [a + b for a, b in zip(known, row, strict=True)]

@@ -855,9 +855,9 @@ class SummarySums:
         state = np.where(before >= 0, switches.state[before], 0) & _STATE_BITS
         column = np.where(state == 0, 2, (state & -state) == _UNINTERRUPTIBLE)  # the fields of ThreadWaits
         totals = np.zeros((len(threads), len(ThreadWaits._fields)), np.int64)
-        places = len(ThreadWaits._fields) * numbers.astype(np.int64)
-        np.add.at(totals.reshape(-1), places + column, switches.times.waited[rows])
-        np.add.at(totals.reshape(-1), places + 3, switches.times.delay[rows])
+        first_fields = len(ThreadWaits._fields) * numbers.astype(np.int64)
+        np.add.at(totals.reshape(-1), first_fields + column, switches.times.waited[rows])
+        np.add.at(totals.reshape(-1), first_fields + 3, switches.times.delay[rows])
         for thread, row in zip(threads.tolist(), totals.tolist(), strict=True):
             known = self._waits.get(thread)
             self._waits[thread] = row if known is None else [a + b for a, b in zip(known, row, strict=True)]

@@ -564,6 +564,19 @@ def test_timehist_has_a_line_for_each_loss_where_it_happened(
     assert "       0.000040 lost 7 events on cpu 0" in texts
 
 
+@pytest.mark.parametrize(("chain", "blanks"), [((), 2), ((0xFFFFFFFF81000010,), 3), ((0xFFFFFFFF81000010, (1 << 64) - 8), 2)])
+def test_a_switch_without_callers_ends_with_two_blanks_as_in_perf(
+    chain: tuple[int, ...], blanks: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The third blank comes with the first caller. A chain with a word that is no address is empty."""
+    built = EventRecording(["sched:sched_switch"], comms={1: "a"}, with_chains=True)
+    built.event("sched:sched_switch", 10_000, b"a", 1, 120, 0, b"b", 2, 120, tid=1, chain=chain)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", "-i", str(tmp_path / "perf.data")]) == 0
+    end = capfdbinary.readouterr().out.splitlines()[-1].partition(b"0.000      0.000      0.000 ")[2]
+    assert (len(end) - len(end.lstrip()), bool(end.strip())) == (blanks, blanks == 3)
+
+
 def test_a_map_ends_with_the_share_of_lost_events(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     built = EventRecording(["sched:sched_switch"], comms={1: "a"})
     built.event("sched:sched_switch", 10_000, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11_000).end_round()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from perfpy.views.readable import readable, source_file
+from perfpy.views.readable import command_text, readable, source_file
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,20 @@ def test_the_function_comes_first_and_then_its_file(name: str, output: str):
 def test_the_file_is_reported_whole():
     assert source_file("py::main:/srv/app.py") == "/srv/app.py"
     assert source_file("py::cast<int>(py::handle)") == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("a", "a"),
+        ("a b", "'a b'"),
+        ("it's", '"it\'s"'),
+        ("say 'a' \"b\"", '"say \'a\' \\"b\\""'),
+        ("'$HOME' `x` \\", "\"'\\$HOME' \\`x\\` \\\\\""),
+        ("it's!", "'it'\"'\"'s!'"),
+        ("", "''"),
+    ],
+)
+def test_a_command_has_few_quotes_and_a_shell_reads_it_back(word: str, text: str):
+    assert command_text(["run", word]) == f"run {text}"
+    assert subprocess.run(["sh", "-c", f"printf %s {command_text([word])}"], capture_output=True, text=True, check=True).stdout == word

@@ -87,6 +87,10 @@ class _NumpyInParts:
         sys.modules["numpy"] = self._module = module_from_spec(spec)
         unused = [_UnusedModule(name) for name in _UNUSED if name not in sys.modules]
         sys.modules.update((module.__name__, module) for module in unused)
+        if is_first := "datetime" not in sys.modules:
+            import _datetime  # type: ignore[import-not-found]  # all that numpy uses; until Python 3.11 datetime defines it twice
+
+            sys.modules["datetime"] = _datetime
         try:
             self._import_parts()
             self._is_importing = False
@@ -95,6 +99,8 @@ class _NumpyInParts:
         finally:
             for module in unused:
                 module.leave()
+            if is_first:
+                sys.modules.pop("datetime", None)
 
     def _import_parts(self) -> None:
         from importlib import import_module
@@ -187,8 +193,8 @@ def _spec_of_imported(module: ModuleType) -> ModuleSpec:
 
 
 class _UnusedModule(ModuleType):
-    """A module that numpy's start imports without need: for docstrings, pickles, texts of types, powers of matrices and pointers.
-    Its first use imports it.
+    """A module that numpy's start imports without need: for docstrings, pickles, texts of types, powers of matrices and pointers, and
+    to compare the arguments of its own functions. Its first use imports it.
     """
 
     def leave(self) -> None:

@@ -187,3 +187,20 @@ threads = [threading.Thread(target=fit) for _ in range(8)]
 print(results == [[1.0, 0.0]] * 8)
 """
     assert _run(code) == "True"
+
+
+def test_datetime_is_the_standard_library_s() -> None:
+    """numpy has only the part of it that is written in C; the classes are the same."""
+    code = """
+whole = "datetime" in sys.modules
+import datetime
+day = numpy.array(["2020-01-02"], "M8[D]").tolist()[0]
+print(whole, datetime.__name__, type(day) is datetime.date, numpy.datetime64(datetime.datetime(2020, 1, 2)) == numpy.datetime64(day))
+"""
+    assert _run(code).endswith("datetime True True")
+
+
+def test_the_comparison_of_arguments_is_numpy_s_own() -> None:
+    """numpy's start compares those of its functions with each other, which is left out."""
+    code = "from numpy._utils._inspect import getargspec\nprint(getargspec(lambda one, two=2: one)[0])"
+    assert _run(code) == "['one', 'two']"

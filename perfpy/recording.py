@@ -17,8 +17,7 @@ import os
 from perfpy.abi.flags import PerfType, RecordType, SampleType
 from perfpy.abi.light_types import NamedTuple, cached_property
 from perfpy.errors import BadPerfDataError, PerfError, UsageError
-from perfpy.perfdata.preamble import recordings_in
-from perfpy.perfdata.reader import PerfData
+from perfpy.perfdata.reader import PerfData, recordings_in
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:

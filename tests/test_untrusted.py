@@ -150,7 +150,6 @@ JOINS = {
     "tools/leaks/sums.py": "a new folder of ours alone, and names of digits",
     "untrusted/destinations.py": "names of the temporary folder with a fixed prefix, opened without following links",
     "perfdata/skeleton.py": "a new temporary folder, and fixed names",
-    "perfdata/preamble.py": "a folder that the user names; fixed names, and those that listdir gave; a fixed name",
     "views/parquet.py": "a folder that the user names; fixed names, component() of the host, a day, a number, names of files there",
     "cli/script_programs.py": "folders of an installed perf; a name of a script that the user types",
     "views/scripting/program.py": "folders of an installed perf, and the package's own",

@@ -45,7 +45,7 @@ from perfpy.cli.line.shared_options import (
 )
 from perfpy.cli.output.terminal import TaskProgress, console, notes_are_read, print_lines, wants_plain, warn_of_failed_recordings, width
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.preamble import main_file, recordings_in
+from perfpy.perfdata.reader import main_file, recordings_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

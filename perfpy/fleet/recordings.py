@@ -26,7 +26,7 @@ from perfpy.fleet.folding import Conditions, FoldingRequest, fold_group, merge_g
 from perfpy.fleet.merging import MergedProfile, add_local_symbols, describe_builds, renumber_event
 from perfpy.fleet.portable_profile import RecordingProblem, event_keys
 from perfpy.fleet.remote import find_urls, is_url, local_name, open_recording, public_name, read_first
-from perfpy.perfdata.preamble import main_file, recordings_in
+from perfpy.perfdata.reader import main_file, recordings_in
 from perfpy.recording import TracepointSamples
 from perfpy.symbols.demangling.short_names import without_instance
 from perfpy.symbols.files.debug_files import SharedFiles, SymbolOptions

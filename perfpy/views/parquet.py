@@ -22,7 +22,7 @@ from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis.callchains import ChainTable, frames_of, user_callchains
 from perfpy.analysis.named_samples import UNKNOWN
 from perfpy.errors import BadPerfDataError, OutputFailedError, PerfError
-from perfpy.perfdata.preamble import MARKER, VERSION
+from perfpy.perfdata.reader import MARKER, VERSION
 from perfpy.perfdata.skeleton import damage_of_tables, damaged_table, join_skeleton, make_skeleton, open_table
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbol_table import SymbolTable, symbols_of_names

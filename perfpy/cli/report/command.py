@@ -66,7 +66,7 @@ def _names_several(options: ReportCommandOptions) -> bool:
     if len(options.in_order("input")) > 1 or is_url or options.cluster:
         return True
     if not os.path.isfile(options.input):
-        from perfpy.perfdata.preamble import recordings_in  # --help does not read recordings
+        from perfpy.perfdata.reader import recordings_in  # --help does not read recordings
 
         if len(recordings_in(options.input)) > 1:
             return True

@@ -14,10 +14,10 @@ from rich.cells import cell_len, set_cell_size
 from perfpy.tools.top.model import CELLS, TopModel
 from perfpy.untrusted.text import visible
 from perfpy.views.annotate.screen import CodePage
+from perfpy.views.pieces import share_style
 from perfpy.views.readable import event_name
 from perfpy.views.report.screen import CATEGORY_STYLES
 from perfpy.views.report.screen_table import SHORT_HEADERS, short_header
-from perfpy.views.report.share_colour import style as share_style
 from perfpy.views.report.text import TextOptions, chain_writer
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from perfpy.analysis.annotation import WORTH_A_LINE, ShareOf
 from perfpy.errors import plural
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import visible
-from perfpy.views.report.share_colour import colour_share, in_colour
+from perfpy.views.pieces import colour_share, in_colour
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -29,10 +29,10 @@ from perfpy.untrusted.destinations import create_new
 from perfpy.untrusted.text import lines as one_line_each
 from perfpy.untrusted.text import visible
 from perfpy.views.cursor_list import CursorList
+from perfpy.views.pieces import share_style
 from perfpy.views.readable import at_a_glance, event_name
 from perfpy.views.report.screen import begins_with_wait, by_charged, charged_percents, functions_of
 from perfpy.views.report.screen_table import RECURSIVE, ScreenColumns, fit_text
-from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title, table_lines
 from perfpy.views.verdict.sentence import FEW_SAMPLES
 
@@ -596,7 +596,7 @@ class BrowsedReport:
         """Return a line of calls as text."""
         share = f"{line.share:.2f}%" if line.share is not None else ""
         name = fit_text(line.name, max(width - _SHARE - 2, 1))
-        return Text.assemble((f"{share:>{_SHARE}}", style(line.share or 0.0)), f"  {name}")
+        return Text.assemble((f"{share:>{_SHARE}}", share_style(line.share or 0.0)), f"  {name}")
 
     def whole(self, row: int | CallLine) -> str:
         """Return the full names of a row, or of a line of calls."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.analysis.callchains import NO_BRANCHES
-from perfpy.views.report.share_colour import colour_share
+from perfpy.views.pieces import colour_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -31,6 +31,7 @@ from perfpy.errors import plural
 from perfpy.symbols.interning import sum_by
 from perfpy.untrusted.files import PYTHON_IMAGE
 from perfpy.untrusted.text import visible
+from perfpy.views.pieces import share_style
 from perfpy.views.readable import at_a_glance, event_name, short_path, source_file
 from perfpy.views.report.screen_table import (
     NO_NOTES,
@@ -47,7 +48,6 @@ from perfpy.views.report.screen_table import (
     rows_table,
     shares_table,
 )
-from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, event_title
 from perfpy.views.verdict.sentence import FEW_SAMPLES, library_function, name_in_sentence, percent
 
@@ -347,7 +347,7 @@ def _processes(options: ScreenOptions, width: int) -> _Part:
         function = visible((at_a_glance if options.text.short_names else str)(row.function)) if row.in_function >= _RARE_CALLER else ""
         beside = f"{100 * row.in_function:3.0f} % in {function}" if function else ""
         room = width - column - len("100.00%") - 4
-        line = Text.assemble((f"{100 * row.share:6.2f}%", style(100 * row.share)), f"  {left}{' ' * (column - cell_len(left))}  ")
+        line = Text.assemble((f"{100 * row.share:6.2f}%", share_style(100 * row.share)), f"  {left}{' ' * (column - cell_len(left))}  ")
         lines.append(line.append(fit_text(beside, max(room, 0)), "dim"))
     if hidden:
         lines.append(Text(f"{'':7}  {hidden} more {plural(hidden, 'process', 'processes')} (-v)", style="dim"))
@@ -380,7 +380,7 @@ def _calls(table: _Rows, width: int, options: ScreenOptions, most: int) -> _Part
         return None
     room = width - len("100.00%") - 2
     stretches = path.within(most)
-    lines = [Text.assemble((f"{stretch.share:6.2f}%", style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
+    lines = [Text.assemble((f"{stretch.share:6.2f}%", share_style(stretch.share)), f"  {stretch.text(room)}") for stretch in stretches]
     return _Part(path.title, Text("\n").join(lines), len(lines))
 
 

@@ -19,8 +19,8 @@ from rich.text import Text
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL
 from perfpy.analysis.sort_key import Mode, OutputField, Unit
 from perfpy.untrusted.text import visible
+from perfpy.views.pieces import share_style
 from perfpy.views.readable import short_path
-from perfpy.views.report.share_colour import style
 from perfpy.views.report.text import TextOptions, key_texts, metric_header, seconds
 from perfpy.views.verdict.sentence import percent
 
@@ -368,10 +368,10 @@ class ScreenColumns:
         histogram, metric, member = self._histogram, number.metric, number.member
         if metric is _CHARGED:
             charged = self._charged.get(entry, 0.0)
-            return Text(f"{charged:.2f}%", style=style(charged)) if charged else Text()
+            return Text(f"{charged:.2f}%", style=share_style(charged)) if charged else Text()
         if metric.unit is Unit.PERCENT:
             percent = histogram.percent(metric.value, entry, member)
-            return Text(f"{percent:.2f}%", style=style(percent) if metric.value == self._measure else "")
+            return Text(f"{percent:.2f}%", style=share_style(percent) if metric.value == self._measure else "")
         if metric.unit is Unit.AVERAGE:
             return Text(f"{histogram.mean(metric.value, entry, member):,.1f}")
         if metric.unit is Unit.SECONDS:
@@ -438,7 +438,7 @@ def shares_table(shares: Sequence[tuple[float, str]], width: int, *, head: float
     room = width - len("100.00%") - bar - 3 * gap
     most = max((share for share, _ in shares), default=0.0)
     for share, name in shares:
-        table.add_row(Text(f"{share:.2f}%", style=style(share)), Text(_bar(share, most, bar)), Text(fit_text(name, room, head)))
+        table.add_row(Text(f"{share:.2f}%", style=share_style(share)), Text(_bar(share, most, bar)), Text(fit_text(name, room, head)))
     return table
 
 

@@ -20,8 +20,7 @@ from perfpy.analysis.locations import SourceTexts
 from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, is_time
 from perfpy.analysis.sort_key import ColumnCell, OutputField, SortKey, Unit
 from perfpy.untrusted.text import byte_width
-from perfpy.views.pieces import Coded, Joiner
-from perfpy.views.report.share_colour import colour_share
+from perfpy.views.pieces import Coded, Joiner, colour_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -52,11 +52,11 @@ TOOLS = (
 )
 #: The most modules of perfpy that a command on a small recording may load. One takes about 0.4 ms, perf's whole report 18.
 MOST_LOADED = {
-    "report --stdio -i perf.data": 85,
-    "report -g --stdio -i chains.data": 88,
-    "report --mmaps -i perf.data": 47,
-    "script -i perf.data": 70,
-    **dict(zip(TOOLS, (57, 72, 50, 52), strict=True)),
+    "report --stdio -i perf.data": 83,
+    "report -g --stdio -i chains.data": 84,
+    "report --mmaps -i perf.data": 46,
+    "script -i perf.data": 68,
+    **dict(zip(TOOLS, (56, 70, 49, 51), strict=True)),
 }
 #: what the processes of record --python load: with typing's NamedTuple a recording of two seconds takes 4 % longer
 OF_RECORDERS = (

@@ -1,9 +1,10 @@
 """Draw the pictures of README and of `perfpy help screens`.
 
-    .venv/bin/python .github/picture.py        writes report.svg, colours.svg and page.png beside itself
+    .venv/bin/python .github/picture.py [NAME ...]   writes report.svg, top.svg, colours.svg, page.png and notebook.png beside itself
 
-The script records small programs each time. report.svg is what `perfpy python3 app.py` shows on a terminal, page.png a page in Chromium,
-colours.svg the colours of pages. The pictures need no fonts and nothing else from a network.
+The script records small programs each time. report.svg is what `perfpy python3 app.py` shows on a terminal, top.svg what `perfpy top` does,
+page.png a page in Chromium, notebook.png what `%%perfpy` shows below a cell, colours.svg the colours of pages. The pictures need no fonts
+and nothing else from a network.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 from pathlib import Path
 
 from rich.console import Console
@@ -64,6 +66,19 @@ def write():
 TEXT = "lorem ipsum dolor sit amet " * 40
 load(); count(); write()
 """
+CELL = """import json, re, time
+def squares(n):
+    total = 0
+    for i in range(n):
+        total += i * i % 7
+    return total
+text = json.dumps([{"a": i, "b": str(i)} for i in range(20000)])
+for _ in range(20):
+    squares(200000)
+    json.loads(text); re.sub(r"[0-9]+", "x", text)
+time.sleep(0.2)
+"""
+NAMES = ["report.svg", "top.svg", "colours.svg", "page.png", "notebook.png"]
 PAGE = (1200, 760)  # pixels
 CATEGORIES = "own code", "libraries", "interpreter", "runtime", "kernel", "unknown", "waiting"
 FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -80,19 +95,26 @@ font-size: {char_height}px; line-height: {line_height}px; }}
 
 def on_a_terminal(command: list[str], folder: str) -> str:
     """Return the text that a command writes to a terminal."""
+    lines = written_by(command, folder).replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith(("\r", "reading samples")))  # no progress
+
+
+def written_by(command: list[str], folder: str, *, quits_after: float = 0.0) -> str:
+    """Return all that a command writes to a terminal; quits_after: seconds after which q is typed."""
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(folder)
         os.execvpe(command[0], command, os.environ | {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "PAGER": "cat"})
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    if quits_after:
+        threading.Timer(quits_after, os.write, (terminal, b"q")).start()
     written = b""
     try:
         while piece := os.read(terminal, 65536):
             written += piece
     except OSError:  # the command has ended
         os.waitpid(pid, 0)
-    lines = written.decode().replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith(("\r", "reading samples")))  # no progress
+    return written.decode()
 
 
 def picture(screen: str, title: str) -> str:
@@ -117,6 +139,35 @@ def colours(script: str) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
+def top_screen(perfpy: list[str], folder: str) -> str:
+    """Return the last screen of top for a Python program."""
+    program = subprocess.Popen([sys.executable, "app.py"], cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        written = written_by([*perfpy, "top", "--python", "-p", str(program.pid)], folder, quits_after=12)
+    finally:
+        program.kill()
+        program.wait()
+    rows = {int(row): text for row, text in re.findall(r"\x1b\[(\d+);1H(.*?)(?=\x1b\[\d+;1H|\x1b\[\?|$)", written, re.DOTALL)}
+    shown = "\n".join(rows[row].replace("\x1b[K", "").replace(str(program.pid), "1234") for row in sorted(rows) if row < LINES)
+    return re.sub(r"[/…][^ ]*/lib/python3", "/usr/lib/python3", shown.replace(folder, "/srv")).rstrip()
+
+
+def notebook_picture(folder: str, file: Path) -> None:
+    """Profile a cell as a notebook does, and write the picture of what the notebook shows."""
+    from perfpy.profiling import profile_cell
+    from tests.builders.browser import Browser
+    from tests.live.test_profile import NotebookShell
+
+    html = profile_cell(NotebookShell(), "", CELL)._repr_html_()
+    page = Path(folder) / "notebook.html"
+    page.write_text(f'<meta charset="utf-8"><body style="margin:12px;font:14px sans-serif">{html}')
+    with Browser(Path(folder)) as browser:
+        browser.size(900, 620)
+        browser.call("Page.navigate", url=page.as_uri())
+        browser.until("document.readyState === 'complete' && !!document.querySelector('table')")
+        browser.picture(file)
+
+
 def page_picture(perfpy: list[str], folder: str, file: Path) -> None:
     """Record a program, and write the picture of its page."""
     (Path(folder) / "steps.py").write_text(STEPS)
@@ -127,7 +178,6 @@ def page_picture(perfpy: list[str], folder: str, file: Path) -> None:
     subprocess.run([*perfpy, "report", "-q", "--html", str(page)], cwd=folder, check=True)
     text = re.sub(r"[^ \"]*__main__\.py", "perfpy", page.read_text()).replace(sys.executable, "python3").replace(f"{folder}/", "")
     page.write_text(text)
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     from tests.builders.browser import Browser
 
     with Browser(Path(folder)) as browser:
@@ -137,18 +187,26 @@ def page_picture(perfpy: list[str], folder: str, file: Path) -> None:
 
 def main() -> None:
     """Record, show, draw."""
-    here = Path(__file__).resolve().parent
+    here, wanted = Path(__file__).resolve().parent, sys.argv[1:] or NAMES
+    sys.path.insert(0, str(here.parent))
     perfpy = [sys.executable, "-m", "perfpy"]
     environment = os.environ | {"PYTHONPATH": str(here.parent)}
     os.environ.update(environment)
     script = here.parent / "perfpy" / "views" / "page" / "scripts" / "model" / "categories.js"
-    (here / "colours.svg").write_text(colours(script.read_text()))
+    if "colours.svg" in wanted:
+        (here / "colours.svg").write_text(colours(script.read_text()))
     with tempfile.TemporaryDirectory() as folder:
-        page_picture(perfpy, folder, here / "page.png")
         (Path(folder) / "app.py").write_text(PROGRAM)
-        screen = on_a_terminal([*perfpy, sys.executable, "app.py"], folder)
-    screen = screen.replace("__main__.py", "perfpy").replace(sys.executable, "python3").lstrip()
-    (here / "report.svg").write_text(picture("\n".join(screen.rstrip().splitlines()[:SHOWN]), "perfpy python3 app.py"))
+        if "page.png" in wanted:
+            page_picture(perfpy, folder, here / "page.png")
+        if "notebook.png" in wanted:
+            notebook_picture(folder, here / "notebook.png")
+        if "top.svg" in wanted:
+            (here / "top.svg").write_text(picture(top_screen(perfpy, folder), "perfpy top --python -p 1234"))
+        if "report.svg" in wanted:
+            screen = on_a_terminal([*perfpy, sys.executable, "app.py"], folder)
+            screen = screen.replace("__main__.py", "perfpy").replace(sys.executable, "python3").lstrip()
+            (here / "report.svg").write_text(picture("\n".join(screen.rstrip().splitlines()[:SHOWN]), "perfpy python3 app.py"))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ PAGES: Final = {
 }
 #: files that pages show or link to, as they are
 FILES: Final = {
-    **{f".github/{name}": f"files/{name}" for name in ("report.svg", "colours.svg", "page.png")},
+    **{f".github/{name}": f"files/{name}" for name in ("report.svg", "top.svg", "colours.svg", "page.png", "notebook.png")},
     **{f"perfpy/events/tables/{maker}/LICENSE": f"files/{maker}-license.txt" for maker in ("arm", "intel", "power")},
 }
 _SECTIONS: Final = {

@@ -17,6 +17,7 @@ from perfpy.errors import plural
 from perfpy.untrusted.files import read_regular
 from perfpy.untrusted.text import visible
 from perfpy.views.pieces import colour_share, in_colour
+from perfpy.views.readable import event_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -224,7 +225,7 @@ class SourceStyle(NamedTuple):
 
 def source_lines(shares: SourceShares, style: SourceStyle) -> Iterator[str]:
     """Yield all lines of one event."""
-    yield f"{shares.event}: {shares.samples:,} {plural(shares.samples, 'sample')}"
+    yield f"{event_name(shares.event)}: {shares.samples:,} {plural(shares.samples, 'sample')}"
     for file in sorted(shares.files, key=lambda file: not is_own_source(file.path)):  # stable: by share among each kind
         lines = [line for line in file.lines if max(line.percent, line.with_inlined) >= style.limit]
         if lines:

@@ -16,7 +16,7 @@ from perfpy.analysis.stacks import StackOptions
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, RUNTIME, UNKNOWN
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
-from perfpy.views.readable import at_a_glance, short_path, source_file
+from perfpy.views.readable import at_a_glance, event_name, short_path, source_file
 from perfpy.views.verdict.profile import verdicts_of_parts
 from perfpy.views.verdict.sentence import function_text, seconds
 
@@ -89,7 +89,7 @@ def _shorten(name: str) -> str:
 
 
 def _title(table: Histogram) -> str:
-    return visible(table.group.title or table.leader.event.name)
+    return visible(table.group.title or event_name(table.leader.event.name))
 
 
 def _rest(table: Histogram) -> list[str]:

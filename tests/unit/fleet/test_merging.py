@@ -239,7 +239,7 @@ def test_many_have_the_methods_of_one():
     } <= own
     missing = own - many - {"warnings"}
     assert missing <= {
-        "batches", "batch_of", "changes", "environment", "follow_calls", "header", "merge_off_cpu", "make_timeline", "naming", "narrowed",
-        "new_symbolizer", "page_of_changes", "path", "payloads", "pmcu", "records", "side_band", "source_files", "symbolizer", "timeline",
-        "times", "unwinding", "within",
+        "batches", "batch_of", "changes", "command_line", "environment", "follow_calls", "header", "merge_off_cpu", "make_timeline",
+        "naming", "narrowed", "new_symbolizer", "page_of_changes", "path", "payloads", "pmcu", "records", "side_band", "source_files",
+        "symbolizer", "timeline", "times", "unwinding", "within",
     }  # fmt: skip

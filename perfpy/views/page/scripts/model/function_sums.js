@@ -102,15 +102,20 @@ export function hottest(tree, names, charged) {
   return f < 0 ? most(byFunction(tree, names).self) : f;
 }
 
+const COMPARED = new WeakMap();
+
 /* What two ranges are compared by: arrays by name, for each column: of own code the charged weight, of stacks without own code that of the innermost
-   function, or of where the thread waited. own: as in chargedWeights(). */
+   function, or of where the thread waited. own: as in chargedWeights(), whose weights are kept: the sentence and the panel have the same. */
 export function comparedWeights(profile, own) {
   const { tree, names } = profile, charged = chargedOf(profile), at = countedAt(tree, names);
-  return own.map(column => {
-    const sums = new Float64Array(names.length);
-    for (let i = 1; i < column.length; i++) if (column[i]) sums[charged[i] >= 0 ? charged[i] : tree.name[at[i]]] += column[i];
-    return sums;
-  });
+  if (!COMPARED.has(own)) {
+    COMPARED.set(own, own.map(column => {
+      const sums = new Float64Array(names.length);
+      for (let i = 1; i < column.length; i++) if (column[i]) sums[charged[i] >= 0 ? charged[i] : tree.name[at[i]]] += column[i];
+      return sums;
+    }));
+  }
+  return COMPARED.get(own);
 }
 
 /* What the sentence of two ranges compares, of each event. counted: collectBoth(). */

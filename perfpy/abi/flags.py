@@ -237,6 +237,7 @@ MISC_USER = 2
 MISC_HYPERVISOR = 3
 MISC_GUEST_KERNEL = 4
 MISC_GUEST_USER = 5
+MISC_RECORDED_USER = 6  # perfpy's own: after CONTEXT_RECORDED_USER
 MISC_MMAP_DATA = 1 << 13
 MISC_COMM_EXEC = 1 << 13
 MISC_FORK_EXEC = 1 << 13
@@ -266,6 +267,8 @@ CONTEXTS = (
 )
 # perfpy's own marker: the unwinder writes it for a caller that must exist but is unknown
 CONTEXT_LOST_CALLER = (1 << 64) - 4094
+# another one, in place of CONTEXT_USER: before frames that the kernel recorded, if those that are unwound get inlined calls alone
+CONTEXT_RECORDED_USER = (1 << 64) - 4093
 
 # perf_event_open(2) flags
 FLAG_PID_CGROUP = 1 << 2

@@ -14,8 +14,6 @@ from perfpy.abi import flags
 from perfpy.abi.columns import Growing, Ragged, distinct, row_blocks, rows_where, slices_index, smallest_type
 from perfpy.abi.flags import (
     BRANCH_TYPES,
-    CONTEXT_MAX,
-    CONTEXT_USER,
     MISC_GUEST_USER,
     MISC_KERNEL,
     MISC_USER,
@@ -53,7 +51,9 @@ _CPUMODE_OF_MARKER = {
     flags.CONTEXT_GUEST_KERNEL: flags.MISC_GUEST_KERNEL,
     flags.CONTEXT_GUEST_USER: flags.MISC_GUEST_USER,
     flags.CONTEXT_LOST_CALLER: flags.MISC_USER,
+    flags.CONTEXT_RECORDED_USER: flags.MISC_RECORDED_USER,
 }
+_USER_MARKERS = np.array([flags.CONTEXT_USER, flags.CONTEXT_RECORDED_USER], np.uint64)
 _MOST_FRAMES: Final = 127  # of a callchain, in the kernel and perf's readers
 _LOST_CALLER = np.uint64(flags.CONTEXT_LOST_CALLER)
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)  # the address that perf gives to an unknown caller
@@ -477,7 +477,7 @@ def _replace_chains(chains: Ragged, folds: NDArray[np.bool_], values: NDArray[np
     """Return the chains; those that fold consist of a marker and the given values; sample: the chain of each value."""
     lengths = np.where(folds, 1 + np.bincount(sample, minlength=len(folds)), chains.lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    entries = np.full(int(offsets[-1]), CONTEXT_USER, np.uint64)
+    entries = np.full(int(offsets[-1]), flags.CONTEXT_USER, np.uint64)
     is_new = np.repeat(folds, lengths)
     is_marker = np.zeros(len(entries), bool)
     is_marker[offsets[:-1][folds]] = True
@@ -542,7 +542,7 @@ def with_callers_beyond(chains: Ragged, branches: Ragged, whole: Ragged, chosen:
     outermost[rows] = branches.values["from"][branches.offsets[1:][rows] - 1]
     of_row = np.repeat(np.arange(len(whole)), whole.lengths)
     near = whole.values - outermost[of_row] < _LONGEST_CALL
-    met = np.flatnonzero(near & (chosen & (calls > 0))[of_row] & (whole.values < np.uint64(CONTEXT_MAX)))
+    met = np.flatnonzero(near & (chosen & (calls > 0))[of_row] & (whole.values < _FIRST_MARKER))
     first = np.full(len(whole), -1, np.int64)
     first[of_row[met][::-1]] = met[::-1]  # backwards, so that the innermost of several is kept
     added = np.where(first >= 0, whole.offsets[1:] - first - 1, 0)
@@ -563,7 +563,7 @@ def callchains_of_event(attr: EventAttr, chains: Ragged, branches: Ragged) -> Ra
 
 def _to_user_marker(chains: Ragged) -> NDArray[np.int64]:
     """Return the length of each chain up to and including its first user marker; 0 without one."""
-    marks = np.flatnonzero(chains.values == np.uint64(CONTEXT_USER))
+    marks = rows_where(np.isin(chains.values, _USER_MARKERS))
     rows = np.searchsorted(chains.offsets, marks, side="right") - 1
     lengths = np.zeros(len(chains), np.int64)
     lengths[rows[::-1]] = (marks - chains.offsets[rows] + 1)[::-1]  # backwards, so that the first of several is kept

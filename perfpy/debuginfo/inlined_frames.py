@@ -156,7 +156,8 @@ class InlinedFrames:
         self._count[states] = 0
         frames = states >> 1
         level = table.level[frames]
-        states = states[(table.symbol[frames] >= 0) & ((level == _USER) | (level == _KERNEL) & self._style.in_kernel)]
+        may_expand = (table.symbol[frames] >= 0) & ((level == _USER) | (level == _KERNEL) & self._style.in_kernel)
+        states = states[may_expand & ~self._symbolizer.is_recorded(frames)]
         dso = table.dso[states >> 1]
         for number in distinct(dso).tolist():
             finder = self._finder(number)

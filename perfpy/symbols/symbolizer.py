@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from perfpy.abi.columns import Growing, distinct, rows_where
-from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_USER
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_RECORDED_USER, MISC_USER
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.symbols.address_spaces import GUEST_TASK, NO_SPACE, TaskTimeline
 from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, is_runtime
@@ -40,10 +40,12 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # odd, so that different scenes sta
 _UNMIX: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _OF_INLINED: Final = np.uint64(0xA3B195354A39B70D)
 _NEVER: Final = -1
-_LEVELS: Final = np.frombuffer(b"k.Hgu", np.uint8)  # of the kernel, processes, others, the kernels and processes of guests
-_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL, _GUEST_LEVEL, _ = _LEVELS
-_OF_KERNEL, _OF_USER, _OF_OTHER, _OF_GUEST_KERNEL, _OF_GUEST_USER = range(len(_LEVELS))
+#: of the kernel, processes, others, the kernels and processes of guests, and processes' frames that stay apart from unwound ones
+_LEVELS: Final = np.frombuffer(b"k.Hgu.", np.uint8)
+_KERNEL_LEVEL, USER_LEVEL, _OTHER_LEVEL, _GUEST_LEVEL, _, _ = _LEVELS
+_OF_KERNEL, _OF_USER, _OF_OTHER, _OF_GUEST_KERNEL, _OF_GUEST_USER, _OF_RECORDED_USER = range(len(_LEVELS))
 _VIEW: Final = np.uint64(4)  # bits of a scene below its view
+_LEVEL_BITS: Final = np.uint64(0b1110)
 _NO_SCENE: Final = np.uint64(NO_SPACE << 4 | _OF_OTHER << 1)  # neither the kernel's nor the process's addresses
 
 
@@ -114,6 +116,7 @@ class Symbolizer:
         self.symbols = SymbolNames()
         self._scene_addresses = IdTable()  # keys that mix scene and address
         self._valid_from = Growing(np.int32)  # the rank from which each frame is valid (_NEVER: up to some rank)
+        self._is_recorded = Growing(np.bool_)  # see is_recorded
         self.last_valid_from = 0
         self._symbol_ids = IdTable()
         self._spaces_with_files: dict[int, bool] = {}
@@ -146,6 +149,10 @@ class Symbolizer:
             modes = (np.full(len(rank), mode, np.uint8) for mode in (MISC_USER, MISC_KERNEL))
             of_user, of_kernel = (_spread(self._scenes(pid, rank, mode), counts) for mode in modes)
             scene = np.where(cpumode == MISC_USER, of_user, np.where(cpumode == MISC_KERNEL, of_kernel, _NO_SCENE))
+            if len(cpumode) and int(cpumode.max()) == MISC_RECORDED_USER:
+                is_user = of_user & _LEVEL_BITS == np.uint64(_OF_USER << 1)  # not if the options are about guests alone
+                recorded = np.where(is_user, of_user & ~_LEVEL_BITS | np.uint64(_OF_RECORDED_USER << 1), of_user)
+                scene = np.where(cpumode == MISC_RECORDED_USER, recorded, scene)
             rank = _spread(rank, counts)
         return self._frames_at_rank(scene, rank, ip)
 
@@ -207,6 +214,11 @@ class Symbolizer:
         ranks: NDArray[np.int32] = self._valid_from.values[ids]
         return ranks
 
+    def is_recorded(self, ids: Ids) -> NDArray[np.bool_]:
+        """Return a mask of the frames whose entries in callchains follow CONTEXT_RECORDED_USER, and of their copies."""
+        mask: NDArray[np.bool_] = self._is_recorded.values[ids]
+        return mask
+
     def frames_in(self, scenes: UserScenes, ip: NDArray[np.uint64], rows: NDArray[np.int64]) -> Ids:
         """Return the frames of addresses, one for each row of the scenes."""
         return self._frames_at_rank(scenes.scene[rows], scenes.rank[rows], ip)
@@ -244,6 +256,7 @@ class Symbolizer:
         # Reserve ids with keys that no address has.
         self._scene_addresses.ids(ids.astype(np.uint64) * _MIX ^ _OF_INLINED)
         self._valid_from.append(np.zeros(len(frames), np.int32))
+        self._is_recorded.append(self._is_recorded.values[frames])
         table.append_copies(frames, symbols)
         return ids
 
@@ -446,7 +459,9 @@ class Symbolizer:
         valid_from[early] = _NEVER
         self._valid_from.append(valid_from)
         self.last_valid_from = max(self.last_valid_from, int(valid_from.max()))
-        level = _LEVELS[(scene >> np.uint64(1) & np.uint64(7)).astype(np.int64)]
+        number = (scene & _LEVEL_BITS).astype(np.int64) >> 1
+        level = _LEVELS[number]
+        self._is_recorded.append(number == _OF_RECORDED_USER)
         self.frames.extend(ip=ip, level=level, dso=dso, address=ip + bias, map_start=start, map_end=end)
 
     def _symbol_numbers(self, table: SymbolTable, dso: int, row: NDArray[np.int64]) -> Ids:

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfpy.abi import flags
 from perfpy.abi.columns import Columns, Ragged, Slices, distinct, rows_where, slices_index
+from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.quality_notes import TruncatedStacks
 from perfpy.unwind.rules import architecture
 from perfpy.unwind.stepper import Stepper, UserStacks
@@ -108,6 +109,7 @@ class UserCallchains:
 
     def extend(self, columns: Columns, event: NDArray[np.int32], key: NDArray[np.uint64]) -> Columns:
         """Return the samples with complete callchains. key: the delivery keys."""
+        columns = self._with_recorded_apart(columns)
         if not all(name in columns for name in self.fields) or not columns.rows:
             return columns
         chains = limit_frames(columns["callchain"].gather(), self._max_stack, callers_first=self._callers_first)
@@ -131,6 +133,18 @@ class UserCallchains:
                     chains = append_user_frames(chains, rows, unwound.chains)
         added = {"callchain": chains, "user_frames": users} if self._apart else {"callchain": chains}
         return Columns(columns.rows, {**columns, **added}, columns.damaged)
+
+    def _with_recorded_apart(self, columns: Columns) -> Columns:
+        """Mark the user frames that the kernel recorded if only unwound ones get inlined calls."""
+        if not self or self._symbolizer.inline is not Inline.UNWOUND_AS_PERF or "callchain" not in columns:
+            return columns
+        chains = columns["callchain"].gather()
+        marks = rows_where(chains.values == np.uint64(flags.CONTEXT_USER))
+        if not len(marks):  # as in recordings with copies of stacks alone
+            return columns
+        values = chains.values.copy()
+        values[marks] = flags.CONTEXT_RECORDED_USER
+        return Columns(columns.rows, {**columns, "callchain": Ragged(values, chains.offsets)}, columns.damaged)
 
     def frame_rules(
         self, abi: int, pid: NDArray[np.int32], key: NDArray[np.uint64], addresses: NDArray[np.uint64]

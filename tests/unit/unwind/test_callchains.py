@@ -17,6 +17,7 @@ from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.quality_notes import TruncatedStacks, larger, truncation_note
 from perfpy.unwind.callchains import UserCallchains, append_user_frames, limit_frames
 from tests.builders import call_frames as cfi
+from tests.builders.dies import Dies, code, function, inlined, unit
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.timeline import comm, kernel_mmap, mmap
@@ -26,20 +27,24 @@ if TYPE_CHECKING:
 
 CODE, STACK, COPY = 0x400000, 0x7FFF0000, 64
 LEAF, MIDDLE, OUTER = 0x1000, 0x1100, 0x1200
-TYPE = USUAL | SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER
+COPIED = SampleType.REGS_USER | SampleType.STACK_USER
+TYPE = USUAL | SampleType.CALLCHAIN | COPIED
 REGISTERS = 1 << 6 | 1 << 7 | 1 << 8  # BP SP IP
 KERNEL = [CONTEXT_KERNEL, 0xFFFFFFFF81000010]
 K1, K2 = 0xFFFFFFFF81000100, 0xFFFFFFFF81000200
 CONTEXT_NOBODYS = CONTEXT_KERNEL - 5
 
 
-def program(folder: Path) -> Path:
+def program(folder: Path, *, has_inlined: bool = False) -> Path:
     info = cfi.CallFrameInfo()
     common = info.common(cfi.define_cfa(7, 8), cfi.offset(16, 1))
     info.entry(common, LEAF, 0x100)
     info.entry(common, MIDDLE, 0x100, cfi.define_cfa_offset(16))
     info.entry(common, OUTER, 0x100, cfi.undefined(16))
-    elf = Elf().text(0x1000, size=0x400).segment(0, 0, 0x4000)
+    helper = function("helper")
+    leaf = function("leaf", (LEAF, LEAF + 0x100), inlined(helper, (LEAF, LEAF + 0x10)))
+    debugged = Dies(code(unit(helper, leaf, low_pc=None), (LEAF, LEAF + 0x100))).elf()
+    elf = (debugged if has_inlined else Elf()).text(0x1000, size=0x400).segment(0, 0, 0x4000)
     for name, start in {"leaf": LEAF, "middle": MIDDLE, "outer": OUTER}.items():
         elf.symbol(name, start, 0x100).symbol(name, start, 0x100, table=".dynsym")
     elf.section(".eh_frame", info.section(), addr=0x2000, offset=0x2000)
@@ -73,6 +78,26 @@ def recording(tmp_path: Path) -> Path:
         100,
     ):
         built.sample(time=time, pid=7, tid=7, period=1, **values)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    return path
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """A sample with a callchain by frame pointers, and one of another event with a copy of the stack."""
+    attrs = [
+        usual_attr(TYPE & ~COPIED | SampleType.IDENTIFIER),
+        usual_attr(TYPE | SampleType.IDENTIFIER, sample_regs_user=REGISTERS, sample_stack_user=COPY),
+    ]
+    built = (
+        PerfDataBuilder(attrs, [(1,), (2,)]).record(comm(7, "made")).record(mmap(7, CODE, 0x4000, str(program(tmp_path, has_inlined=True))))
+    )
+    built.record(mmap(7, STACK, 0x1000, "[stack]", prot=3))
+    sample: dict[str, Any] = {"ip": CODE + LEAF + 4, "misc": 2, "pid": 7, "tid": 7, "period": 1}
+    built.sample(0, time=100, callchain=[CONTEXT_USER, CODE + LEAF + 4, CODE + MIDDLE + 0x20], **sample)
+    registers = {"user_regs": [0, STACK, CODE + LEAF + 4], "user_regs_abi": 2, "user_stack": WHOLE}
+    built.sample(1, time=101, callchain=[], **sample, **registers)
     path = tmp_path / "perf.data"
     path.write_bytes(built.file())
     return path
@@ -163,6 +188,23 @@ def test_script_prints_complete_callchains_and_a_note(recording, capfd):
     assert frames == [["401000", "leaf"], ["40111f", "middle"], ["40121f", "outer"]]
     assert "ffffffffffffffff [unknown]" in out.split("\n\n")[2]
     assert truncation_note([TruncatedStacks(1, 3, COPY)])[0] in err.splitlines()
+
+
+@pytest.mark.parametrize("words", [["script", "-F", "event,ip,sym"], ["script", "-F", "event,ip,sym", "--max-stack", "100", "-S", "leaf"]])
+def test_only_unwound_frames_have_inlined_calls(words: list[str], mixed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As in perf 6.12, where an event has callchains by frame pointers and another one copies of stacks."""
+    assert cli.run([*words, "-i", str(mixed), "--kallsyms", "/dev/null"]) == 0
+    frames = [[line.split(None, 1)[1] for line in text.splitlines()[1:]] for text in capfd.readouterr().out.split("\n\n")[:2]]
+    assert frames == [["leaf", "middle"], ["helper (inlined)", "leaf", "middle", "outer"]]
+
+
+def test_a_report_has_inlined_calls_of_unwound_frames_alone(mixed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report", "-s", "sym", "-g", "none", "-i", str(mixed), "--kallsyms", "/dev/null"]) == 0
+    pointed, unwound = capfd.readouterr().out.split("# Samples:")[1:]
+    assert "(inlined)" not in pointed
+    assert "helper (inlined)" in unwound
+    assert cli.run(["report", "-s", "sym", "-g", "none", "--no-inline", "-i", str(mixed), "--kallsyms", "/dev/null"]) == 0
+    assert "(inlined)" not in capfd.readouterr().out
 
 
 def test_a_script_of_addresses_alone_does_not_unwind(recording, capfd):

@@ -430,6 +430,33 @@ def test_names_in_narrow_lists_keep_what_tells_them_apart(browser: Browser, tmp_
     assert sorted(browser.run(boxes)) == [[name, True] for name in sorted(methods)]
 
 
+def test_the_way_back_leads_through_what_was_shown(page: Browser) -> None:
+    page.click("#tab-functions")
+    filter_by(page, "process", "db 8")
+    page.drag("#activity", (0.6, 0.5), (0.7, 0.5))
+    page.click("#tab-tree")
+    page.focus("#call-tree tbody tr")
+    page.press("ArrowDown")  # chooses a function, which is no step
+    assert chips(page)[0] == "db 8"
+    for tab, filters, track in (("functions", 2, "db 8"), ("functions", 0, "app 7"), ("flame", 0, "app 7")):
+        page.run("history.back()")
+        page.until(f"document.querySelector('#tab-{tab}').getAttribute('aria-selected') === 'true'")
+        page.until(f"document.querySelectorAll('#chips .chip').length === {filters}")
+        assert page.texts("#tracks .track-name")[0].startswith(track), "the time line follows"
+    page.run("history.forward()")
+    page.until("document.querySelector('#tab-functions').getAttribute('aria-selected') === 'true'")
+    assert page.texts("#functions tbody tr")
+
+
+def test_what_was_copied_is_named(page: Browser) -> None:
+    page.run("navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); }")
+    for tab, what in (("functions", "Functions"), ("flame", "Call tree")):
+        page.click(f"#tab-{tab}")
+        page.click("#copy")
+        page.until("document.querySelector('#about').textContent.startsWith('Copied')")
+        assert page.text("#about") == f"Copied as text: {what}, {page.run('copied.split(String.fromCharCode(10)).length - 1')} lines."
+
+
 def test_without_waits_there_is_no_button_for_them(browser: Browser, service: Path) -> None:
     browser.open(service)
     assert is_hidden(browser, "#waits-too")

@@ -18,7 +18,7 @@ import { CodeView } from "./views/code.js";
 import { Details } from "./views/details.js";
 import { FlameView } from "./views/flame.js";
 import { FunctionTable } from "./views/functions.js";
-import { NO_FILTERS, connect, keepAddress, readAddress, sayRange, showNamed, showParts } from "./views/controls.js";
+import { NO_FILTERS, STEPS, connect, keepAddress, readAddress, sayRange, showNamed, showParts } from "./views/controls.js";
 import { chunkOf, inView, pause } from "./views/elements.js";
 import { showTop } from "./views/headline.js";
 import { HeatMap } from "./views/heat.js";
@@ -129,10 +129,10 @@ class Page {
 
   /* Change the state, and all that follows from it. */
   change(part) {
-    const lanes = Object.keys(part).some(key => !OF_VIEWS.includes(key) && part[key] !== this.state[key]);
-    if ("tab" in part && part.tab !== this.state.tab) $("about").textContent = ""; /* it is of a frame of the view before */
+    const changed = Object.keys(part).filter(key => part[key] !== this.state[key]), lanes = changed.some(key => !OF_VIEWS.includes(key));
+    if (changed.includes("tab")) $("about").textContent = ""; /* it is of a frame of the view before */
     this.state = { ...this.state, ...part };
-    keepAddress(this);
+    keepAddress(this, changed.some(key => STEPS.includes(key)));
     this.refresh({ lanes, keep: !("event" in part) });
   }
 

@@ -50,7 +50,7 @@ export function fragmentOf(state, fields = FIELDS) {
   return parts.toString();
 }
 
-/* Put a fragment into the address, without a step of its history. */
-export function putAddress(fragment) {
-  if (fragment !== location.hash.slice(1)) history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+/* Put a fragment into the address. isStep: as a step of its history, which the browser's Back undoes. */
+export function putAddress(fragment, isStep = false) {
+  if (fragment !== location.hash.slice(1)) history[isStep ? "pushState" : "replaceState"](null, "", fragment ? `#${fragment}` : location.pathname + location.search);
 }

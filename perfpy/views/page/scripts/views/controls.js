@@ -1,7 +1,7 @@
 /* What buttons, fields and keys do. */
 
 import { beginning, fragmentOf, putAddress, stateOf } from "../model/permalink.js";
-import { JOINED, eventWith, onAndOff } from "../model/selection.js";
+import { JOINED, NARROWED, eventWith, onAndOff } from "../model/selection.js";
 import { NO_TASKS } from "../model/task_tree.js";
 import { useTheme } from "./elements.js";
 import { nothing, sayCopied } from "./headline.js";
@@ -9,6 +9,8 @@ import { copyView, saveTable } from "./said.js";
 
 /* no filters, search and selection */
 export const NO_FILTERS = { ...NO_TASKS, module: null, category: null, inside: null, range: null, against: null, shown: null, find: "", chosen: null };
+/* the parts of the state that Back undoes: what is shown, and not how */
+export const STEPS = ["tab", "event", "form", ...NARROWED];
 const RANGES = ["range", "against", "shown"];
 const $ = id => document.getElementById(id);
 
@@ -56,7 +58,7 @@ export function connect(page) {
   $("tabs").onkeydown = step($("tabs"), one => one.click());
   $("forms").onkeydown = step($("forms"), one => one.click());
   document.onkeydown = event => key(page, event);
-  window.onhashchange = () => readAddress(page);
+  window.onhashchange = () => { $("about").textContent = ""; readAddress(page); page.loadTimes(); };
   /* on paper the page is light */
   window.onbeforeprint = () => { document.documentElement.dataset.theme = "light"; page.redraw(); if (page.table.rows.length) page.table.complete(); };
   window.onafterprint = () => { theme(page); page.redraw(); };
@@ -118,9 +120,9 @@ function showPanel(page) {
 const theme = page => useTheme(page.state.theme);
 
 /* All of the state is in the address, so that a link shows the same screen. */
-export function keepAddress(page) {
+export function keepAddress(page, isStep = false) {
   const { state, profile } = page, seconds = range => range && range.map(tick => tick * profile.tick / 1e9);
-  putAddress(fragmentOf({ ...state, ...Object.fromEntries(RANGES.map(key => [key, seconds(state[key])])) }));
+  putAddress(fragmentOf({ ...state, ...Object.fromEntries(RANGES.map(key => [key, seconds(state[key])])) }), isStep);
 }
 
 export function readAddress(page) {

@@ -127,8 +127,8 @@ export function copyView(page) {
   const view = { tree, callers: callerTree, functions: table, chart, waits, marks, code }[state.tab];
   if (page.isEarly) return;
   if (!view) tree.load(page.weighed, page.profile.names);
-  const text = (view || tree).text();
-  sayCopied(text, `Copied ${counted(text.split("\n").length - 1, "line")}`);
+  const text = (view || tree).text(), what = view ? $(`tab-${state.tab}`).textContent : $("tab-tree").textContent;
+  sayCopied(text, `Copied as text: ${what}, ${counted(text.split("\n").length - 1, "line")}`);
 }
 
 /* Save the table of functions, of what is selected, as CSV. */

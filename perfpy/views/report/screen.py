@@ -308,7 +308,8 @@ def _show_table(report: Report, table: _Rows, displayed: Sequence[int], console:
     )
     samples = sum(event.samples for event in histogram.events)
     event = histogram.leader.event
-    of_what = "" if len(histogram.events) > 1 else " (waits)" if is_off_cpu(event) else " (CPU time)" if is_clock(event) else ""
+    of_clock = " (CPU time and waits)" if event.has_waits else " (CPU time)"
+    of_what = "" if len(histogram.events) > 1 else " (waits)" if is_off_cpu(event) else of_clock if is_clock(event) else ""
     title = f"{of_what}  {samples:,} {plural(samples, 'sample')}{_ready_text(table.functions) if is_off_cpu(event) else ''}"
     name = fit_text(visible(event_name(event_title(histogram, skip_empty=True))), console.width)
     before = "; these rows: "

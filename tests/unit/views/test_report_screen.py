@@ -636,6 +636,7 @@ def lines(folder: Path, width: int, *, own_first: bool = True, one_command: bool
         show_report(recording.report(options=options), recording, console, ScreenOptions(own_first=own_first))
     results = [line.rstrip() for line in screen.getvalue().splitlines()]
     heading = next(number for number, line in enumerate(results) if "State" in line)
+    assert any(line.startswith("cpu-clock + offcpu-time (CPU time and waits)") for line in results)
     return results[heading : heading + 7]
 
 

@@ -11,6 +11,7 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.tools.mem.accesses import KindCounts
 from perfpy.tools.mem.cache_lines import displayed, group_rows
+from perfpy.untrusted.text import byte_width, padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,7 +149,7 @@ class _Tables:
     def _thread_width(self, rank: int) -> int:
         rows = self._rows_of_line[rank]
         threads = distinct(self._rows.accesses.tid[self._rows.first[rows]]).tolist()
-        return max(8 + len(self._names.comm(thread)) for thread in threads)
+        return max(8 + byte_width(self._names.comm(thread)) for thread in threads)
 
     def lines_of(self, rank: int, order: NDArray[np.int64]) -> Iterator[str]:
         """Yield the heading of a line and its rows."""
@@ -484,17 +485,18 @@ def row_line(columns: Sequence[AlignedColumn], cells: Sequence[str]) -> str:
 def row_lines(columns: Sequence[AlignedColumn], cells: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the rows of columns of texts."""
     form = _SEPARATOR + _SEPARATOR.join(map(_form, columns))
-    return (form % row for row in zip(*cells, strict=True))
+    texts = [[padded(cell, column.width) for cell in of] if column.left else of for column, of in zip(columns, cells, strict=True)]
+    return (form % row for row in zip(*texts, strict=True))
 
 
 def _form(column: AlignedColumn) -> str:
-    return "%s" if column.loose else f"%{'-' if column.left else ''}{column.width}s"
+    return "%s" if column.loose or column.left else f"%{column.width}s"
 
 
 def _padded(column: AlignedColumn, cell: str) -> str:
     if column.loose:
         return cell
-    return cell.ljust(column.width) if column.left else cell.rjust(column.width)
+    return padded(cell, column.width) if column.left else cell.rjust(column.width)
 
 
 def _above(columns: Sequence[AlignedColumn]) -> Iterator[str]:

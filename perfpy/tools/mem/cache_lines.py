@@ -222,7 +222,14 @@ def _key(name: str, accesses: Accesses, symbolizer: Symbolizer) -> NDArray[np.in
     if name == "iaddr":
         return table.ip[accesses.code].view(np.int64) ^ np.int64(-1 << 63)
     if name == "dso":
-        return table.dso[accesses.code].astype(np.int64)
+        return _name_ranks(symbolizer)[table.dso[accesses.code]]
     if name == "tid":
         return accesses.tid.astype(np.int64)
     return -accesses.pid.astype(np.int64)  # perf's order of processes descends
+
+
+def _name_ranks(symbolizer: Symbolizer) -> NDArray[np.int64]:
+    """Return the rank of each file's name; files of one name are the same, as in perf. The last one is that of unknown files."""
+    names = [file.short_name.encode("utf-8", "surrogateescape") for file in symbolizer.dsos]
+    rank_of = {name: rank for rank, name in enumerate(sorted(set(names)))}
+    return np.array([*(rank_of[name] for name in names), len(names)], np.int64)

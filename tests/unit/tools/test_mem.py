@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import perfpy
+from perfpy.abi.records import Comm, Mmap2, SampleId
 from perfpy.cli import run
 from perfpy.cli.commands import load_command
 from perfpy.errors import PerfError
@@ -322,3 +323,23 @@ def test_a_cut_recording_has_a_report(tmp_path, capsys):
         path.write_bytes(whole[:size])
         assert run(["c2c", "report", "--stdio", "-i", str(path)]) in (0, 255)
         assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fields", ["tid,dso", "dso", "dso,tid"])
+def test_rows_of_equal_counts_are_ordered_by_the_files_names(fields, tmp_path, capsys):
+    """And perf's columns of names are as wide as the longest name in bytes."""
+    recording = access_recording()
+    ids = SampleId(pid=10, tid=10, time=2, cpu=0, identifier=1, id=1)
+    recording.record(Comm(0, 10, 10, "wörk", ids))
+    for start, name in ((0x800000, "/lib/thr"), (0x900000, "/lib/libc.so.6")):
+        recording.record(Mmap2(2, 10, 10, start, 0x1000, 0, 8, 1, start, 0, 5, 2, name, b"", ids))
+    for number, ip in enumerate((0x800010, 0x900010)):
+        access(recording, data_src(level=HIT | L3, snoop=SNOOP_HITM), time=100 + number, ip=ip)
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording.file())
+    assert run(["c2c", "report", "--stdio", "-c", fields, "-i", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [word for line in lines for word in line.split() if word in ("thr", "libc.so.6")] == ["libc.so.6", "thr"]
+    if "tid" in fields:
+        assert any("     10:wörk  " in line for line in lines)
+        assert any(line.startswith("# .....") and ("." * 13) in line.split() for line in lines)

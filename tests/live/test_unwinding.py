@@ -57,7 +57,12 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> str:
 def start(folder: Path, *args: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     return subprocess.Popen(
-        [sys.executable, "-m", "perfpy", "record", *args], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "perfpy", "record", *args],
+        cwd=folder,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -189,23 +194,25 @@ def test_an_ended_program_was_read_in_time(tmp_path, busy):
     assert most_are_whole(tmp_path / "perf.data")
 
 
-def test_ctrl_c_ends_it_with_all_samples(tmp_path, busy):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_its_processes_ends_it_with_all_samples(tmp_path, busy, number):
+    """Terminals, timeout(1) and systemd send it to the command and to the unwinding process, too."""
     process = start(tmp_path, *UNWIND, "--", busy, "60")
     unwinding_process(process.pid)
     time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT
+    os.killpg(process.pid, number)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert "the unwinding process has ended" not in errors
     assert most_are_whole(tmp_path / "perf.data")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.thorough
-def test_samples_outlive_the_unwinding_process(tmp_path, busy, how):
+def test_samples_outlive_the_unwinding_process(tmp_path, busy):
     process = start(tmp_path, *UNWIND, "--", busy, "3")
     victim = unwinding_process(process.pid)
     time.sleep(1.2)
-    os.kill(victim, how)
+    os.kill(victim, signal.SIGKILL)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 7
     assert "the unwinding process has ended; the samples that were not unwound are stored with their stacks in perf.data.stacks" in errors

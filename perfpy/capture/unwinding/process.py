@@ -35,7 +35,8 @@ _READ: Final = 1 << 18
 _COMM: Final = "perfpy-unwind"
 READER_COMM: Final = "perfpy-python"
 OWN_COMMS: Final = (_COMM, READER_COMM)  #: of the recorder's helpers
-_IGNORED: Final = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)  # sent to the recorder, which decides when to end
+#: Signals to the recorder, which decides when to end: terminals, timeout(1) and systemd send them to all processes of the group.
+_IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
 
 
 class UnwindingProcess:
@@ -135,7 +136,7 @@ def run_child(fds: set[int], comm: str, serve: Callable[[], None]) -> None:
 def _drop_inherited(fds: set[int], name: str) -> None:
     """Drop everything of the recorder but some descriptors and standard error: signals, files, standard streams."""
     signal.set_wakeup_fd(-1)
-    for number in (*_IGNORED, signal.SIGTERM, signal.SIGCHLD):
+    for number in (*_IGNORED, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in {0, 1} - fds:

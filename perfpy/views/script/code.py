@@ -236,7 +236,7 @@ class BranchCode:
         cycles = parts["cycles"]
         if cycles:
             text += b" %d cycles [%d]" % (cycles, total)
-            text += b" %.2f IPC" % (instructions / cycles) if instructions else b""
+            text += b" %.2f IPC" % (np.float32(instructions) / np.float32(cycles)) if instructions else b""  # C's float, as in perf
         return text + b"\n"
 
     def _last(self, branch: _Branch, frame: int, ip: int, symbol: tuple[int, int]) -> bytes:

@@ -105,11 +105,11 @@ class TaskTexts:
 
 
 def page_size_text(size: int) -> bytes:
-    """Return 4K, 2M or 1G; N/A for 0."""
+    """Return 4K, 2M or 1024M, in perf's units: 1024 of one are not 1 of the next; N/A for 0."""
     if not size:
         return b"N/A"
     for unit in b"BKMG":
-        if size < 1024 or unit == ord("G"):
+        if size < 2048 or unit == ord("G"):
             break
         size >>= 10
     return b"%d%c" % (size, unit)

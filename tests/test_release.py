@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,16 @@ def script(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+def test_the_top_level_has_the_package_and_what_packaging_needs():
+    """A wheel of somebody else's lay here once: whatever was in the folder had been added."""
+    if not (CHECKOUT / ".git").exists():
+        pytest.skip("not a checkout")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True).stdout
+    tops = {name.split("/")[0] for name in tracked.split("\0") if name and not name.startswith(".")}
+    expected = {"CHANGELOG.md", "LICENSE", "README.md", "completions", "man", "perfpy", "pyproject.toml", "scripts", "tests"}
+    assert tops == expected
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog():

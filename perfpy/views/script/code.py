@@ -236,7 +236,7 @@ class BranchCode:
         cycles = parts["cycles"]
         if cycles:
             text += b" %d cycles [%d]" % (cycles, total)
-            text += b" %.2f IPC" % (np.float32(instructions) / np.float32(cycles)) if instructions else b""  # C's float, as in perf
+            text += ipc_text(instructions, cycles) if instructions else b""
         return text + b"\n"
 
     def _last(self, branch: _Branch, frame: int, ip: int, symbol: tuple[int, int]) -> bytes:
@@ -270,6 +270,11 @@ class BranchCode:
 
 _MOST_LETTERS: Final = 255  # a damaged file may have counters of 32 bits
 _SIGNS: Final = "# '-' No event occurs\n# '+' Event occurrences may be lost due to branch counter saturated\n"
+
+
+def ipc_text(instructions: int, cycles: int) -> bytes:
+    """Return instructions per cycle, divided in C's float and rounded as in perf."""
+    return b" %.2f IPC" % (np.float32(instructions) / np.float32(cycles))
 
 
 class BranchCounters:

@@ -45,7 +45,8 @@ from perfpy.views.script import event_lines
 from perfpy.views.script import lines as script_lines
 from perfpy.views.script import run as divided
 from perfpy.views.script.event_lines import KnownChains
-from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
+from perfpy.views.script.code import ipc_text
+from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, page_size_text, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.own_corpus import RECORDINGS
@@ -692,6 +693,28 @@ def test_requests_that_make_no_sense(text: str, reason: str) -> None:
 def test_requests_that_a_recording_cannot_meet(text: str, reason: str) -> None:
     with pytest.raises(PerfError, match=reason):
         settled([text], [HARDWARE])
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, b"N/A"),
+        (1, b"1B"),
+        (4096, b"4K"),
+        (65536, b"64K"),
+        (1 << 20, b"1024K"),
+        (2 << 20, b"2M"),
+        (1 << 30, b"1024M"),
+        (16 << 30, b"16G"),
+    ],
+)
+def test_page_sizes_have_perfs_units(size: int, text: bytes) -> None:
+    """perf takes the next unit for more than one of it."""
+    assert page_size_text(size) == text
+
+
+def test_instructions_per_cycle_are_rounded_as_perf_rounds_them() -> None:
+    assert (ipc_text(1, 200), ipc_text(3, 2), ipc_text(1, 3)) == (b" 0.00 IPC", b" 1.50 IPC", b" 0.33 IPC")
 
 
 def test_a_field_that_some_kinds_cannot_have_is_ignored_there() -> None:

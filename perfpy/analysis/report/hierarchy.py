@@ -51,13 +51,13 @@ def make_hierarchy(histogram: Histogram, levels: list[list[SortKey]]) -> Hierarc
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
     visible = histogram.visible_entries()
     # perf builds each level from its tree of entries, which is in the order of the keys
-    inserted = visible[np.lexsort([keys[key.name].same[visible] for key in layout.keys][::-1])]
+    inserted = visible[np.lexsort([keys[key.name].same(visible) for key in layout.keys][::-1])]
     parts: list[Int64] = []
     parent_of, depths, first_entry, leaf = [], [], [], []
     parent = np.full(len(inserted), -1, np.int64)
     count = 0
     for depth, level in enumerate(levels):
-        columns = [parent + 1, *(keys[key.name].same[inserted] for key in level)]
+        columns = [parent + 1, *(keys[key.name].same(inserted) for key in level)]
         ids, first = TupleTable([True] * len(columns)).ids_and_new(columns)
         node = ids.astype(np.int64) + count
         parts.append(node)

@@ -248,15 +248,13 @@ class KeyValues:
         self.column = column
         self.number = number
 
-    @property
-    def same(self) -> Int64:
-        """Ranks that are equal for entries of one row."""
-        return self.column.same[self.number]
+    def same(self, entries: Int64) -> Int64:
+        """Return ranks of entries that are equal for those of one row."""
+        return self.column.same[self.number[entries]]
 
-    @property
-    def order(self) -> Int64:
-        """Ranks in the order of rows."""
-        return self.column.order[self.number]
+    def order(self, entries: Int64) -> Int64:
+        """Return ranks of entries in the order of rows."""
+        return self.column.order[self.number[entries]]
 
 
 class EventTotals(NamedTuple):
@@ -495,7 +493,7 @@ def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: In
         if entry.name in layout.hidden:
             continue
         if isinstance(entry, SortKey):
-            current.append(keys[entry.name].order[chosen])
+            current.append(keys[entry.name].order(chosen))
             continue
         totals = entries.measures.get(entry.value)
         if totals is None:
@@ -522,7 +520,7 @@ _TREE_ROWS = 20_000
 
 def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> Int64:
     """Return the order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
-    same = [keys[key.name].same[chosen] for key in layout.keys]
+    same = [keys[key.name].same(chosen) for key in layout.keys]
     if not same:
         return np.arange(len(chosen))
     if len(chosen) > _TREE_ROWS or not _is_ambiguous(chosen, layout, keys):

@@ -290,7 +290,7 @@ class Evidence:
         if functions is None or histogram is None or "comm" not in histogram.keys:
             return "", 0.0
         entries = histogram.visible_entries()
-        _, first, number = np.unique(histogram.keys["comm"].same[entries], return_index=True, return_inverse=True)
+        _, first, number = np.unique(histogram.keys["comm"].same(entries), return_index=True, return_inverse=True)
         totals = sum_by(number.ravel(), histogram.entries.measures["period"][entries, 0], len(first)).tolist()
         names = histogram.texts("comm", entries[first])
         commands = ((total, name.strip()) for total, name in zip(totals, names, strict=True))

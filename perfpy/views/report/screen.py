@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.locations import Int64
     from perfpy.analysis.report.call_trees import CallNode, Trees
     from perfpy.analysis.report.report import Report
-    from perfpy.analysis.report.tables import Histogram
+    from perfpy.analysis.report.tables import Histogram, KeyValues
     from perfpy.analysis.verdict.functions import SampledFunctions, Share
     from perfpy.analysis.verdict.processes import ProcessRow
     from perfpy.views.recorded import Recorded
@@ -532,7 +532,7 @@ def hottest_by(key: str, histogram: Histogram) -> list[tuple[float, str]]:
         return []
     entries = histogram.visible_entries()
     values = histogram.keys[key]
-    _, first, groups = np.unique(values.same[entries], return_index=True, return_inverse=True)
+    _, first, groups = np.unique(values.same(entries), return_index=True, return_inverse=True)
     periods = sum_by(groups, histogram.entries.measures["period"][entries, 0], len(first)).tolist()
     texts = histogram.texts(key, entries[first])
     shares = dict[str, float]()
@@ -586,7 +586,7 @@ def hottest_of_program(histogram: Histogram, name: Callable[[str], str]) -> tupl
     """
     if "comm" not in histogram.keys:
         return "", []
-    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"].same, histogram.visible_entries()))}
+    commands = {text.strip() for text in histogram.texts("comm", _first_of_each(histogram.keys["comm"], histogram.visible_entries()))}
     by_file = [
         (text, [hot for hot in _with_callees(histogram, {number}) if not _OF_LIBRARIES.match(at_a_glance(hot.name))])
         for number, text in _files(histogram).items()
@@ -603,8 +603,8 @@ def _files(histogram: Histogram) -> dict[int, str]:
     if "children" not in histogram.entries.measures or not {"dso", "symbol"} <= set(histogram.keys):
         return {}
     files = histogram.keys["dso"]
-    entries = _first_of_each(files.same, histogram.visible_entries())
-    return dict(zip(files.same[entries].tolist(), histogram.texts("dso", entries), strict=True))
+    entries = _first_of_each(files, histogram.visible_entries())
+    return dict(zip(files.same(entries).tolist(), histogram.texts("dso", entries), strict=True))
 
 
 def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedShare]:
@@ -612,12 +612,12 @@ def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedSha
     if not files:
         return []
     entries = histogram.visible_entries()
-    entries = _rows_with_symbol(histogram, entries[np.isin(histogram.keys["dso"].same[entries], np.array([*files]))])
+    entries = _rows_with_symbol(histogram, entries[np.isin(histogram.keys["dso"].same(entries), np.array([*files]))])
     if not len(entries):
         return []
     # rows of other keys divide the samples: their shares add up
     by_place = any(key.of_location and key.name not in _OF_FUNCTION for key in histogram.layout.keys)
-    rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same[entries]
+    rows = np.arange(len(entries)) if by_place else histogram.keys["symbol"].same(entries)
     _, first, groups = np.unique(rows, return_index=True, return_inverse=True)
     measures = histogram.entries.measures
     periods, own = (sum_by(groups, measures[name][entries, 0], len(first)) for name in ("children", "period"))
@@ -627,9 +627,9 @@ def _with_callees(histogram: Histogram, files: Collection[int]) -> list[NamedSha
     return [NamedShare(share, text[_LEVEL:], alone) for share, text, alone in zip(shares, texts, own_shares, strict=True)]
 
 
-def _first_of_each(values: Int64, entries: Int64) -> Int64:
+def _first_of_each(values: KeyValues, entries: Int64) -> Int64:
     """Return one of the entries for each value."""
-    return entries[np.unique(values[entries], return_index=True)[1]]
+    return entries[np.unique(values.same(entries), return_index=True)[1]]
 
 
 def hottest_path(histogram: Histogram, name: Callable[[str], str], functions: SampledFunctions | None = None) -> HottestPath | None:

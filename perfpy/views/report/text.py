@@ -7,7 +7,7 @@ the columns' widths, a line for each row, and its call tree below.
 from __future__ import annotations
 
 import time
-from itertools import repeat
+from itertools import repeat, starmap
 
 import numpy as np
 
@@ -48,27 +48,28 @@ def report_lines(report: Report, options: TextOptions, *, many_at_once: bool = F
     """Yield all lines of the report, without line ends; many_at_once: join thousands of rows, which takes less time."""
     if not options.quiet:
         yield from ("#", f"# Total Lost Samples: {report.lost}", "#")
+    widths = FieldWidths(report.histograms)
     for histogram in report.histograms:
         if options.skip_empty and not histogram.leader.samples:
             continue
         if not options.quiet:
             yield from _summary(histogram, options)
-        yield from table_lines(histogram, options, report.histograms, many_at_once=many_at_once)
+        yield from table_lines(histogram, options, widths, many_at_once=many_at_once)
         yield from ("", "")
     if not options.quiet:
         yield from ("#", f"# ({tip()})", "#")
 
 
 def table_lines(
-    histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = (), *, many_at_once: bool = False
+    histogram: Histogram, options: TextOptions, widths: FieldWidths | None = None, *, many_at_once: bool = False
 ) -> Iterator[str]:
-    """Return the lines of one table; with -H, levels of rows, if these have keys. tables: all tables of the report."""
+    """Return the lines of one table; with -H, levels of rows, if these have keys. widths: of fields, for all tables of the report."""
     if histogram.options.rows.hierarchy:
         from perfpy.analysis.report.hierarchy import levels_of, make_hierarchy
 
         if levels := levels_of(histogram):
             return HierarchyText(make_hierarchy(histogram, levels), options).lines()
-    return HistogramText(histogram, options, tables).lines(many_at_once=many_at_once)
+    return HistogramText(histogram, options, widths).lines(many_at_once=many_at_once)
 
 
 def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
@@ -213,9 +214,9 @@ def chain_writer(histogram: Histogram, options: TextOptions) -> ChainWriter | No
 
 
 class HistogramText:
-    """One table as text. tables: those whose columns of equal fields are as wide as this one's."""
+    """One table as text. widths: of fields, which columns of several tables have."""
 
-    def __init__(self, histogram: Histogram, options: TextOptions, tables: Sequence[Histogram] = ()) -> None:
+    def __init__(self, histogram: Histogram, options: TextOptions, widths: FieldWidths | None = None) -> None:
         self._histogram = histogram
         self._options = options
         event = histogram.leader.event.index
@@ -227,7 +228,9 @@ class HistogramText:
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
-            else KeyColumnText(entry, histogram, options, self._user_width(entry) or max(wide.of(entry), _field_width(entry, tables)))
+            else KeyColumnText(
+                entry, histogram, options, self._user_width(entry) or max(wide.of(entry), widths.of(entry) if widths is not None else 0)
+            )
             for entry in entries
         ]
 
@@ -553,18 +556,32 @@ class KeyWidths:
         return longest
 
 
-def _field_width(key: SortKey, tables: Sequence[Histogram]) -> int:
-    """Return the width of a field's longest text in the tables of all tracepoints with this field, as in perf; 0 for other keys."""
-    if key.event is None or key.raw:
-        return 0
-    widths = [0]
-    for table in tables:
-        visible = table.visible_entries()
-        same = (one for one in table.layout.keys if one.event == table.leader.event.index and one.header == key.header and not one.raw)
-        for one in same:
-            longest = max(map(byte_width, table.texts(one.name, visible)), default=0)
-            widths.append(min(longest, KeyWidths(table, visible).longest_text(one)))
-    return max(widths)
+class FieldWidths:
+    """The widths of tracepoints' fields: of the longest text in the tables of all tracepoints with a field, as in perf."""
+
+    def __init__(self, tables: Sequence[Histogram]) -> None:
+        self._widths: dict[str, int] = {}
+        self._columns: dict[str, list[tuple[Histogram, SortKey]]] = {}
+        for table in tables:
+            event = table.leader.event.index
+            for key in table.layout.keys:
+                if key.event == event and not key.raw:
+                    self._columns.setdefault(key.header, []).append((table, key))
+
+    def of(self, key: SortKey) -> int:
+        """Return the width of a key's column; 0 for keys that are no fields."""
+        if key.event is None or key.raw:
+            return 0
+        if key.header not in self._widths:
+            self._widths[key.header] = max(starmap(_text_width, self._columns.get(key.header, ())), default=0)
+        return self._widths[key.header]
+
+
+def _text_width(table: Histogram, key: SortKey) -> int:
+    """Return the width of a field's longest text in one table."""
+    visible = table.visible_entries()
+    longest = max(map(byte_width, table.texts(key.name, visible)), default=0)
+    return min(longest, KeyWidths(table, visible).longest_text(key))
 
 
 # A line of advice at the end of a report, another one each time.

@@ -44,8 +44,8 @@ from perfpy.views.record_text import record_name, record_text
 from perfpy.views.script import event_lines
 from perfpy.views.script import lines as script_lines
 from perfpy.views.script import run as divided
-from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.code import ipc_text
+from perfpy.views.script.event_lines import KnownChains
 from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, page_size_text, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun

@@ -118,11 +118,18 @@ def cycles(_texts: KeyTexts, values: Int64) -> KeyColumn:
     return KeyColumn(rank, rank, lambda i: str(int(signed_counts[i])) if counts[i] else "-")
 
 
-def no_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
-    """Return the column of instructions per cycle, which perfpy does not count, as perf shows it if it cannot count them."""
+def branch_ipc(texts: KeyTexts, frames: Int64) -> KeyColumn:
+    """Return the column of the functions' instructions per cycle."""
     rank = symbol(texts, frames).same
-    has_symbol = texts.locations.symbol[frames] >= 0
-    return KeyColumn(rank, rank, lambda i: "0.00  [  0.0%]" if has_symbol[i] else "-")
+
+    def text(i: int) -> str:
+        function = int(texts.locations.symbol[frames[i]])
+        if function < 0 or texts.ipc is None:
+            return "-"
+        ipc = texts.ipc(function)
+        return f"{ipc.value:<5.2f} [{ipc.coverage:5.1f}%]"
+
+    return KeyColumn(rank, rank, text)
 
 
 #: the sort keys of branch records, in perf's order of search
@@ -137,7 +144,7 @@ BRANCH_KEYS: Final = (
     SortKey("cycles", "Basic Block Cycles", "branch_flags", cycles, mode=Mode.BRANCH),
     SortKey("srcline_from", "From Source:Line", "branch_from", source_line, mode=Mode.BRANCH),
     SortKey("srcline_to", "To Source:Line", "branch_to", source_line, mode=Mode.BRANCH),
-    SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", no_ipc, mode=Mode.BRANCH),
+    SortKey("ipc_lbr", "IPC   [IPC Coverage]", "branch_to", branch_ipc, mode=Mode.BRANCH),
     SortKey("addr_from", "Source Address", "branch_from", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
     SortKey("addr_to", "Target Address", "branch_to", address, ColumnCell.LOOSE, mode=Mode.BRANCH),
 )

@@ -357,6 +357,13 @@ class KeyStyle(NamedTuple):
     unnamed_as_one: bool = False
 
 
+class Ipc(NamedTuple):
+    """The instructions per cycle of a function. coverage: percentage of its instructions at which measured blocks end."""
+
+    value: float
+    coverage: float
+
+
 class KeyTexts(NamedTuple):
     """All names, texts and styles.
 
@@ -364,6 +371,7 @@ class KeyTexts(NamedTuple):
         sources: None if no key shows source lines.
         memory: None without formatter of memory accesses.
         parents: the names of rows' parents, by number.
+        ipc: symbol -> its IPC; None if the recording's branches were not read.
     """
 
     locations: Locations
@@ -374,6 +382,7 @@ class KeyTexts(NamedTuple):
     machine: MachineTexts = MachineTexts()
     style: KeyStyle = KeyStyle()
     parents: Sequence[str] = ()
+    ipc: Callable[[int], Ipc] | None = None
 
     @property
     def source_texts(self) -> SourceTexts:

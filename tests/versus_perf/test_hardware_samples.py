@@ -62,13 +62,16 @@ HISTORIES: Final = tuple(f"report --stdio --branch-history -s {options}" for opt
     "comm,dso,symbol", "sym -g caller --no-children", "sym -g fractal,0.1 --no-children", "sym -g flat", "dso,sym -g folded,callee",
     "sym --max-stack 3", "comm,sym --max-stack 3 -g callee",
 ))  # fmt: skip
+IPC: Final = (
+    "report --stdio -g none -s symbol_from,symbol_to", "report --stdio -g none -s sym,cpu", "report --stdio -g none -s symbol_to -t , -C 1",
+)  # fmt: skip
 LINES: Final = {
     "pebs": EVERYWHERE + ACCESSES + SHARED_LINES + MEMORY + PEBS,
     "ibs": EVERYWHERE + ACCESSES + SHARED_LINES,
     "spe": EVERYWHERE + ACCESSES + SHARED_LINES + MEMORY,
     "branch_records": (*(line for line in EVERYWHERE if not line.startswith("report --stdio")), *BRANCHES),
     "typed": ("report --stdio -s addr_from,addr_to", "report --stdio -s addr_from,addr_to -C 1", *HISTORIES),  # perf counts types by row
-    "chained": HISTORIES,
+    "chained": (*HISTORIES, *IPC),
     "hybrid": EVERYWHERE + HYBRID,
     "one name": EVERYWHERE + HYBRID,
     "grouped": EVERYWHERE + HYBRID,

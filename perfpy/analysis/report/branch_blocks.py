@@ -1,5 +1,5 @@
-"""Blocks of code between two branches: their cycles (report --total-cycles), and how often control enters and leaves them (annotate).
-The types of branches (report -b).
+"""Blocks of code between two branches: their cycles (report --total-cycles), their instructions per cycle (report -s symbol_to), and how
+often control enters and leaves them (annotate). The types of branches (report -b).
 
 A block is the longest one up to a branch, with the cycles and counts of all blocks that end there, of all events. A table has the blocks
 of the functions that the branches of its events enter.
@@ -16,7 +16,10 @@ from perfpy.abi.flags import BRANCH_TYPES, MISC_KERNEL, MISC_USER, NEW_BRANCH_TY
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
 from perfpy.analysis.dimensions import CYCLES_MASK, CYCLES_SHIFT, branch_frames, branch_samples
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
-from perfpy.symbols.interning import sum_by
+from perfpy.analysis.sort_key import Ipc
+from perfpy.disassembly.disassembler import CodeStyle, Disassembler
+from perfpy.disassembly.function_code import NoCodeError
+from perfpy.symbols.interning import number_values, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -145,12 +148,9 @@ class BlockSums:
         source, target = (branch_frames(branches, f"branch_{name}") for name in ("from", "to"))
         frames = self._symbolizer.resolve()
         cycles = branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK
-        first = np.cumsum(lengths) - lengths
-        counted = np.repeat(cycles[first[lengths > 0]] > 0, lengths[lengths > 0])
+        counted, before = _counted(lengths, cycles, target)
         self._cycles += int(cycles[counted].sum())
         table.rows.update(self._rows(branches, frames, source, target, cycles))
-        before = np.append(target[1:], np.int32(-1))  # the target of the branch before, which is stored after it
-        before[(first + lengths - 1)[lengths > 0]] = -1
         rows = np.flatnonzero(counted & (cycles > 0) & (frames.symbol[source] >= 0))
         self._enter(branches, source[rows], rows)
         has_counts = self._counters and kind & BranchSample.COUNTERS
@@ -220,6 +220,91 @@ class BlockSums:
         blocks.sort(key=lambda block: self._symbolizer.symbols.name(block.symbol), reverse=True)
         blocks.sort(key=lambda block: -block.cycles)
         return BlockTable(title, is_group, table.branches, self._cycles, means, blocks)
+
+
+def _counted(lengths: NDArray[Any], cycles: NDArray[Any], target: NDArray[np.int32]) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    """Return which branches count, those of samples whose newest branch has cycles, and the target of the branch before each (-1: none)."""
+    lengths = lengths[lengths > 0]
+    first = np.cumsum(lengths) - lengths
+    before = np.append(target[1:], np.int32(-1))  # the branch before is stored after it
+    before[first + lengths - 1] = -1
+    return np.repeat(cycles[first] > 0, lengths), before
+
+
+class FunctionIpc:
+    """The instructions per cycle of functions, from the cycles that branches record.
+
+    Of the blocks that end at one branch, the longest one counts, with all its executions. Both of its ends must be beginnings of
+    instructions.
+    """
+
+    def __init__(self, symbolizer: Symbolizer) -> None:
+        self._symbolizer = symbolizer
+        self._disassembler = Disassembler(symbolizer, CodeStyle(source=False))
+        self._blocks = np.empty((5, 0), np.int64)  # symbol, offsets of the end and the start, cycles, times; sorted, one block for each end
+        self._known: dict[int, Ipc] = {}
+
+    def add(self, view: SampleView) -> None:
+        """Add samples."""
+        lengths = view.ragged_column("branch_stack", BRANCH_DTYPE).lengths
+        branches = branch_samples(view)
+        if not len(branches):
+            return
+        source, target = (branch_frames(branches, f"branch_{name}") for name in ("from", "to"))
+        frames = self._symbolizer.resolve()
+        cycles = (branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK).astype(np.int64)
+        counted, before = _counted(lengths, cycles, target)
+        rows = np.flatnonzero(counted & (cycles > 0) & (before >= 0))
+        pairs, pair_of = number_values(source[rows].astype(np.int64) << 32 | before[rows])
+        total, times = sum_by(pair_of, cycles[rows], len(pairs)), np.bincount(pair_of, minlength=len(pairs))
+        end, start = pairs >> 32, pairs & 0xFFFFFFFF
+        symbol = frames.symbol[end]
+        offsets = frames.symbol_offset[end].astype(np.int64), frames.symbol_offset[start].astype(np.int64)
+        is_block = (symbol >= 0) & (symbol == frames.symbol[start]) & (offsets[1] < offsets[0])
+        columns = symbol, *offsets, total, times
+        self._keep_longest(np.array([column[is_block] for column in columns], np.int64))
+
+    def _keep_longest(self, added: NDArray[np.int64]) -> None:
+        blocks = np.hstack([self._blocks, added])
+        blocks = blocks[:, np.lexsort(blocks[2::-1])]
+        is_first = np.append(True, (np.diff(blocks[:2]) != 0).any(axis=0))[: blocks.shape[1]]
+        end_of = np.cumsum(is_first) - 1
+        longest = blocks[:, is_first]
+        same = blocks[2] == longest[2][end_of]
+        for row in (3, 4):
+            longest[row] = sum_by(end_of[same], blocks[row][same], longest.shape[1])
+        self._blocks = longest
+
+    def __call__(self, symbol: int) -> Ipc:
+        """Return the IPC of a function; 0 without blocks or code, as perf does."""
+        if symbol not in self._known:
+            self._known[symbol] = self._ipc(symbol)
+        return self._known[symbol]
+
+    def _ipc(self, symbol: int) -> Ipc:
+        low, high = np.searchsorted(self._blocks[0], (symbol, symbol + 1)).tolist()
+        function = next(self._disassembler.functions([symbol])) if low < high else None
+        if function is None or isinstance(function, NoCodeError):
+            return Ipc(0.0, 0.0)
+        code = np.array([line.offset for line in function.lines if line.is_code], np.int64)
+        end, start, cycles, times = self._blocks[1:, low:high]
+        covered = np.isin(end, code) & np.isin(start, code)
+        instructions = np.searchsorted(code, end[covered]) - np.searchsorted(code, start[covered]) + 1
+        coverage = 100.0 * len(instructions) / len(code) if len(code) and not code[0] else 0.0
+        return Ipc(int((instructions * times[covered]).sum()) / max(int(cycles[covered].sum()), 1), coverage)
+
+
+def function_ipc(
+    batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
+) -> FunctionIpc:
+    """Return the IPC of functions. As in perf, filters of rows (tasks, files, functions) do not apply to it."""
+    ipc = FunctionIpc(symbolizer)
+    if not any(event.attr.branch_sample_type & BranchSample.ANY for event in events):
+        return ipc  # other branches lie between those of a sample
+    chosen.begin()
+    for view in _views(batches, events, timeline, symbolizer):
+        ipc.add(view.take(chosen.passing_rows(view)))
+    return ipc
 
 
 def _views(batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer) -> Iterator[SampleView]:

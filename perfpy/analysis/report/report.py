@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from perfpy.analysis.report.entries import DrawnChains
     from perfpy.analysis.report.options import Layout, ReportOptions, ReportPlan
     from perfpy.analysis.report.tables import Histogram, ReportRow
-    from perfpy.analysis.sort_key import MemoryWords, Payloads
+    from perfpy.analysis.sort_key import Ipc, MemoryWords, Payloads
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.sample_source import SampleSource
     from perfpy.symbols.address_spaces import TaskTimeline
@@ -285,13 +285,23 @@ class PlannedReport(NamedTuple):
         """Return the report of the folded samples."""
         data, timeline, symbolizer = self.scan.data, self.scan.timeline, self.scan.symbolizer
         trace = TraceData(profile.raw.payloads, self.payloads)
-        words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine)
+        words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine, self._ipc())
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
         report.losses = losses(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
         report.fold_addresses = cache(self._fold_addresses)
         report.fold_times = lambda grain: fold_times(self.plan, self.scan, grain)
         return report
+
+    def _ipc(self) -> Callable[[int], Ipc] | None:
+        """Return a function's instructions per cycle, if a column shows them."""
+        if not self.plan.layout.has("ipc_lbr"):
+            return None
+        from perfpy.analysis.report.branch_blocks import COLUMNS, function_ipc  # few recordings have branches
+
+        data, chosen = self.scan.data, self.plan.options.sample_filter
+        batches = data.batches(COLUMNS | chosen.all_fields())
+        return function_ipc(batches, data.events, self.scan.timeline, self.scan.symbolizer, chosen)
 
     def _fold_addresses(self) -> ReportSamples:
 
@@ -321,6 +331,7 @@ class SampleWords(NamedTuple):
     trace: TraceData
     memory: MemoryWords | None
     machine: MachineTexts
+    ipc: Callable[[int], Ipc] | None = None
 
 
 def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, words: SampleWords, listed: Sequence[str] = ()) -> Report:
@@ -331,7 +342,7 @@ def report_of(plan: ReportPlan, profile: FoldedSamples, symbolizer: Symbolizer, 
     folded = with_inlined_leaves(profile.folded, drawn, symbolizer, callers_first=graph is not None and graph.order == "caller")
     locations = Locations(symbolizer, long_names=options.names.verbose, listed=listed, as_one=options.names.tiers_as_one)
     sources = _source_texts(symbolizer, options) if plan.needs_sources else None
-    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options))
+    texts = KeyTexts(locations, sources, words.tasks, words.trace, words.memory, words.machine, key_style(options), ipc=words.ipc)
     histograms = make_tables(plan, folded, drawn, texts)
 
     def missing() -> list[MissingSymbols]:

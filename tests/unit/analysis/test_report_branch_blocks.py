@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import random
+import re
+import shutil
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,12 +17,14 @@ import perfpy
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import BranchSample, SampleType
 from perfpy.abi.records import Comm, Mmap2, SampleId
+from perfpy.analysis.dimensions import CYCLES_SHIFT as _SHIFT
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.branch_blocks import COLUMNS, branch_coverage, branch_kinds
 from perfpy.cli import run
 from perfpy.perfdata.header import Feature
 from perfpy.views.report.text import branch_kind_lines
 from perfpy.views.script.code import BranchCounters
+from tests.builders.elf import ALLOC, EXEC, Elf
 from tests.builders.perfdata import PerfDataBuilder
 
 if TYPE_CHECKING:
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
 FILE, OTHER = 0x400000, 0x800000
 COND, CALL, NEW = 1 << 20, 4 << 20, 15 << 20 | 1 << 26
 PREDICTED = 2
+CYCLES_SHIFT = int(_SHIFT)
+
+needs_objdump = pytest.mark.skipif(not shutil.which("objdump"), reason="needs objdump")
 
 
 def recording(folder: Path, stacks: Iterable[list[tuple[int, int, int]]], kind: int = BranchSample.ANY | BranchSample.TYPE_SAVE) -> Path:
@@ -124,3 +133,88 @@ def test_coverage_is_that_of_blocks_counted_one_by_one(seed: int, tmp_path: Path
         assert shares[address].left == pytest.approx(left)
         if left:
             assert shares[address].predicted == pytest.approx(predicted)
+
+
+# The instructions per cycle of functions.
+
+#: instructions of 1, 3, 5, 2 and 1 bytes: nop; dec %rdi; mov $1,%eax; jne; ret
+WALK = bytes.fromhex("90 48ffcf b801000000 75fb c3")
+BOUNDARIES = (0, 1, 4, 9, 11)
+FIRST, SECOND = FILE + 0x1000, FILE + 0x1010
+
+
+def walked(folder: Path, stacks: Iterable[list[tuple[int, int, int]]], kind: int = BranchSample.ANY) -> Path:
+    """Write branches of a program with two functions of the same code, and the program; return the recording."""
+    program = Elf().section(".text", (WALK + bytes(4)) * 2, flags=ALLOC | EXEC, addr=0x1000, offset=0x1000, size=0x20)
+    program.segment(0x1000, 0x1000, 0x1000).symbol("first", 0x1000, len(WALK)).symbol("second", 0x1010, len(WALK))
+    (folder / "none").mkdir(parents=True)
+    (folder / "none" / f"{FILE:x}").write_bytes(program.build())
+    return recording(folder, stacks, kind)
+
+
+def ipc_texts(path: Path, *options: str) -> dict[str, str]:
+    """Return the IPC column of the functions that branches enter."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert run(["report", "--stdio", "-g", "none", "-s", "symbol_to", "--symfs", str(path.parent), "-i", str(path), *options]) == 0
+    return {match[1]: match[2].strip() for match in re.finditer(r"% +\[.\] (\w+) +(.+)$", output.getvalue(), re.MULTILINE)}
+
+
+def ipc_by_hand(stacks: list[list[tuple[int, int, int]]], begin: int) -> str:
+    """Count instructions and cycles of the longest block up to each branch of a function, one by one."""
+    executions: dict[int, dict[int, list[int]]] = {}
+    for stack in stacks:
+        if stack and stack[0][2] >> CYCLES_SHIFT:
+            for newer, older in pairwise(stack):
+                end, start, cycles = newer[0] - begin, older[1] - begin, newer[2] >> CYCLES_SHIFT
+                if cycles and 0 <= start < end < len(WALK):
+                    executions.setdefault(end, {}).setdefault(start, []).append(cycles)
+    longest = [(end, min(starts), starts[min(starts)]) for end, starts in executions.items()]
+    covered = [(end, start, cycles) for end, start, cycles in longest if end in BOUNDARIES and start in BOUNDARIES]
+    instructions = sum((BOUNDARIES.index(end) - BOUNDARIES.index(start) + 1) * len(cycles) for end, start, cycles in covered)
+    value = instructions / max(sum(sum(cycles) for *_, cycles in covered), 1)
+    return f"{value:<5.2f} [{100 * len(covered) / len(BOUNDARIES):5.1f}%]"
+
+
+@needs_objdump
+@pytest.mark.parametrize("seed", range(4))
+def test_the_ipc_of_a_function_is_that_of_its_longest_blocks(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    places = [start + offset for start in (FIRST, SECOND) for offset in (*BOUNDARIES, *BOUNDARIES, 5)]
+    stacks = [
+        [(draw.choice(places), draw.choice(places), draw.choice((0, 1, 2, 7, 40)) << CYCLES_SHIFT) for _ in range(draw.randrange(6))]
+        for _ in range(40)
+    ]
+    expected = {"first": ipc_by_hand(stacks, FIRST), "second": ipc_by_hand(stacks, SECOND)}
+    assert not any(text.startswith("0.00") for text in expected.values())
+    assert ipc_texts(walked(tmp_path, stacks)) == expected
+
+
+LOOP = [(FIRST + 9, FIRST + 4, 3 << CYCLES_SHIFT), (FIRST + 9, FIRST + 4, 5 << CYCLES_SHIFT), (FIRST + 9, FIRST + 4, 0)]
+NO_IPC = "0.00  [  0.0%]"
+
+
+@needs_objdump
+def test_the_longest_block_replaces_shorter_ones_in_any_order(tmp_path: Path) -> None:
+    longer = [(FIRST + 9, FIRST + 4, 2 << CYCLES_SHIFT), (FIRST + 11, FIRST + 1, 0)]
+    assert ipc_texts(walked(tmp_path / "last", [LOOP, longer])) == {"first": "1.50  [ 20.0%]"}
+    assert ipc_texts(walked(tmp_path / "first", [longer, LOOP])) == {"first": "1.50  [ 20.0%]"}
+
+
+@needs_objdump
+def test_filters_of_times_change_the_ipc_and_filters_of_rows_do_not(tmp_path: Path) -> None:
+    path = walked(tmp_path, [LOOP, [(FIRST + 9, FIRST + 4, 2 << CYCLES_SHIFT), (FIRST + 11, FIRST + 1, 0)]])
+    assert ipc_texts(path, "--time", "0.000000010,0.000000010") == {"first": "0.50  [ 20.0%]"}
+    assert ipc_texts(path, "-S", "first") == {"first": "1.50  [ 20.0%]"}  # the samples themselves are elsewhere
+    assert ipc_texts(path, "--comms", "nobody") == {}
+
+
+@needs_objdump
+def test_functions_without_cycles_or_code_and_chosen_branches_have_no_ipc(tmp_path: Path) -> None:
+    assert ipc_texts(walked(tmp_path / "calls", [LOOP], BranchSample.ANY_CALL)) == {"first": NO_IPC}
+    assert ipc_texts(walked(tmp_path / "newest", [[(FIRST + 11, FIRST, 0), *LOOP]])) == {"first": NO_IPC}
+    assert ipc_texts(walked(tmp_path / "none", [[], [(FIRST + 9, FIRST + 4, 3 << CYCLES_SHIFT)]])) == {"first": NO_IPC}
+    path = walked(tmp_path / "cut", [LOOP])
+    program = path.parent / "none" / f"{FILE:x}"
+    program.write_bytes(program.read_bytes().replace(WALK, b""))  # too short for its own headers
+    assert set(ipc_texts(path).values()) <= {NO_IPC, "-"}

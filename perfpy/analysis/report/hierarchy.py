@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfpy.analysis.report.entries import Entries
-from perfpy.analysis.report.tables import Histogram, JoinedEntries, KeyValues, sort_entries
+from perfpy.analysis.report.tables import Histogram, JoinedEntries, KeyValues, insertion_order, sort_entries
 from perfpy.symbols.interning import TupleTable, sum_by
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def make_hierarchy(histogram: Histogram, levels: list[list[SortKey]]) -> Hierarc
     """Group a histogram's rows by levels, of which there is at least one."""
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
     visible = histogram.visible_entries()
-    # perf builds each level from its tree of entries, which is in the order of the keys
-    inserted = visible[np.lexsort([keys[key.name].same(visible) for key in layout.keys][::-1])]
+    inserted = visible[insertion_order(visible, layout, keys)]  # perf builds each level from its tree of entries
     parts: list[Int64] = []
     parent_of, depths, first_entry, leaf = [], [], [], []
     parent = np.full(len(inserted), -1, np.int64)

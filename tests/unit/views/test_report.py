@@ -16,7 +16,7 @@ import perfpy
 from perfpy.abi import records
 from perfpy.abi.records import SampleId
 from perfpy.analysis.report.call_trees import CallNode
-from perfpy.analysis.report.options import CallGraph
+from perfpy.analysis.report.options import CallGraph, ColumnOptions, ReportOptions, RowOptions
 from perfpy.analysis.sort_key import ColumnCell
 from perfpy.analysis.sort_keys import sort_key
 from perfpy.analysis.verdict.categories import INTERPRETER, OWN
@@ -24,7 +24,8 @@ from perfpy.cli import run
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report import notebook
 from perfpy.views.report.callchain_text import ChainWriter, Stem
-from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts
+from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts, report_lines
+from tests.builders.elf import Elf
 from tests.builders.perfdata import PerfDataBuilder
 from tests.builders.stacks import stacks
 from tests.builders.tracepoint_events import EventRecording
@@ -71,6 +72,27 @@ def test_processes_are_named_on_screens_only(tmp_path: Path) -> None:
 
 
 # Tests of report -H: each event's table has levels for its own keys, as perf 6.12's.
+
+
+def test_levels_have_the_order_of_perfs_tree(tmp_path: Path) -> None:
+    """Rows of equal shares stand as in other reports: perf compares addresses whatever their files, and functions by these."""
+    built = PerfDataBuilder()
+    elf = tmp_path / "named"
+    elf.write_bytes(Elf().text(0x1000, size=0x1000).segment(0x1000, 0x1000, 0x1000).symbol("save", 0x1000, 0x40).build())
+    for number, name in enumerate(("/missing/first", str(elf), "/missing/second")):
+        built.record(records.Mmap(0, 7, 7, 0x10000 * (number + 1), 0x10000, 0, name, SampleId(7, 7, 1)))
+    for time, ip in enumerate((0x10300, 0x30100, 0x10500, 0x30400, 0x21004)):
+        built.sample(ip=ip, pid=7, tid=7, time=10 + time, period=5, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+
+    def addresses(*, hierarchy: bool) -> list[str]:
+        options = ReportOptions(columns=ColumnOptions(sort="symbol"), rows=RowOptions(hierarchy=hierarchy))
+        with perfpy.open(tmp_path / "perf.data") as recording:
+            lines = list(report_lines(recording.report(options=options), TextOptions()))
+        return [line.split()[-1] for line in lines if "0x" in line]
+
+    assert addresses(hierarchy=True) == addresses(hierarchy=False)
+    assert len(addresses(hierarchy=True)) == 4
 
 
 RAISE, IDLE, SWITCH = "irq:softirq_raise", "power:cpu_idle", "sched:sched_switch"

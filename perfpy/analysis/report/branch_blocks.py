@@ -235,12 +235,12 @@ class FunctionIpc:
     """The instructions per cycle of functions, from the cycles that branches record.
 
     Of the blocks that end at one branch, the longest one counts, with all its executions. Both of its ends must be beginnings of
-    instructions.
+    instructions. objdump: the program to disassemble with; "" for the one in PATH.
     """
 
-    def __init__(self, symbolizer: Symbolizer) -> None:
+    def __init__(self, symbolizer: Symbolizer, objdump: str = "") -> None:
         self._symbolizer = symbolizer
-        self._disassembler = Disassembler(symbolizer, CodeStyle(source=False))
+        self._disassembler = Disassembler(symbolizer, CodeStyle(source=False, program=objdump))
         self._blocks = np.empty((5, 0), np.int64)  # symbol, offsets of the end and the start, cycles, times; sorted, one block for each end
         self._known: dict[int, Ipc] = {}
 
@@ -295,10 +295,15 @@ class FunctionIpc:
 
 
 def function_ipc(
-    batches: Iterable[Batch], events: Sequence[FileEvent], timeline: TaskTimeline, symbolizer: Symbolizer, chosen: SampleFilter
+    batches: Iterable[Batch],
+    events: Sequence[FileEvent],
+    timeline: TaskTimeline,
+    symbolizer: Symbolizer,
+    chosen: SampleFilter,
+    objdump: str = "",
 ) -> FunctionIpc:
     """Return the IPC of functions. As in perf, filters of rows (tasks, files, functions) do not apply to it."""
-    ipc = FunctionIpc(symbolizer)
+    ipc = FunctionIpc(symbolizer, objdump)
     if not any(event.attr.branch_sample_type & BranchSample.ANY for event in events):
         return ipc  # other branches lie between those of a sample
     chosen.begin()

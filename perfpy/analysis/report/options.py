@@ -313,6 +313,7 @@ class NameOptions(NamedTuple):
         full_source_path: whether source files are shown with their folders
         as_addr2line: whether source files have the names that addr2line prints (see perfpy.debuginfo.source_lines)
         unnamed_dso_width: digits of the number of a dso without a name
+        objdump: the program that disassembles functions, for their IPC
     """
 
     verbose: bool = False
@@ -322,6 +323,7 @@ class NameOptions(NamedTuple):
     full_source_path: bool = False
     as_addr2line: bool = False
     unnamed_dso_width: int = 16
+    objdump: str = ""
 
 
 class TimeOptions(NamedTuple):

@@ -299,9 +299,9 @@ class PlannedReport(NamedTuple):
             return None
         from perfpy.analysis.report.branch_blocks import COLUMNS, function_ipc  # few recordings have branches
 
-        data, chosen = self.scan.data, self.plan.options.sample_filter
+        data, options, chosen = self.scan.data, self.plan.options, self.plan.options.sample_filter
         batches = data.batches(COLUMNS | chosen.all_fields())
-        return function_ipc(batches, data.events, self.scan.timeline, self.scan.symbolizer, chosen)
+        return function_ipc(batches, data.events, self.scan.timeline, self.scan.symbolizer, chosen, options.names.objdump)
 
     def _fold_addresses(self) -> ReportSamples:
 

@@ -160,7 +160,7 @@ class ReportOutputOptions(CommandOptions):
 
 class UnneededOptions(CommandOptions):
     """perf's options for external programs, for annotated code and single samples in its browser, and for other table layouts. They do
-    not change perfpy's output.
+    not change perfpy's output, except for --objdump, which the column of IPC uses.
     """
 
     addr2line: str = option("--addr2line", Value(default=""), "taken as perf takes it: lines are read without a program", hidden=True)
@@ -168,7 +168,7 @@ class UnneededOptions(CommandOptions):
         "--addr2line-style", Value(WordList("libdw", "llvm", "libbfd", "addr2line"), default=""), "as --addr2line", hidden=True
     )
     unwind_style: str = option("--unwind-style", Value(UNWIND_STYLES, default=""), "stacks are unwound without", hidden=True)
-    objdump: str = option("--objdump", Value(default=""), "for annotated code, which this report has not", hidden=True)
+    objdump: str = option("--objdump", Value(default=""), "run this objdump to count instructions (IPC)", hidden=True)
     asm_raw: bool = option("--asm-raw", Flag(), "for annotated code", hidden=True)
     disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "for annotated code", hidden=True)
     percent_type: str = option("--percent-type", Value(Choice(*_PERCENT_TYPES), default=""), "for annotated code", hidden=True)

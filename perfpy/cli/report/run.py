@@ -593,6 +593,7 @@ class ReportRequest:
                 unnamed_as_one=not plain and self._shows_few_rows(),
                 as_addr2line=plain,
                 unnamed_dso_width=0 if options.widths or options.separator or options.dsos else 16,
+                objdump=options.objdump or self._config.get("annotate.objdump", ""),
             ),
             times=options.fill(TimeOptions, clock_quantum=options.time_quantum if options.in_order("time_quantum") else HOUR),
         )

@@ -215,6 +215,8 @@ def test_functions_without_cycles_or_code_and_chosen_branches_have_no_ipc(tmp_pa
     assert ipc_texts(walked(tmp_path / "newest", [[(FIRST + 11, FIRST, 0), *LOOP]])) == {"first": NO_IPC}
     assert ipc_texts(walked(tmp_path / "none", [[], [(FIRST + 9, FIRST + 4, 3 << CYCLES_SHIFT)]])) == {"first": NO_IPC}
     path = walked(tmp_path / "cut", [LOOP])
+    assert ipc_texts(path, "--objdump", "/none/objdump") == {"first": NO_IPC}
+    assert ipc_texts(path, "--objdump", shutil.which("objdump") or "") == {"first": "0.50  [ 20.0%]"}
     program = path.parent / "none" / f"{FILE:x}"
     program.write_bytes(program.read_bytes().replace(WALK, b""))  # too short for its own headers
     assert set(ipc_texts(path).values()) <= {NO_IPC, "-"}

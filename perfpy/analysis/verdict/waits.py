@@ -216,6 +216,7 @@ class Waker(NamedTuple):
         in_queue: seconds of RUNNING in which it waited for a CPU.
         depth: 1 for the thread that ended the waits itself, 2 for the one that ended its waits, and so on.
         through: the threads between them, the first one first.
+        in_function: the share of this time, without that in the queue.
     """
 
     tid: int
@@ -227,6 +228,7 @@ class Waker(NamedTuple):
     depth: int = 1
     in_queue: float = 0.0
     through: tuple[int, ...] = ()
+    in_function: float = 1.0
 
 
 def find_waker(
@@ -452,18 +454,24 @@ def _activities(tid: int, waits: Waits, running: SampledFunctions | None, depth:
     rows = np.flatnonzero(waits.rows.dimensions["tid"] == tid)
     reasons = waits.by_reason(rows)
     pid = int(waits.rows.dimensions["pid"][rows[0]]) if len(rows) else 0
-    activities = [Waker(tid, pid, one.reason, one.seconds, one.number, one.function, depth) for one in reasons if one.reason != CPU]
+    activities = [
+        Waker(tid, pid, one.reason, one.seconds, one.number, one.function, depth, in_function=one.in_function)
+        for one in reasons
+        if one.reason != CPU
+    ]
     in_queue = sum(one.seconds for one in reasons if one.reason == CPU)
     rows = np.flatnonzero(running.rows.dimensions["tid"] == tid) if running is not None else rows[:0]
     if running is not None and len(rows):
         charged, periods = running.charged_functions[rows], running.rows.period[rows]
-        number, name = -1, ""
+        number, name, most = -1, "", 0
         if (charged >= 0).any():
-            number = int(np.argmax(sum_by(charged[charged >= 0], periods[charged >= 0], len(running.category_of))))
-            name = running.name(number)
+            totals = sum_by(charged[charged >= 0], periods[charged >= 0], len(running.category_of))
+            number = int(np.argmax(totals))
+            name, most = running.name(number), int(totals[number])
         pid = int(running.rows.dimensions["pid"][rows[0]])
-        seconds = int(periods.sum()) / NANOSECONDS_A_SECOND
-        activities.append(Waker(tid, pid, RUNNING, seconds + in_queue, number, name, depth, in_queue))
+        total = int(periods.sum())
+        seconds, share = total / NANOSECONDS_A_SECOND, most / max(total, 1)
+        activities.append(Waker(tid, pid, RUNNING, seconds + in_queue, number, name, depth, in_queue, in_function=share))
     return activities
 
 

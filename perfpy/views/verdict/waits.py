@@ -145,10 +145,22 @@ def longest_wait(evidence: Evidence) -> Iterator[Sentence]:
     main = find_main_wait(evidence)
     if main is None or evidence.waits is None:
         return
-    yield _sentence(evidence, main, with_cause=True)
-    beside = _wait_beside(evidence, main) or _wait_for_cpus(evidence, main)
+    sentence = _sentence(evidence, main, with_cause=True)
+    yield sentence
+    beside = _wait_beside(evidence, main)
+    if beside is None or _is_told(evidence, main, sentence, beside):
+        beside = _wait_for_cpus(evidence, main)
     if beside is not None:
         yield _sentence(evidence, beside, with_cause=False)
+
+
+def _is_told(evidence: Evidence, main: Wait, sentence: Sentence, beside: Wait) -> bool:
+    """Whether the sentence on the main wait tells other waits, as those of the thread that ended it, with all that have no own code."""
+    if beside.threads != 1 or sentence.numbers.get("waker reason") != float(beside.reason):
+        return False
+    waker = evidence.waker(main)
+    lock = evidence.seen_lock(main) if waker is None else None
+    return beside.thread == (waker.tid if waker is not None else lock.holder if lock is not None else -1)
 
 
 def _wait_beside(evidence: Evidence, main: Wait) -> Wait | None:
@@ -392,7 +404,7 @@ def _cause(evidence: Evidence, wait: Wait, numbers: dict[str, float], names: dic
     if waker is None:
         return _children(evidence, wait) if wait.reason == reasons.CHILD else ""
     numbers["waker seconds"], numbers["waker reason"], names["function of waker"] = waker.seconds, float(waker.reason), waker.function
-    where = f", in {function_text(waker.function)}{source(waker.function, evidence.waker_line(waker))}" if waker.function else ""
+    where = _in_function(evidence, waker)
     if holders:  # without a time: they did the same between two times with the lock
         return f"; meanwhile its holders mostly {_activity(waker)}{where}"
     return f"; {_waker_text(evidence, wait, waker)} {_activity(waker, seconds(waker.seconds))}{where}"
@@ -414,10 +426,15 @@ def _held(evidence: Evidence, lock: SeenLock, numbers: dict[str, float], names: 
         float(activity.reason),
         activity.function,
     )
-    where = (
-        f", in {function_text(activity.function)}{source(activity.function, evidence.waker_line(activity))}" if activity.function else ""
-    )
-    return f"{text}, and {_activity(activity, seconds(activity.seconds))}{where}"
+    return f"{text}, and {_activity(activity, seconds(activity.seconds))}{_in_function(evidence, activity)}"
+
+
+def _in_function(evidence: Evidence, activity: Waker) -> str:
+    """Return in which function a thread did something for most of the time, "" if that is unknown."""
+    if not activity.function or activity.in_function < IN_ONE_FUNCTION:
+        return ""
+    most = "" if activity.in_function >= ONE_FUNCTION else "mostly "
+    return f", {most}in {function_text(activity.function)}{source(activity.function, evidence.waker_line(activity))}"
 
 
 def _children(evidence: Evidence, wait: Wait) -> str:

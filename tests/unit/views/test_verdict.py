@@ -1059,6 +1059,25 @@ def test_the_thread_that_ended_a_wait_is_told_with_its_activity(other: Stack, ca
     assert first.partition(" in drain()")[2].strip("; .") == cause.strip(".")
 
 
+def test_what_the_holder_of_a_lock_did_is_told_once(tmp_path: Path) -> None:
+    """Its sleeps with own code on the stack, and all of its sleeps, would be two numbers for one thing."""
+    wait, elsewhere = Stack(LOCK, 900, tid=101, state="S", waker=102), Stack(SLEEP[:3], 120, tid=102, state="S")
+    told = [wait, Stack((*SLEEP[:3], "holder"), 780, tid=102, state="S"), elsewhere]
+    first, *others = texts(tmp_path, Stack(("main",), 20), *told, threads=(101, 102), seconds=0.92)
+    assert first.endswith("the thread that released it slept 0.9 s, mostly in holder().")
+    assert not [text for text in others if "slept" in text]
+    other = Stack((*SLEEP[:3], "timer"), 850, tid=103, state="S")
+    _, *others = texts(tmp_path, Stack(("main",), 20), *told, other, threads=(101, 102, 103), seconds=0.92)
+    assert not [text for text in others if "holder()" in text]
+
+
+def test_the_place_of_an_activity_is_told_if_most_of_it_is_there(tmp_path: Path) -> None:
+    wait = Stack(LOCK, 900, tid=101, state="S", waker=102)
+    work = [Stack((name,), 300, tid=102) for name in ("one", "two", "three")]
+    first, *_ = texts(tmp_path, Stack(("main",), 20), wait, *work, threads=(101, 102), seconds=0.92)
+    assert first.endswith("the thread that released it used a CPU for 0.9 s.")
+
+
 def test_several_holders_of_a_lock_are_told_if_they_did_little_else(tmp_path: Path) -> None:
     waits = [Stack(LOCK, 450, tid=101, state="S", waker=waker) for waker in (102, 103)]
     sleeps = [Stack((*SLEEP[:3], "holder"), 450, tid=tid, state="S") for tid in (102, 103)]

@@ -174,7 +174,7 @@ def _task_chart(recording: Recording, options: TimechartOptions) -> tuple[Iterat
         options.tasks,
         _choice(options),
         with_cpus=not options.tasks_only,
-        with_tasks=not options.power_only,
+        with_tasks=not options.power_only and options.tasks > 0,
         position_of_cpu=_positions(recording) if options.topology else {},
         is_highlighted=_highlight(options.highlight),
         cpus=getattr(header.get("nrcpus"), "online", 0),

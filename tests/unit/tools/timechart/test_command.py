@@ -89,6 +89,14 @@ def test_options_choose_the_rows_of_tasks(words, tids, tmp_path):
     assert {text.split(":")[1].split()[0] for text in labels if text.endswith("ms)")} == tids
 
 
+def test_a_chart_of_no_tasks_has_no_rows_and_wakeups(tmp_path):
+    assert len(titles(draw(tmp_path, switched()))) > len(titles(draw(tmp_path, switched(), "-n", "0")))
+    without = draw(tmp_path, switched(), "-n", "0")
+    assert [element.get("height") for element in without[:1]] == [element.get("height") for element in draw(tmp_path, switched(), "-P")[:1]]
+    assert not any(text.startswith("#") or "wakes up" in text for text in titles(without))
+    assert any(element.get("class") == "c3" for element in without)
+
+
 @pytest.mark.parametrize(("text", "count"), [("3ms", 2), ("6ms", 0), ("b", 2)])
 def test_spans_are_highlighted_by_name_or_length(text, count, tmp_path):
     elements = draw(tmp_path, switched(), "-T", f"--highlight={text}")

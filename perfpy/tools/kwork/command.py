@@ -89,7 +89,9 @@ def report(options: KworkReportOptions) -> int:
     keys = sort_keys(options.sort, ("runtime", "max", "count"), "runtime")
     kinds = _kinds(options)
     with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
-        from perfpy.tools.kwork.works import ENTRY, EXIT, find_intervals, make_rows, runtime_lines, skipped_lines, sorted_rows, total_of
+        from perfpy.tools.kwork.works import (
+            ENTRY, EXIT, find_intervals, make_rows, page_lines, runtime_lines, skipped_lines, sorted_rows, total_of
+        )  # fmt: skip
 
         _check(recording, options, kinds)
         read = WorkInput(recording, options, kinds, (ENTRY, EXIT))
@@ -98,6 +100,7 @@ def report(options: KworkReportOptions) -> int:
         totals = total_of(rows, read.events) if options.with_summary else None
         print_lines(runtime_lines(sorted_rows(rows, keys), lambda row: read.label(row.event), totals))
         print_lines(skipped_lines(intervals.skipped, _record_count(recording)))
+        print_lines([*(page_lines(read.events, read.work, ENTRY, EXIT) if options.verbose else ()), ""])
     return 0
 
 
@@ -106,7 +109,7 @@ def latency(options: KworkLatencyOptions) -> int:
     keys = sort_keys(options.sort, ("avg", "max", "count"), "avg")
     kinds = _kinds(options)
     with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
-        from perfpy.tools.kwork.works import ENTRY, RAISE, delay_lines, find_intervals, make_rows, skipped_lines, sorted_rows
+        from perfpy.tools.kwork.works import ENTRY, RAISE, delay_lines, find_intervals, make_rows, page_lines, skipped_lines, sorted_rows
 
         _check(recording, options, kinds)
         read = WorkInput(recording, options, kinds, (RAISE, ENTRY))
@@ -114,6 +117,7 @@ def latency(options: KworkLatencyOptions) -> int:
         rows = make_rows(read.events, read.work, intervals)
         print_lines(delay_lines(sorted_rows(rows, keys), lambda row: read.label(row.event)))
         print_lines(skipped_lines(intervals.skipped, _record_count(recording)))
+        print_lines([*(page_lines(read.events, read.work, RAISE, ENTRY) if options.verbose else ()), ""])
     return 0
 
 

@@ -99,6 +99,26 @@ def find_intervals(events: WorkEvents, work: Int64, first: int, last: int) -> Wo
     return WorkIntervals(begins[pairs.begin][order], ends[pairs.end][order], (skipped[0], skipped[1], skipped[2]))
 
 
+_PAGE: Final = 128  # events
+
+
+def page_lines(events: WorkEvents, work: Int64, first: int, last: int) -> Iterator[str]:
+    """Yield perf's line on the memory that events took, of pages that it never frees. See find_intervals.
+
+    A begin is kept until an end or another begin of the same work, an end without a begin for good.
+    """
+    chosen = np.flatnonzero((events.phase == first) | (events.phase == last))
+    rows = chosen[np.argsort(work[chosen], kind="stable")]
+    is_begin = events.phase[rows] == first
+    follows = np.append(False, is_begin[:-1] & (work[rows[1:]] == work[rows[:-1]]))[: len(rows)]  # a begin of the same work
+    change = np.zeros(len(work), np.int64)
+    change[rows] = np.where(is_begin, 1 - follows, 1 - 2 * follows)
+    is_new = np.zeros(len(work), np.bool_)
+    is_new[rows] = is_begin | ~follows
+    before = np.cumsum(change) - change
+    yield f"  INFO: use {-(-int((before + 1)[is_new].max(initial=0)) // _PAGE)} atom pages"
+
+
 def make_rows(events: WorkEvents, work: Int64, intervals: WorkIntervals) -> list[WorkRow]:
     """Return a row for each piece of work with intervals: by kind, then the highest CPU and number first."""
     owner = work[intervals.begin]
@@ -369,7 +389,7 @@ def _table(
 
 
 def skipped_lines(skipped: Sequence[int], records: int) -> Iterator[str]:
-    """Yield perf's line on events without counterpart, if there are some, and the blank line that ends a table.
+    """Yield perf's line on events without counterpart, if there are some.
 
     Args:
         skipped: the events of each phase.
@@ -379,7 +399,6 @@ def skipped_lines(skipped: Sequence[int], records: int) -> Iterator[str]:
     if count and records:
         parts = ", ".join(f"{number} {phase}" for number, phase in zip(skipped, _PHASES, strict=True))
         yield f"  INFO: {100 * count / records:.3f}% skipped events ({count} including {parts})"
-    yield ""
 
 
 _HEAD: Final = (

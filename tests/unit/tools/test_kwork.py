@@ -20,6 +20,7 @@ from perfpy.tools.kwork.works import (
     find_intervals,
     make_history,
     make_rows,
+    page_lines,
     sorted_rows,
     total_of,
 )
@@ -179,6 +180,20 @@ def test_a_run_is_an_entry_with_the_exit_that_follows(text, runs, skipped):
     intervals = find_intervals(events, events.work_numbers(), ENTRY, EXIT)
     assert list(zip(intervals.begin.tolist(), intervals.end.tolist(), strict=True)) == runs
     assert intervals.skipped == skipped
+
+
+@pytest.mark.parametrize(
+    ("text", "pages"),
+    [("", 0), ("R", 0), ("E", 1), ("EX" * 200, 1), ("E" * 200, 1), ("X" * 128, 1), ("X" * 129, 2), ("X" * 127 + "EX", 1), ("X" * 127 + "EE", 2)],
+)
+def test_pages_are_of_the_most_events_kept_at_once(text, pages):
+    events = events_of(text)
+    assert list(page_lines(events, events.work_numbers(), ENTRY, EXIT)) == [f"  INFO: use {pages} atom pages"]
+
+
+def test_a_verbose_report_ends_with_the_pages(path, capsys):
+    assert run(["kwork", "-v", "report", "-i", path]) == 0
+    assert capsys.readouterr().out.endswith("  INFO: use 1 atom pages\n\n")
 
 
 def test_a_delay_begins_at_the_last_request():

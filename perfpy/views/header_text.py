@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from re import fullmatch
 
 from perfpy.abi.attr import FLAG_BITS, EventAttr
 from perfpy.abi.flags import (
@@ -79,6 +80,9 @@ _CLOCKS: Final = {
 _ZSTD: Final = 1
 _NAME_ALIGN: Final = 64  # perf pads header strings to multiples of this
 _U64: Final = (1 << 64) - 1
+_IBS_NOTE: Final = (
+    "# AMD systems uses ibs_op// PMU for some precise events, e.g.: cycles:p, see the 'perf list' man page for further details."
+)
 _LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf truncates there
 
 
@@ -159,7 +163,7 @@ class _Sections:
             Feature.CPU_PMU_CAPS: (lambda caps: _caps("cpu", caps), False),
             Feature.CLOCK_DATA: (_clock_data, False),
             Feature.HYBRID_TOPOLOGY: (_hybrid, True),
-            Feature.PMU_CAPS: (_pmu_caps, False),
+            Feature.PMU_CAPS: (self._pmu_caps, False),
             Feature.CPU_DOMAIN_INFO: (_domains, True),
             Feature.E_MACHINE: (_machine, False),
             Feature.CLN_SIZE: (lambda size: iter((f"# cacheline size: {size}",)), False),
@@ -213,6 +217,15 @@ class _Sections:
             members = [event.name for event in events if event.leader == leader.index]
             if len(members) > 1:
                 yield f"# group: {leader.group_name}{{{','.join(members)}}}"
+
+    def _pmu_caps(self, pmus: tuple[PmuCaps, ...]) -> Iterator[str]:
+        for pmu in pmus:
+            yield from _caps(pmu.pmu, pmu.caps)
+        features = self._data.features
+        is_x86 = fullmatch("x86_64|i.86", str(features.get("arch", "")))
+        has_ibs = any(mapping.name == "ibs_op" for mapping in features.get("pmu_mappings", ()))
+        if is_x86 and has_ibs and ("max_precise", "0") in features.get("cpu_pmu_caps", ()):
+            yield _IBS_NOTE
 
     def _bpf_programs(self, programs: Any) -> Iterator[str]:
         from perfpy.perfdata.bpf_programs import bpf_functions
@@ -313,11 +326,6 @@ def _compression(value: Compression) -> Iterator[str]:
 
 def _caps(pmu: str, caps: Caps) -> Iterator[str]:
     yield f"# {pmu} pmu capabilities: " + (", ".join(f"{name}={value}" for name, value in caps) or "not available")
-
-
-def _pmu_caps(pmus: tuple[PmuCaps, ...]) -> Iterator[str]:
-    for pmu in pmus:
-        yield from _caps(pmu.pmu, pmu.caps)
 
 
 def _clock_data(clock: ClockData) -> Iterator[str]:

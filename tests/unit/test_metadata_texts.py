@@ -30,6 +30,7 @@ from perfpy.perfdata.header import (
     MemTopology,
     NumaNode,
     PipeHeader,
+    PmuCaps,
     PmuMapping,
     SampleTime,
     SchedDomain,
@@ -123,6 +124,19 @@ def test_domains_of_older_kernels_have_no_names(recorded: Opener) -> None:
     info = DomainInfo(15, 1, (CpuDomains(0, (SchedDomain(0, "", "3", "0-1"),)),))
     lines = list(header_lines(recorded(simple_recording(1).feature(Feature.CPU_DOMAIN_INFO, info).file()), full=True))
     assert lines[10:13] == ["# Domain\t\t: 0", "# Domain cpu map   : 3", "# Domain cpu list  : 0-1"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "pmu", "precise", "is_shown"),
+    [("x86_64", "ibs_op", "0", True), ("i686", "ibs_op", "0", True), ("x86_64", "ibs_op", "3", False), ("x86_64", "cpu", "0", False),
+     ("aarch64", "ibs_op", "0", False)],
+)  # fmt: skip
+def test_precise_events_of_amd_are_explained(recorded: Opener, arch: str, pmu: str, precise: str, is_shown: bool) -> None:
+    built = simple_recording(1).feature(Feature.ARCH, arch).feature(Feature.PMU_MAPPINGS, (PmuMapping(11, pmu),))
+    built.feature(Feature.CPU_PMU_CAPS, (("max_precise", precise),)).feature(Feature.PMU_CAPS, (PmuCaps("ibs_op", (("zen4_ibs", "1"),)),))
+    lines = list(header_lines(recorded(built.file())))
+    note = "# AMD systems uses ibs_op// PMU for some precise events, e.g.: cycles:p, see the 'perf list' man page for further details."
+    assert (lines[lines.index("# ibs_op pmu capabilities: zen4_ibs=1") + 1] == note) is is_shown
 
 
 def test_topology_is_only_hinted_at_without_full(recorded: Opener) -> None:

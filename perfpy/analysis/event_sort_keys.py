@@ -20,7 +20,7 @@ from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_te
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -364,7 +364,14 @@ def _column(fields: Mapping[int, TraceField], raw: bool, endian: str, texts: Key
         field = field_of[i]
         return max(byte_width(words()[i] or ""), len(content[i]) if field is not None and field.is_dynamic else 0)
 
-    return KeyColumn(rank, rank, text, wide)
+    def widest(rows: Int64) -> int:
+        # perf computes a width of -1 for a text after a blank, keeps it as the widest, and ignores it at last
+        indexes = rows.tolist()
+        shown = [(numbers[i], field.name) for i in indexes if not raw and (field := field_of[i]) is not None]
+        has_blank = any(_find_word(data.texts([number])[0], name)[1] == name for number, name in shown)
+        return -1 if has_blank else max(map(wide, indexes), default=0)
+
+    return KeyColumn(rank, rank, text, wide, widest=widest)
 
 
 def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
@@ -378,12 +385,15 @@ def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
 
 
 def _word(text: str, name: str) -> str | None:
-    """Return the text after NAME= in an event's text; perf takes the first word that begins with the name."""
-    for word in _words(text):
-        if word.startswith(name):
-            return word[len(name) + 1 :]
-    return None
+    """Return the text after NAME= in an event's text; perf takes the first word that begins with the name.
+
+    After a word that is the name alone, it takes the rest of the text.
+    """
+    start, word = _find_word(text, name)
+    return None if start < 0 else text[start + len(name) + 1 :] if word == name else word[len(name) + 1 :]
 
 
-def _words(text: str) -> Iterator[str]:
-    return iter(text.split(" "))
+def _find_word(text: str, name: str) -> tuple[int, str]:
+    """Return the first word of a text that begins with a name, and its position; -1: none."""
+    start = 0 if text.startswith(name) else text.find(f" {name}") + 1
+    return (start, text[start:].partition(" ")[0]) if start or text.startswith(name) else (-1, "")

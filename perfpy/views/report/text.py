@@ -229,7 +229,7 @@ class HistogramText:
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
             else KeyColumnText(
-                entry, histogram, options, self._user_width(entry) or max(wide.of(entry), widths.of(entry) if widths is not None else 0)
+                entry, histogram, options, self._user_width(entry) or _key_width(entry, wide, widths)
             )
             for entry in entries
         ]
@@ -569,16 +569,22 @@ class FieldWidths:
                     self._columns.setdefault(key.header, []).append((table, key))
 
     def of(self, key: SortKey) -> int:
-        """Return the width of a key's column; 0 for keys that are no fields."""
+        """Return the width of a key's column; 0 for keys that are no fields, -1 if the texts do not widen it."""
         if key.event is None or key.raw:
             return 0
         if key.header not in self._widths:
-            self._widths[key.header] = max(starmap(_text_width, self._columns.get(key.header, ())), default=0)
+            widths = list(starmap(_text_width, self._columns.get(key.header, ())))
+            self._widths[key.header] = -1 if -1 in widths else max(widths, default=0)
         return self._widths[key.header]
 
 
+def _key_width(key: SortKey, wide: KeyWidths, widths: FieldWidths | None) -> int:
+    shared = widths.of(key) if widths is not None else 0
+    return max(wide.of(key), shared) if shared >= 0 else max(len(key.header), key.least)
+
+
 def _text_width(table: Histogram, key: SortKey) -> int:
-    """Return the width of a field's longest text in one table."""
+    """Return the width of a field's longest text in one table; see FieldWidths.of()."""
     visible = table.visible_entries()
     longest = max(map(byte_width, table.texts(key.name, visible)), default=0)
     return min(longest, KeyWidths(table, visible).longest_text(key))

@@ -436,6 +436,19 @@ def test_columns_of_a_field_are_equally_wide_for_all_tracepoints(tmp_path: Path,
     assert dots == [f"# ........  {'.' * len('GFP_KERNEL|__GFP_ZERO|__GFP_COMP')}"] * 2
 
 
+def test_a_text_after_a_blank_is_the_rest_of_the_line_and_widens_no_column(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`work struct 0x7b: function poll` has no `=` after `work`, which perf skips; a column of numbers is two digits a byte wide."""
+    start, end = "workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end"
+    built = EventRecording([start, end])
+    for time in range(3):
+        built.event(start, 10**10 + time, 0x1234567890ABCDEF, 7).event(end, 10**10 + time, 5, 7)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["report", "--stdio", "-s", "work", "-g", "none", "-i", str(tmp_path / "perf.data")]) == 0
+    lines = [line for line in capfd.readouterr().out.splitlines() if line.startswith(("# ..", "   "))]
+    dots = f"# ........  {'.' * 18}"
+    assert lines == [dots, "   100.00%  struct 0x123456789", dots, "   100.00%          struct 0x5"]
+
+
 def test_calls_of_a_cell_have_the_colours_of_pages() -> None:
     script = (files("perfpy") / "views/page/scripts/model/categories.js").read_text()
     tokens = re.findall(r"\[(\d+), (\d+), (\d+)\]", re.findall(r"light: \[(.*)\],", script)[0])

@@ -90,7 +90,15 @@ def report(options: KworkReportOptions) -> int:
     kinds = _kinds(options)
     with open_recording(options.input, force=options.force, verbose=options.verbose, keeps_memory=True) as recording:
         from perfpy.tools.kwork.works import (
-            ENTRY, EXIT, find_intervals, make_rows, page_lines, runtime_lines, skipped_lines, sorted_rows, total_of
+            ENTRY,
+            EXIT,
+            find_intervals,
+            make_rows,
+            page_lines,
+            runtime_lines,
+            skipped_lines,
+            sorted_rows,
+            total_of,
         )  # fmt: skip
 
         _check(recording, options, kinds)

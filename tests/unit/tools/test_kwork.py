@@ -184,8 +184,11 @@ def test_a_run_is_an_entry_with_the_exit_that_follows(text, runs, skipped):
 
 @pytest.mark.parametrize(
     ("text", "pages"),
-    [("", 0), ("R", 0), ("E", 1), ("EX" * 200, 1), ("E" * 200, 1), ("X" * 128, 1), ("X" * 129, 2), ("X" * 127 + "EX", 1), ("X" * 127 + "EE", 2)],
-)
+    [
+        ("", 0), ("R", 0), ("E", 1), ("EX" * 200, 1), ("E" * 200, 1), ("X" * 128, 1), ("X" * 129, 2), ("X" * 127 + "EX", 1),
+        ("X" * 127 + "EE", 2),
+    ],
+)  # fmt: skip
 def test_pages_are_of_the_most_events_kept_at_once(text, pages):
     events = events_of(text)
     assert list(page_lines(events, events.work_numbers(), ENTRY, EXIT)) == [f"  INFO: use {pages} atom pages"]

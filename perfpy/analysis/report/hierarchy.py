@@ -46,8 +46,16 @@ def levels_of(histogram: Histogram) -> list[list[SortKey]]:
     return [level for level in levels if level]
 
 
+def has_no_level(histogram: Histogram) -> bool:
+    """Return whether all keys are fields of other events, so that perf shows no rows. Those of a group may have fields of other members."""
+    return bool(histogram.layout.levels) and not histogram.group.is_group and not levels_of(histogram)
+
+
 def make_hierarchy(histogram: Histogram, levels: list[list[SortKey]]) -> Hierarchy:
-    """Group a histogram's rows by levels, of which there is at least one."""
+    """Group a histogram's rows by levels; without levels, there are no nodes."""
+    if not levels:
+        none = np.zeros(0, np.int64)
+        return Hierarchy(histogram.with_entries(histogram.joined, none), none, none, histogram, levels)
     entries, keys, layout = histogram.entries, histogram.keys, histogram.layout
     visible = histogram.visible_entries()
     inserted = visible[insertion_order(visible, layout, keys)]  # perf builds each level from its tree of entries

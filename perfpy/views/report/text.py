@@ -65,9 +65,9 @@ def table_lines(
 ) -> Iterator[str]:
     """Return the lines of one table; with -H, levels of rows, if these have keys. widths: of fields, for all tables of the report."""
     if histogram.options.rows.hierarchy:
-        from perfpy.analysis.report.hierarchy import levels_of, make_hierarchy
+        from perfpy.analysis.report.hierarchy import has_no_level, levels_of, make_hierarchy
 
-        if levels := levels_of(histogram):
+        if (levels := levels_of(histogram)) or has_no_level(histogram):
             return HierarchyText(make_hierarchy(histogram, levels), options).lines()
     return HistogramText(histogram, options, widths).lines(many_at_once=many_at_once)
 
@@ -76,6 +76,10 @@ def _summary(histogram: Histogram, options: TextOptions) -> Iterator[str]:
     relative = histogram.options.rows.relative_percentages
     samples = sum(event.shown_samples if relative else event.samples for event in histogram.events)
     period = sum(event.shown_period if relative else event.period for event in histogram.events)
+    if histogram.options.rows.hierarchy:
+        from perfpy.analysis.report.hierarchy import has_no_level
+
+        period = 0 if has_no_level(histogram) else period
     plural = "s" if histogram.group.is_group else ""
     times = f" (time slices: {options.times})" if options.times else ""
     title = event_title(histogram, skip_empty=options.skip_empty)
@@ -146,7 +150,7 @@ class HierarchyText:
         yield "# " + " " * space + "".join(column.header() + (separator or GAP) for column in self._numbers) + names
         widths = [depth * _INDENT + sum(column.width + 1 for column in level) - 1 for depth, level in enumerate(self._levels)]
         dots = (separator or "..").join("." * column.width for column in self._numbers)
-        yield "# " + "." * space + dots + (separator or GAP) + "." * min(max(len(names), *widths), _MOST_DOTS)
+        yield "# " + "." * space + dots + (separator or GAP) + "." * min(max([len(names), *widths]), _MOST_DOTS)
         yield "#"
 
     def _row(self, node: int, depth: int) -> str:
@@ -228,9 +232,7 @@ class HistogramText:
         self.columns = [
             MetricColumnText(entry, histogram, options, self._user_width(entry))
             if isinstance(entry, OutputField)
-            else KeyColumnText(
-                entry, histogram, options, self._user_width(entry) or _key_width(entry, wide, widths)
-            )
+            else KeyColumnText(entry, histogram, options, self._user_width(entry) or _key_width(entry, wide, widths))
             for entry in entries
         ]
 

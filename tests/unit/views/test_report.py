@@ -162,10 +162,26 @@ def test_only_a_tables_own_keys_are_in_its_header(text_of: Callable[..., str]) -
     assert headers == ["#    Overhead  vec / Command", "# Overhead  Command"]
 
 
-@pytest.mark.parametrize("keys", ["vec", "sample,period"])
-def test_a_table_without_keys_has_one_row(keys: str, text_of: Callable[..., str]) -> None:
-    """All keys are fields of other events, or numbers; also -H --raw-trace without formats of the tracepoints."""
-    assert text_of("-H", "-q", "-s", keys).splitlines()[-3].split()[0] == "100.00%"
+def test_a_report_without_keys_has_one_row(text_of: Callable[..., str]) -> None:
+    """All keys are numbers; also -H --raw-trace without formats of the tracepoints."""
+    assert text_of("-H", "-q", "-s", "sample,period").splitlines()[-3].split()[0] == "100.00%"
+
+
+@pytest.mark.parametrize(
+    ("args", "head"),
+    [
+        ((), ["# Overhead  ", "# ........  "]),
+        (("-n",), ["# Overhead       Samples  ", "# ......................  "]),
+        (("-t,",), ["# Overhead,", "# ........,"]),
+    ],
+)
+def test_a_table_whose_keys_are_fields_of_other_events_is_empty(
+    args: tuple[str, ...], head: list[str], text_of: Callable[..., str]
+) -> None:
+    lines = text_of("-H", "-s", "vec", *args).splitlines()
+    table = lines[lines.index("# Samples: 3  of event 'power:cpu_idle'") :]
+    assert table[1:8] == ["# Event count (approx.): 0", "#", *head, "#", "", ""]
+    assert text_of("-H", "-q", "-s", "vec").splitlines()[-3:] == ["    25.00%  9", "", "", "", ""][-3:]
 
 
 # Tests of fields in columns.

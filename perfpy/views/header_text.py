@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from copy import copy
-from re import fullmatch
 
 from perfpy.abi.attr import FLAG_BITS, EventAttr
 from perfpy.abi.flags import (
@@ -222,7 +221,8 @@ class _Sections:
         for pmu in pmus:
             yield from _caps(pmu.pmu, pmu.caps)
         features = self._data.features
-        is_x86 = fullmatch("x86_64|i.86", str(features.get("arch", "")))
+        arch = str(features.get("arch", ""))
+        is_x86 = arch == "x86_64" or (arch[:1], arch[2:]) == ("i", "86")
         has_ibs = any(mapping.name == "ibs_op" for mapping in features.get("pmu_mappings", ()))
         if is_x86 and has_ibs and ("max_precise", "0") in features.get("cpu_pmu_caps", ()):
             yield _IBS_NOTE

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfpy.analysis.stacks import Function
-from perfpy.analysis.verdict.categories import KERNEL, LIBRARY, OWN, WAITING
+from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, LIBRARY, OWN, WAITING
 from perfpy.analysis.verdict.processes import ProcessRow
 from perfpy.tools.trace.call_sums import Totals
 from perfpy.tools.trace.calls import ENTER, EXIT, CallEvents, Pairing
@@ -408,7 +408,10 @@ def test_the_hottest_function_is_everywhere_that_of_the_headline(browser: Browse
 
 def test_the_page_says_why_code_is_not_that_of_the_headline(browser: Browser, tmp_path: Path) -> None:
     hottest = [HeadlineSentence("50 % is in hot.", hottest=[("the top level of <string>", "py::<module>:<string>", 0.5)])]
-    code = [{**CODE, "name": "py::<module>:<string>", "sources": [], "interpreted": 1}, CODE]
+    code = [
+        {**CODE, "name": "py::<module>:<string>", "module": "<string>", "sources": [], "instructions": [], "spots": [], "interpreted": 1},
+        CODE,
+    ]
     file = tmp_path / "string.html"
     file.write_text(render([timed_stacks(RAN)], PageText("string", headline=hottest), code=code), encoding="utf-8")
     browser.open(file, width=1440)
@@ -416,7 +419,10 @@ def test_the_page_says_why_code_is_not_that_of_the_headline(browser: Browser, tm
     assert "No code is here of the top level of <string>, which the headline names first" in browser.text("#code-about")
     browser.choose("#code-function", "50.00% py::<module>:<string>")
     assert "names first" not in browser.text("#code-about")
-    assert ", without what it calls; shares below are of that" in browser.text("#code-about")
+    assert ", without what it calls" in browser.text("#code-about")
+    assert "shares below" not in browser.text("#code-about")
+    assert browser.texts("#code-lines tbody tr") == [], "the bytes at the addresses of its lines are no instructions"
+    assert "its source is in no file" in browser.text("#code-about")
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -1114,6 +1120,31 @@ def test_plumbing_is_folded_until_all_frames_or_only_own_code_is_wanted(browser:
     assert browser.run(names) == ["app", "main"]
     assert browser.run("document.querySelector('[data-form=own]').getAttribute('aria-checked')") == "true"
     assert functions(browser, 0, 1, 3)[0] == ["70.00%", "100.00%", "main"]  # of all frames, in each form
+    assert not browser.errors
+
+
+def test_folding_never_hides_the_function_of_the_headline_nor_what_is_selected_or_found(browser: Browser, tmp_path: Path) -> None:
+    """Callers and callees of the function that the headline names were empty: the frame of plumbing that called it stood for it."""
+    part = timed_stacks(
+        [At("node;tick;CEntry;Stringify;Append", at * 10 * MS, 10 * MS) for at in range(1, 41)] + [At("node;tick", 410 * MS, 60 * MS)]
+    )
+    category_of = {"tick": OWN}
+    part = dataclasses.replace(part, categories=[category_of.get(function.name, INTERPRETER) for function in part.functions])
+    said = [HeadlineSentence("87 % is in stringify().", [("stringify()", "Stringify")], hottest=[("stringify()", "Stringify", 0.87)])]
+    file = tmp_path / "node.html"
+    file.write_text(render([part], PageText("node", headline=said)), encoding="utf-8")
+    browser.open(file)
+    browser.click("#tab-sandwich")
+    assert browser.text("#sandwich-about").startswith("Stringify \u00b7 app")
+    assert "86.96%, 400.000 ms" in browser.text("#about")
+    rows = "[...document.querySelectorAll('#call-tree .label')].map(one => one.textContent)"
+    browser.click("#tab-tree")
+    browser.focus("#call-tree tbody tr")
+    browser.press("*")
+    assert browser.run(rows) == ["node", "tick", "Stringify"]
+    browser.type("#search", "Append")
+    browser.until("document.querySelectorAll('#call-tree .label').length === 4")
+    assert browser.run(rows) == ["node", "tick", "Stringify", "Append"]
     assert not browser.errors
 
 

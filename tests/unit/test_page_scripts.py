@@ -140,48 +140,63 @@ CATEGORY_OF = {
 }
 
 
-def form(kind: str, text: str = CATEGORISED) -> Any:
-    """The nodes of a form of stacks with weight, as [depth, name, sum]; all other functions are the kernel's."""
+def form(kind: str, text: str = CATEGORISED, kept: str = "") -> Any:
+    """The nodes of a form of stacks with weight, as [depth, name, sum]; all other functions are the kernel's.
+
+    kept: a function with all its frames.
+    """
     part = stacks(text)
     part = dataclasses.replace(part, categories=[CATEGORY_OF.get(function.name, KERNEL) for function in part.functions])
-    grown = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile))"
+    numbers = f"profile.names.flatMap(([name], f) => name === '{kept}' ? [f] : [])"
+    grown = f"formOf(profile.tree, profile.names, '{kind}', endsOf(profile), {numbers})"
     tree = f"(f => weighed(f, regrouped(collect(profile, {CHOICE}).own, f.of, f.n), 'one'))({grown})"
     return node(lines(tree), profile_data([[part]]))
 
 
-def folded_path(path: list[str]) -> list[str]:
-    """The frames that a stack has with folded plumbing, by the plain rule."""
-    shown, run, last, left_out = path[:1], "", -1, path[0]
-    for name in path[1:]:
+def head_of(path: list[str]) -> tuple[str, ...]:
+    """The path to the first frame of the run that the path ends in."""
+    kinds = [COMMAND, *(CATEGORY_OF.get(name, KERNEL) for name in path[1:])]
+    first = len(path) - 1
+    while kinds[first - 1] == kinds[-1]:
+        first -= 1
+    return tuple(path[: first + 1])
+
+
+def folded_path(path: list[str], paths: list[list[str]]) -> list[str]:
+    """The frames that a stack has with folded plumbing, by the plain rule. paths: all stacks."""
+    shown, run, last, left_out, within = path[:1], "", -1, path[0], list[str]()
+    used = {head_of(one) for one in paths if CATEGORY_OF.get(one[-1]) == RUNTIME}
+    for depth, name in enumerate(path[1:], 2):
         kind = CATEGORY_OF.get(name, KERNEL)
         in_run = bool(run) and last == kind
         if kind in (RUNTIME, INTERPRETER):
             run = left_out = run if in_run else name
+            within = [run] if kind == RUNTIME and head_of(path[:depth]) in used else []
         elif kind in (LIBRARY, KERNEL) and in_run:
             left_out = ""
         elif kind == KERNEL and name.startswith("entry_"):
             run, left_out = "", name
         else:
-            shown, run, left_out = [*shown, name], name if kind in (LIBRARY, KERNEL) else "", ""
+            shown, run, left_out = [*shown, *(within if kind == KERNEL else []), name], name if kind in (LIBRARY, KERNEL) else "", ""
+            within = []
         last = kind
-    return [*shown, left_out] if left_out and len(path) > 1 else shown
+    return [*shown, *(within if last == KERNEL else []), left_out] if left_out and len(path) > 1 else shown
 
 
-def own_path(path: list[str]) -> list[str]:
+def own_path(path: list[str], _: list[list[str]]) -> list[str]:
     """The frames of own code of a stack."""
     return [*path[:1], *(name for name in path[1:] if CATEGORY_OF.get(name, KERNEL) == OWN)]
 
 
 @pytest.mark.parametrize(("kind", "path_of"), [("folded", folded_path), ("own", own_path)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_form_has_the_frames_of_the_plain_rule(kind: str, path_of: Callable[[list[str]], list[str]], seed: int) -> None:
+def test_a_form_has_the_frames_of_the_plain_rule(kind: str, path_of: Callable[[list[str], list[list[str]]], list[str]], seed: int) -> None:
     rng, names = random.Random(seed), [*CATEGORY_OF, "entry_SYSCALL_64", "vfs_read", "copy"]
     expected: dict[tuple[str, ...], int] = {}
-    text = []
-    for weight in range(1, 200):
-        path = [rng.choice(["sh", "ls"]), *(rng.choice(names) for _ in range(rng.randrange(1, 9)))]
-        text.append(f"{';'.join(path)} {weight}")
-        shown = path_of(path)
+    paths = [[rng.choice(["sh", "ls"]), *(rng.choice(names) for _ in range(rng.randrange(1, 9)))] for _ in range(199)]
+    text = [f"{';'.join(path)} {weight}" for weight, path in enumerate(paths, 1)]
+    for weight, path in enumerate(paths, 1):
+        shown = path_of(path, paths)
         for depth in range(1, len(shown) + 1):
             expected[tuple(shown[:depth])] = expected.get(tuple(shown[:depth]), 0) + weight
     found: dict[tuple[str, ...], int] = {}
@@ -203,6 +218,60 @@ def test_folded_plumbing_keeps_the_call_that_entered_it() -> None:
         [4, "__x64_sys_read", 7],
         [4, "memcpy", 5],
     ]
+
+
+def test_waits_below_a_function_of_a_library_stay_with_its_samples() -> None:
+    """The time of a thread that is preempted in it was its caller's; functions that only lead to the kernel still have no frame."""
+    text = (
+        "sh;main;memcpy 70\nsh;main;memcpy;entry_irq;schedule;switch 20\nsh;main;memcpy;entry_irq 1\nsh;main;read;entry_SYSCALL;vfs_read 9"
+    )
+    assert sorted(form("folded", text)) == [
+        [1, "sh", 100],
+        [2, "main", 100],
+        [3, "memcpy", 91],
+        [3, "vfs_read", 9],
+        [4, "entry_irq", 1],
+        [4, "schedule", 20],
+    ]
+
+
+@pytest.mark.parametrize("kind", ["folded", "own"])
+def test_a_form_keeps_all_frames_of_functions_that_must_not_be_hidden(kind: str) -> None:
+    """A run of plumbing lost the function that the headline names to the frame that called it."""
+    text = "sh;main;PyEval;gc;PyEval 30\nsh;main;PyEval 5\nsh;main;gc;work 2\nsh;x;y;x 4"
+    kept = sorted(form(kind, text, "gc"))
+    assert [3, "gc", 32] in kept
+    assert [4, "work", 2] in kept
+    assert ([3, "PyEval", 5] in kept) is (kind == "folded")
+    assert "y" not in [name for _, name, _ in kept]
+    assert [3, "y", 4] in form("folded", text, "y")
+
+
+def test_folding_hides_neither_what_is_selected_nor_what_is_found() -> None:
+    text = "sh;main;PyEval;gc;PyEval 30\nsh;main;PyEval 5\nsh;main;read;PyEval;gc;memcpy 6\nsh;x;y 4"
+    part = stacks(text)
+    part = dataclasses.replace(part, categories=[CATEGORY_OF.get(function.name, KERNEL) for function in part.functions])
+    data = {**profile_data([[part]]), "headline": [{"names": [["memcpy()", "memcpy"]]}]}
+    grown = "(kind => formOf(profile.tree, profile.names, kind, endsOf(profile), kind === 'folded' ? headlined(profile) : []))"
+    number = "(name => profile.names.findIndex(one => one[0] === name))"
+    shown = "(form => [...new Set(form.name)].filter(f => f >= 0).map(f => profile.names[f][0]).sort())"
+    cases = [
+        "at(null, null)",
+        "at(number('y'), null)",
+        "at(number('PyEval'), null)",  # a part of its frames is there: a click does not move the others
+        "at(null, profile.names.map(one => one[0] === 'gc'))",
+        "at(null, null, number('read'))",
+        "at(number('y'), null, number('read'), 'own')",
+    ]
+    script = f"""(() => {{
+        const grown = {grown}, number = {number}, shown = {shown};
+        const forms = new Forms({{ ...profile, forms: Object.fromEntries(['all', 'folded', 'own'].map(kind => [kind, grown(kind)])) }});
+        const at = (chosen, hits, whole, form = 'folded') => forms.of({{ form, recursion: '', chosen }}, hits, whole);
+        return [{", ".join(f"shown({case})" for case in cases)}];
+    }})()"""
+    found = node(script, data)
+    plain = ["PyEval", "main", "memcpy", "sh", "x"]
+    assert found == [plain, sorted([*plain, "y"]), plain, sorted([*plain, "gc"]), sorted([*plain, "read"]), ["main", "read", "sh"]]
 
 
 def test_own_code_only_includes_the_weight_of_callees() -> None:
@@ -389,7 +458,8 @@ def test_texts_that_are_no_expression_are_searched_as_they_are() -> None:
         ([], ["s_sin.c:201", ""], 0, ". Source not found here, or not called as source files are: s_sin.c"),
         ([], ["a.c:1", "b.c:2", "a.c:9", "c.h:3", "d.h:4", "e.h:5"], 0,
          ". Source not found here, or not called as source files are: a.c, b.c, c.h and 2 more files"),
-        ([], [], 1, ". Source not found here, or not called as source files are: <string>"),
+        ([], [], 1,
+         ". Python runs it without instructions of its own, and its source is in no file: <string> is the text of python -c or exec()"),
         ([], ["", ""], 0, ". No lines of source are known: the file has no debug information"),
     ],
 )  # fmt: skip

@@ -567,14 +567,15 @@ def _function(one: AnnotatedFunction, event: str, texts: _SourceTexts, sites: Pa
     positions = [_readable_position(row, texts) for row in rows]
     sources = _sources(rows, positions, texts)
     calls: dict[tuple[tuple[str, str], ...], int] = {}
+    interpreted = one.name.startswith(PYTHON_MARK)  # the bytes of the image with their names are no code
     return {
         "name": without_tier(one.name),  # name and module as among the page's names
         "module": source_file(one.name) or one.dso.short_name,
         "event": event,
         "share": one.hot.percent / 100,
         "short": at_a_glance(one.name),
-        "interpreted": int(one.name.startswith(PYTHON_MARK)),
-        "instructions": _instructions(rows, positions, sources, calls),
+        "interpreted": int(interpreted),
+        "instructions": [] if interpreted else _instructions(rows, positions, sources, calls),
         "sources": sources,
         "calls": list(calls),
         "spots": [] if sites is None else _spots(positions, sources, sites.in_function(one.hot.symbol, one.bounds)),

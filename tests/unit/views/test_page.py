@@ -668,7 +668,7 @@ def test_functions_of_python_have_the_names_of_the_page_and_source_but_no_instru
         parts = page_parts(opened, None, SymbolOptions(fold_interpreters=True, cache=False))
         spin = code_data(parts.annotation, parts.sites)[0]
         names = profile_data([parts.stacks], sites=parts.sites)["names"]
-    assert (spin["short"], spin["interpreted"]) == ("spin (app.py)", 1)
+    assert (spin["short"], spin["interpreted"], spin["instructions"], spin["calls"]) == ("spin (app.py)", 1, [], [])
     assert [spin["name"], spin["module"]] in [name[:2] for name in names]
     assert [source["path"] for source in spin["sources"]] == [f"{tmp_path}/app.py"]
 

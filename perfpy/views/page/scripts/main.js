@@ -2,7 +2,7 @@
 
 import { KERNEL, WAITING } from "./model/categories.js";
 import { inWorker, loaded } from "./model/loading.js";
-import { merged } from "./model/forms.js";
+import { Forms } from "./model/forms.js";
 import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
@@ -40,7 +40,7 @@ class Page {
     beginWith(profile.waits ? null : "flame");
     this.state = stateOf("");
     this.hits = this.pattern = this.hitNodes = null;
-    this.forms = new Map(Object.entries(profile.forms));
+    this.forms = new Forms(profile);
     this.categoryOf = profile.categoryOf;
     this.detail = profile.each > 1 ? new Detail(profile, chunkOf) : null;
     this.makeViews();
@@ -136,16 +136,13 @@ class Page {
     this.refresh({ lanes, keep: !("event" in part) });
   }
 
-  form() {
-    const { form, recursion } = this.state, key = recursion === "merged" ? `${form} merged` : form;
-    if (!this.forms.has(key)) this.forms.set(key, merged(this.forms.get(form), this.profile.names.length));
-    return this.forms.get(key);
-  }
-
+  form() { return this.forms.of(this.state, this.hits); }
   /* The weighed tree of the form, of which not every view needs one. */
-  get weighed() {
-    const form = this.form(), { own } = this;
-    return this.ofForm ||= weighed(form, form.name === this.forms.get("all").name ? own : regrouped(own, form.of, form.n), this.kind, this.compared);
+  get weighed() { return this.weighedOf(this.form()); }
+  weighedOf(form) {
+    const { own, trees } = this, isWhole = form.name === this.forms.get("all").name;
+    if (!trees.has(form)) trees.set(form, weighed(form, isWhole ? own : regrouped(own, form.of, form.n), this.kind, this.compared));
+    return trees.get(form);
   }
 
   /* Whether two ranges are compared. */
@@ -170,7 +167,7 @@ class Page {
     const isOther = this.count(read), formOf = [this.state.form, this.state.recursion, this.state.side].join();
     this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
     this.compared = this.kind === "changes" ? { sides: ["before", "after"], side: this.state.side, samples: this.counted.counts, ...this.counted.base } : null;
-    if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: null, ofForm: null });
+    if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: new WeakMap(), trees: new WeakMap() });
     this.showView(keep, moving);
     if (isOther) sayFocused(this);
     if (!moving) {
@@ -201,6 +198,7 @@ class Page {
   /* Draw the view whose tab is chosen. */
   showView(keep = true, moving = false) {
     const { tab } = this.state, { names } = this.profile;
+    this.ofForm = this.form();
     for (const one of $("tabs").children) {
       const isOn = one.id === `tab-${tab}`;
       one.setAttribute("aria-selected", String(isOn));
@@ -230,7 +228,9 @@ class Page {
     this.graph.upwards = this.state.layout === "flame";
     for (const key of ["layout", "root"]) $(key).value = this.state[key];
     $("merged").setAttribute("aria-pressed", String(this.state.recursion === "merged"));
-    this.graph.show(this.state.root === "inner" ? this.inner ||= inverted(this.weighed) : this.weighed, keep);
+    const { weighed: tree, inner } = this;
+    if (this.state.root === "inner" && !inner.has(tree)) inner.set(tree, inverted(tree));
+    this.graph.show(this.state.root === "inner" ? inner.get(tree) : tree, keep);
     if (!keep && this.state.zoom) this.graph.zoomToPath(this.state.zoom.split(".").map(Number));
   }
 
@@ -247,8 +247,7 @@ class Page {
       + (this.state.chosen === null && f >= 0 ? ` (the hottest function${named ? ", as in the headline" : ""}: select another one in any view)` : "");
     for (const id of ["above-box", "below-box"]) $(id).hidden = f < 0;
     if (f < 0) return;
-    this.above.show(callers(this.weighed, f));
-    this.below.show(callees(this.weighed, f));
+    for (const [view, of] of [[this.above, callers], [this.below, callees]]) view.show(of(this.weighedOf(this.forms.of(this.state, this.hits, f)), f));
     $("about").textContent = this.describe(this.below.tree, 0);
   }
 
@@ -303,7 +302,8 @@ class Page {
     keepAddress(this);
     this.describeChosen();
     const view = { functions: this.table, tree: this.tree, callers: this.callerTree }[this.state.tab];
-    if (view) view.showChosen();
+    if (this.form() !== this.ofForm && ["flame", "tree", "callers", "chart"].includes(this.state.tab)) this.showView();
+    else if (view) view.showChosen();
     if (f !== null && showsCode) this.showCode(f);
   }
 
@@ -337,7 +337,7 @@ class Page {
 
   /* Draw the view anew with the same samples: what is searched has changed. */
   drawView() {
-    if (this.isEarly) return;
+    if (this.isEarly || this.form() !== this.ofForm) { this.isEarly || this.showView(); return; }
     const { graph, above, below, tree, callerTree, table, chart } = this;
     const views = { flame: [graph], tree: [tree], callers: [callerTree], functions: [table], sandwich: above.tree ? [above, below] : [], chart: [chart] };
     for (const view of views[this.state.tab] || []) view.draw();
@@ -367,7 +367,7 @@ class Page {
   /* The index is there: show what needs it, such as the time line. */
   finish() {
     this.isIndexed = true;
-    this.forms.set("own", this.profile.forms.own);
+    this.forms.setOwn(this.profile.forms.own);
     this.toolbar.fill(this.state);
     $("chart-thread").replaceChildren(new Option("busiest", ""), ...this.profile.threads.map((thread, i) => new Option(taskName(thread), i)));
     if (this.isLate) readAddress(this);

@@ -1,7 +1,7 @@
 /* The data of the page -> its profile with the index, made in a worker so that the page answers meanwhile. */
 
 import { categoryOfNodes } from "./activity.js";
-import { endsOf, formOf } from "./forms.js";
+import { endsOf, formOf, headlined } from "./forms.js";
 import { callerPairs, chargedFunctions, shapeOf } from "./trees.js";
 import { beginningOf, complete } from "./unpack.js";
 
@@ -12,7 +12,7 @@ const SCRIPT = globalThis.document && document.currentScript ? document.currentS
 async function prepared(text) {
   const { profile, rest } = await beginningOf(JSON.parse(text)), { tree, names } = profile, ends = endsOf(profile), shapes = new Map();
   const made = kind => { /* forms without left out frames are one tree */
-    const form = formOf(tree, names, kind, ends);
+    const form = formOf(tree, names, kind, ends, kind === "folded" ? headlined(profile) : []);
     if (!shapes.has(form.name)) shapes.set(form.name, shapeOf(form, names.length));
     return { ...form, shape: shapes.get(form.name) };
   };

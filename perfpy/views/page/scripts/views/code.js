@@ -85,6 +85,9 @@ export function hotPlaces(shares) {
 /* Why a function is shown without source. Instructions may have lines of files that are not here. */
 export function sourceNote({ module, sources, instructions, interpreted }) {
   if (sources.length) return "";
+  if (interpreted && /^<.*>$/.test(module)) {
+    return `. Python runs it without instructions of its own, and its source is in no file: ${module} is ${module === "<string>" ? "the text of python -c or exec()" : "no file's name"}`;
+  }
   const files = interpreted ? [module] : [...new Set(instructions.map(([, , , , place]) => place.replace(/:\d+$/, "")))].filter(Boolean), more = files.length - MISSING;
   return files.length ? `. Source not found here, or not called as source files are: ${files.slice(0, MISSING).join(", ")}${more > 0 ? ` and ${counted(more, "more file")}` : ""}`
     : ". No lines of source are known: the file has no debug information";
@@ -222,12 +225,12 @@ export class CodeView {
   }
 
   ofFunction(one) {
-    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = !one.sources.length ? "instructions" : one.interpreted ? "source" : this.kind.value;
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = one.interpreted ? "source" : !one.sources.length ? "instructions" : this.kind.value;
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
     const charged = kind !== "instructions" && one.chargedShare > one.share + MATTERS ? this.chargedOf(one) : null, more = charged ? [["+ libraries", "share"]] : [];
     const what = one.interpreted ? "without what it calls" : one.calls.length ? "with the code inlined into it" : "";
     const libraries = charged ? `${percent(one.chargedShare)} with libraries` : "";
-    this.about.textContent = `${one.module}, ${one.event}: ${[of, what, libraries].filter(Boolean).join(", ")}; shares below are of ${charged ? "these" : "that"}`
+    this.about.textContent = `${one.module}, ${one.event}: ${[of, what, libraries].filter(Boolean).join(", ")}${one.interpreted && !one.sources.length ? "" : `; shares below are of ${charged ? "these" : "that"}`}`
       + `${sourceNote(one)}${this.instead()}`;
     return { titles: [["Share", "share"], ...more, [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
       rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both", charged) };

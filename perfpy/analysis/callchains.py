@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _FIRST_MARKER = np.uint64(flags.CONTEXT_MAX)
-_CPUMODE_OF_MARKER = {
+CPUMODE_OF_MARKER = {
     flags.CONTEXT_HV: flags.MISC_HYPERVISOR,
     flags.CONTEXT_KERNEL: flags.MISC_KERNEL,
     flags.CONTEXT_USER: flags.MISC_USER,
@@ -132,7 +132,7 @@ def _known_frames(users: Ragged, pid: NDArray[np.int32], key: NDArray[np.uint64]
 def _corrupt(chains: Ragged) -> NDArray[np.int64]:
     """Return the chains with unknown markers."""
     markers = rows_where(chains.values >= _FIRST_MARKER)
-    unknown = [marker for marker in distinct(chains.values[markers]).tolist() if marker not in _CPUMODE_OF_MARKER]
+    unknown = [marker for marker in distinct(chains.values[markers]).tolist() if marker not in CPUMODE_OF_MARKER]
     return _chain_of(markers[np.isin(chains.values[markers], unknown)], chains.offsets[:-1]) if unknown else markers[:0]
 
 
@@ -154,7 +154,7 @@ def _cpumodes(values: NDArray[np.uint64], starts: NDArray[np.int64], is_marker: 
     # a chain without a leading marker begins in user space
     markers = IdTable()
     of_break = markers.ids(np.where(is_marker[where], values[where], np.uint64(flags.CONTEXT_USER)))
-    mode_of = np.array([_CPUMODE_OF_MARKER.get(marker, _CORRUPT) for marker in markers.keys.tolist()], np.uint8)
+    mode_of = np.array([CPUMODE_OF_MARKER.get(marker, _CORRUPT) for marker in markers.keys.tolist()], np.uint8)
     modes: NDArray[np.uint8] = np.repeat(mode_of[of_break], np.diff(np.append(where, len(values))))
     return modes
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfpy.abi.flags import SampleType
-from perfpy.analysis.callchains import ChainTable, frames_of
+from perfpy.abi.columns import Ragged
+from perfpy.abi.flags import CONTEXT_MAX, SampleType
+from perfpy.analysis.callchains import CPUMODE_OF_MARKER, ChainTable, frames_of
 from perfpy.perfdata.header import FileHeader
 from perfpy.perfdata.records.batches import carries_readings, split_readings
 from perfpy.symbols.dso import short_name
@@ -41,6 +42,7 @@ _ESCAPES: Final = {
     **{ord(character): "\\" + letter for character, letter in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
 }
 _SIGNED: Final = 1 << 63
+_MARKERS: Final = np.array([*CPUMODE_OF_MARKER], np.uint64)
 
 
 def quote_json(text: str) -> str:
@@ -154,7 +156,7 @@ class SampleJson:
         """Return the callchain of each sample, or its address alone: formatted once for equal ones."""
         columns = batch.columns
         if with_chain and "callchain" in columns:
-            frames, counts = frames_of(columns["callchain"], pid, batch.key, self._symbolizer)
+            frames, counts = frames_of(_without_unknown_words(columns["callchain"]), pid, batch.key, self._symbolizer)
         else:
             frames = self._symbolizer.frame_ids(pid, columns["ip"], batch.key, columns["cpumode"])
             counts = np.ones(len(batch), np.int64)
@@ -188,6 +190,15 @@ class SampleJson:
         data, bounds = raw.values.tobytes(), raw.offsets.tolist()
         payloads = [data[begin:end] for begin, end in itertools.pairwise(bounds)]
         return self._payloads.joined_fields(payloads, lambda name, text: f",\n\t\t\t{quote_json(name)}: {quote_json(text)}")
+
+
+def _without_unknown_words(chains: Ragged) -> Ragged:
+    """Leave out words that are neither addresses nor markers; elsewhere perf shows nothing of such chains, but the other frames here."""
+    is_left_out = (chains.values >= np.uint64(CONTEXT_MAX)) & ~np.isin(chains.values, _MARKERS)
+    if not is_left_out.any():
+        return chains
+    before = np.concatenate([[0], np.cumsum(~is_left_out)])
+    return Ragged(chains.values[~is_left_out], before[chains.offsets])
 
 
 def _json_list(items: list[str], end: str) -> str:

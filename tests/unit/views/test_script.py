@@ -444,6 +444,20 @@ def test_in_json_exited_threads_belong_to_the_process_of_the_first(tmp_path: Pat
     assert [(sample["pid"], sample["tid"]) for sample in samples] == [(7, 7), (-1, -1), (7, -1), (7, -1), (7, -1), (9, 9)]
 
 
+def test_in_json_chains_lack_only_the_words_that_are_no_addresses(tmp_path: Path) -> None:
+    """The text shows no frame of such a chain. perf's JSON goes on after the word, in the mode of the marker before it."""
+    unknown, kernel, user = (1 << 64) - 1, (1 << 64) - 128, (1 << 64) - 512
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    for chain in ([user, 0x1000, unknown], [kernel, 0x2000, unknown, 0x3000], [user, 0x4000], [unknown]):
+        built.sample(ip=0x1000, pid=7, tid=7, time=5, period=1, misc=2, callchain=chain)
+    path = tmp_path / "perf.data"
+    path.write_bytes(built.file())
+    assert run(["data", "convert", "--to-json", str(tmp_path / "out.json"), "-i", str(path), "--force"]) == 0
+    samples = json.loads((tmp_path / "out.json").read_text())["samples"]
+    chains = [[frame["ip"] for frame in sample["callchain"]] for sample in samples]
+    assert chains == [["0x1000"], ["0x2000", "0x3000"], ["0x4000"], []]
+
+
 def test_branches_of_the_kernel_are_looked_up_in_its_mappings_first(tmp_path: Path) -> None:
     attr = usual_attr(USUAL | SampleType.BRANCH_STACK, branch_sample_type=int(BranchSample.ANY))
     for kernel_end, place in ((0x900, "/bin/work"), (0x8000, "[kernel.kallsyms]")):

@@ -300,8 +300,9 @@ class PerfData:
     @property
     def sample_times(self) -> tuple[int, int]:
         """The times of the first and the last sample from the header, or else from the samples, in nanoseconds."""
-        header_times = self.features.get(key_of(Feature.SAMPLE_TIME)) or self.record_index
-        return header_times.first, header_times.last
+        header_times = self.features.get(key_of(Feature.SAMPLE_TIME))
+        times = header_times if header_times and header_times.last else self.record_index  # the header of a pipe has zeros
+        return times.first, times.last
 
     @property
     def part_count(self) -> int:

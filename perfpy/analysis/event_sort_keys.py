@@ -14,7 +14,7 @@ import numpy as np
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_HYPERVISOR, MISC_KERNEL, PerfType
 from perfpy.abi.framing import as_number
 from perfpy.analysis.dimensions import PHYSICAL_BITS
-from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, page_size, symbol_text, symbol_texts
+from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, VERBOSE_WIDTH, page_size, symbol_text, symbol_texts, verbose_prefix
 from perfpy.analysis.locations import ranks, sample_locations
 from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text
 from perfpy.untrusted.text import byte_width
@@ -61,10 +61,13 @@ def symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
     locations = sample_locations(frames)
 
     def text(i: int) -> str:
-        return symbol_text(location_table, int(locations[i]), int(location_table.address[frames[i]]))
+        inner = int(location_table.address[frames[i]])
+        return verbose_prefix(texts, int(frames[i]), inner) + symbol_text(location_table, int(locations[i]), inner)
 
     def wide(i: int) -> int:
-        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH if has_symbol[i] else UNNAMED_WIDTH
+        if not has_symbol[i]:
+            return UNNAMED_WIDTH
+        return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + (VERBOSE_WIDTH if texts.style.verbose else 0)
 
     return KeyColumn(rank, rank, text, wide, unnamed=~has_symbol)
 
@@ -179,7 +182,8 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
 
     def text(i: int) -> str:
         label = column.text(i)
-        return label if location_table.dso[frames[i]] >= 0 else f"[X]{label[3:]}"
+        level = VERBOSE_WIDTH if texts.style.verbose else 0  # its position
+        return label if location_table.dso[frames[i]] >= 0 else f"{label[:level]}[X]{label[level + 3 :]}"
 
     dso_of = location_table.dso[frames].astype(np.int64)  # files have lines at equal offsets
     is_anonymous = np.array([file.is_anonymous for file in location_table.dsos] + [False], bool)[dso_of]
@@ -201,7 +205,11 @@ def _by_address(texts: KeyTexts, frames: Int64, addresses: NDArray[np.uint64]) -
         return byte_width(location_table.name(int(frames[i]))) + _LEVEL_WIDTH + _ADDRESS_WIDTH
 
     def many(numbers: Int64) -> list[str]:
-        return symbol_texts(location_table, locations[numbers], addresses[numbers])
+        labels = symbol_texts(location_table, locations[numbers], addresses[numbers])
+        if not texts.style.verbose:
+            return labels
+        prefixes = map(partial(verbose_prefix, texts), frames[numbers].tolist(), addresses[numbers].tolist())
+        return list(map("".join, zip(prefixes, labels, strict=True)))
 
     return KeyColumn(rank, rank, lambda i: many(np.array([i]))[0], wide, unnamed=location_table.symbol[frames] < 0, texts=many)
 

@@ -69,7 +69,7 @@ _ADDRESS_DIGITS = 16
 _LEVEL_WIDTH = len("[k] ")
 _NO_IPC: Final = f"{'-':<5s} {'-':>2s}".ljust(len("IPC   [IPC Coverage]"))  # padded also where the function has no name
 UNNAMED_WIDTH = _LEVEL_WIDTH + len("0x") + _ADDRESS_DIGITS
-_VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
+VERBOSE_WIDTH = _ADDRESS_DIGITS + len("0x") + len(" y ")
 
 
 def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
@@ -87,7 +87,7 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
         if texts.style.unnamed_as_one and location_table.symbol[frames[i]] < 0:
             file = location_table.dso_name(int(frames[i]))
             return f"[{location_table.level_of(int(locations[i]))}] code of {file} without symbols"
-        return _verbose(texts, int(frames[i]), int(addresses[i])) + symbol_text(location_table, int(locations[i]), int(addresses[i]))
+        return verbose_prefix(texts, int(frames[i]), int(addresses[i])) + symbol_text(location_table, int(locations[i]), int(addresses[i]))
 
     def many(numbers: Int64) -> list[str]:
         return (
@@ -100,7 +100,7 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
         if location_table.symbol[frames[i]] < 0:
             return UNNAMED_WIDTH
         width = byte_width(location_table.name(int(frames[i]))) + module_width(int(location_table.dso[frames[i]])) + _LEVEL_WIDTH
-        return width + (_VERBOSE_WIDTH if texts.style.verbose else 0)
+        return width + (VERBOSE_WIDTH if texts.style.verbose else 0)
 
     def widest(numbers: Int64) -> int:
         kinds = first_of_each(location_table.symbol[frames[numbers]])
@@ -132,7 +132,8 @@ def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addres
     return compare
 
 
-def _verbose(texts: KeyTexts, frame: int, address: int) -> str:
+def verbose_prefix(texts: KeyTexts, frame: int, address: int) -> str:
+    """Return what -v shows before a symbol: the address, and a letter for the origin of the file's symbols; "" without -v."""
     if not texts.style.verbose:
         return ""
     number = int(texts.locations.dso[frame])

@@ -114,6 +114,18 @@ def test_cache_lines_where_nothing_is_mapped_have_an_x(kernel):
     assert texts(event_sort_keys.cache_line(kernel, np.arange(5)))[4] == f"[X] {KERNEL - 0x1000:#x}"
 
 
+@pytest.mark.parametrize("name", ["symbol", "data_symbol", "code_symbol", "cache_line"])
+def test_symbols_of_branches_and_accesses_have_an_address_and_an_origin_if_verbose(kernel, name):
+    """As the symbols of samples: 18 characters for the address, and a letter, `!` without a file."""
+    column = getattr(event_sort_keys, name)
+    plain, verbose = (texts(column(one, np.arange(5))) for one in (kernel, kernel._replace(style=KeyStyle(verbose=True))))
+    assert [text[21:] for text in verbose] == plain
+    assert [text[18:21] for text in verbose][-1] == " ! "
+    assert all(text.startswith("0x") and text[19] != "!" for text in verbose[:4])
+    wide = (column(one, np.arange(5)).wide(0) for one in (kernel, kernel._replace(style=KeyStyle(verbose=True))))
+    assert -int.__sub__(*wide) == (21 if name == "symbol" else 0)  # perf widens no columns of accesses
+
+
 def test_offsets_of_data_are_shown_once(kernel):
     assert texts(location_sort_keys.symbol_offset(kernel, sample_locations(np.arange(4))), 4)[2:] == ["[k] table+0x10", "[k] table+0x60"]
 

@@ -683,12 +683,14 @@ def test_a_range_has_a_sentence_and_is_compared_with_another(page: Browser) -> N
     )
     assert chips(page) == ["A: 1.000 s to 3.000 s", "B: 6.000 s to 9.000 s"]
     assert page.text("#selected").startswith("A: 200 samples, 2.000 s · B: 300 samples, 3.000 s")
-    rows = functions(page, 0, 1, 2, 3, 4, 5)
+    rows = functions(page, 0, 1, 2, 6, 7, 8)
     assert sorted(rows[:2]) == [
         ["0.00%", "100.00%", "+100.00", "0.00%", "100.00%", "query"],
         ["100.00%", "0.00%", "-100.00", "100.00%", "0.00%", "hot"],
     ]
-    assert page.texts("#functions th")[:5] == ["Self A", "Self B", "Points of self", "Total A", "Total B"]
+    assert page.texts("#functions th")[:8] == [
+        *("Self A", "Self B", "Points of self", "With libraries A", "With libraries B", "Points with libraries", "Total A", "Total B"),
+    ]
     assert page.texts("#details h2") == ["CPU time with libraries, A to B, in points"], "what the sentence compares"
     assert sorted(row.split() for row in page.texts("#details li")) == [["+100.00", "query"], ["-100.00", "hot"]]
     page.click("#tab-flame")
@@ -720,7 +722,7 @@ def test_a_comparison_of_time_on_and_off_the_cpu_says_what_waited(page: Browser)
         of_waits,
     )
     assert "each side's length (A 2.000 s, B 3.000 s)" in page.text("#change-legend")
-    rows = {row[-1]: row for row in functions(page, 0, 1, 2, 3, 4, 5)}
+    rows = {row[-1]: row for row in functions(page, 0, 1, 2, 8)}
     assert re.fullmatch(r"\+6[5-7]\.\d\d", rows["nap"][2]), "waits are in the table"
     assert page.texts("#details :is(h2, h3)") == [
         "CPU time with libraries, A to B, in points",
@@ -1516,10 +1518,10 @@ def test_a_second_click_on_change_puts_the_other_end_first(browser: Browser, two
     sort = "document.querySelectorAll('#functions th')[2].getAttribute('aria-sort')"
     functions(browser)
     assert browser.run(sort) == "other"  # by size, in either way
-    for order, names in (("descending", RISEN), ("ascending", RISEN[::-1]), ("descending", RISEN)):
+    for order, names in (("descending", RISEN), ("ascending", ["main", "hot", "query"]), ("descending", RISEN)):
         browser.run("document.querySelectorAll('#functions th button')[2].click()")
         assert browser.run(sort) == order
-        assert [name for (name,) in functions(browser, 5)] == names
+        assert [name for (name,) in functions(browser, 8)] == names
     assert not browser.errors
 
 
@@ -1530,15 +1532,33 @@ def test_changes_say_whose_shares_they_are_and_show_the_times_of_both_sides(brow
     assert [titles[place] for place in (0, 1)] in (["20.000 ms", "60.000 ms"], ["60.000 ms", "60.000 ms"])
     browser.run("[...document.querySelectorAll('#functions button')].find(one => one.textContent === 'query').click()")
     assert browser.texts("#details .shares dd") == [
-        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
-        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
-        *("25.00%, 20.000 ms", "50.00%, 60.000 ms (+25.00 points)"),
+        *("25.00%, 20.000 ms", "75.00%, 60.000 ms (+50.00 points)"),
+        *("25.00%, 20.000 ms", "75.00%, 60.000 ms (+50.00 points)"),
+        *("25.00%, 20.000 ms", "75.00%, 60.000 ms (+50.00 points)"),
     ]
     assert browser.texts("#details .shares dt") == [
         *("Self before", "Self after", "With libraries before", "With libraries after", "Total before", "Total after"),
     ]
     browser.click("#tab-flame")
-    assert "as shares of each side's total (before 80.000 ms, after 120.000 ms)" in browser.text("#change-legend")
+    assert "as shares of the total before (before 80.000 ms, after 120.000 ms)" in browser.text("#change-legend")
+    assert not browser.errors
+
+
+def test_a_function_in_the_headline_of_changes_is_shown_by_the_number_that_it_names(browser: Browser, tmp_path: Path) -> None:
+    """Its time with libraries, of the total before: it fell to half of that, and not by a point of its own side."""
+    sides = [[At(f"app;f;{'memcpy' if at % 4 else 'sin'}", at * MS, MS, 7, 7) for at in range(size)] for size in (400, 200)]
+    parts = [timed_stacks(side) for side in sides]
+    parts = [dataclasses.replace(one, categories=[OWN if function.name == "f" else LIBRARY for function in one.functions]) for one in parts]
+    said = HeadlineSentence("Most of what costs less is in f(): from 100 % to 50 % of the total before.", (("f()", "f"),), "chargedChange")
+    file = tmp_path / "changes.html"
+    file.write_text(render(parts[:1], PageText("changes", headline=[said]), after=parts[1:]), encoding="utf-8")
+    browser.open(file)
+    browser.click("#headline .evidence")
+    titles = dict(zip(browser.texts("#functions th"), browser.text("#functions tr.chosen").split("\t"), strict=True))
+    with_libraries = [titles[name] for name in ("With libraries before", "With libraries after", "Points with libraries")]
+    assert (titles["Function"], titles["Points of self"], with_libraries) == ("f", "0.00", ["100.00%", "50.00%", "-50.00"])
+    assert browser.run("document.querySelector('#functions th.chargedChange').getAttribute('aria-sort')") == "other"
+    assert "50.00%, 200.000 ms (-50.00 points)" in browser.texts("#details .shares dd")
     assert not browser.errors
 
 
@@ -1551,7 +1571,7 @@ def test_the_panel_of_changes_begins_with_what_changed(browser: Browser, tmp_pat
     file = tmp_path / "changes.html"
     file.write_text(render(before, PageText("changes"), after=after), encoding="utf-8")
     browser.open(file)
-    assert browser.text("#details h2") == "Most change itself, before to after, in points"
+    assert browser.text("#details h2") == "CPU time with libraries, before to after, in points of the total before"
     assert sorted(browser.texts("#details li")) == ["+25.00\ng", "-25.00\nf"]  # k has its 25 % on both sides
     browser.run("[...document.querySelectorAll('#details li button')].find(one => one.innerText.endsWith('g')).click()")
     assert browser.texts("#details h3")[-2:] == ["Called from, after", "Calls, after"]
@@ -1685,21 +1705,21 @@ def test_on_paper_everything_is_there(page: Browser) -> None:
 
 def test_two_recordings_show_their_differences(browser: Browser, two: Path) -> None:
     browser.open(two)
-    changes = {name: row for *row, name in functions(browser, 0, 1, 2, 5)}
-    assert changes["query"] == ["25.00%", "50.00%", "* +25.00"]
+    changes = {name: row for *row, name in functions(browser, 0, 1, 2, 8)}
+    assert changes["query"] == ["25.00%", "75.00%", "* +50.00"]
     assert "beyond the spread of hosts" in [
         cell for cell in browser.run("[...document.querySelectorAll('#functions td')].map(e => e.title)") if cell
     ]
-    assert changes["hot"] == ["75.00%", "50.00%", "-25.00"]
+    assert changes["hot"] == ["75.00%", "75.00%", "0.00"]
     browser.click("#tab-flame")
     assert browser.text("#change-legend").startswith("points of after above before")
     browser.focus("#graph")
     browser.press("ArrowDown")
-    assert browser.text("#about") == "app: 100.00% before (80.000 ms), 100.00% after (120.000 ms), 0.00 points"
+    assert browser.text("#about") == "app: 100.00% before (80.000 ms), 150.00% after (120.000 ms), +50.00 points of the total before"
     browser.choose("#lanes", "CPUs")
     assert browser.texts(".track-name") == ["before: CPU 0", "after: CPU 0"]
     browser.click("#tab-tree")
-    assert "25.00% 50.00% +25.00 queryapp" in tree_rows(browser)
+    assert "25.00% 75.00% +50.00 queryapp" in tree_rows(browser)
     assert not browser.errors
 
 

@@ -844,6 +844,28 @@ def test_changes_that_may_be_chance_are_noise() -> None:
     assert [round(width, 3) for width in after] == [1, 1, 0.46, 0.54]
 
 
+def test_two_recordings_are_compared_by_what_the_first_one_has() -> None:
+    """As the headline does: f fell from 80 % to 40 % of the total before, though its share of its own side is as large as before."""
+    data = profile_data([[stacks("app;f 80\napp;g 20")], [stacks("app;f 40\napp;g 10")]])
+    counted = f"collectShown(profile, {{...{CHOICE}, event: '0'}}, null)"
+    result = node(f"(c => [c.own.map(o => o.reduce((a, b) => a + b)), c.base, c.parts.length])({counted})", data)
+    assert result[0] == [100, 50]
+    assert result[1] == {"sides": ["before", "after"], "lengths": [100, 100], "grain": [0.5, 0.25], "of": "the total before"}
+    tree = "(c => weighed(profile.tree, c.own, 'changes', { samples: c.counts, ...c.base }))"
+    rows = f"functionRows({tree}({counted}), profile.names, chargedWeights(profile, {counted}.own))"
+    changes = "[row.name, row.change, row.chargedBefore, row.chargedAfter, row.chargedChange, row.totalBefore, row.total]"
+    shares = {name: [round(one, 6) for one in values] for name, *values in node(f"{rows}.map(row => {changes})", data)}
+    assert shares["f"][0] == -0.4
+    assert shares["f"][-2:] == [0.8, 0.4]
+    assert shares["app"][-2:] == [1.0, 0.5]
+    said = node(f"(c => describeNode({tree}(c), 0, ['all', ''], c.base.lengths, ''))({counted})", data)
+    assert said.endswith("-50.00 points of the total before")
+    only_after = profile_data([[stacks("app;f 80")], [stacks("app;f 40")]])
+    emptied = f"(p.events[0].samples[0].stacks.weight.fill(0), collectShown(p, {{...{CHOICE}, event: '0'}}, null).base)"
+    empty = node(f"(p => {emptied})(profile)", only_after)
+    assert (empty["lengths"], empty["of"]) == ([40, 40], "the total after")
+
+
 def test_more_is_red_and_less_is_blue() -> None:
     """And grey is what stays; the colours differ for eyes that do not tell red from green."""
     red, blue, grey = node("[10, -10, 0].map(points => changeColour(points, false))")

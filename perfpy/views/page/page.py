@@ -451,7 +451,10 @@ def changes_page(
         reports.append(headline.report())
     charged = [charged_amounts(report) for report in reports]
     verdicts = (change_verdict(difference, charged) for difference in differences(reports, Compute()))
-    sentences = [HeadlineSentence(one.text, _evidence(one), "change") for one in next(filter(None, verdicts), [])]
+    sentences = [
+        HeadlineSentence(one.text, _evidence(one), "chargedChange" if one.rule == "own function" else "change")
+        for one in next(filter(None, verdicts), [])
+    ]
     text = PageText(f"{before.path} \N{RIGHTWARDS ARROW} {after.path}", [*filter(None, titles)], headline=sentences)
     return render(first, text, after=second)
 

@@ -7,7 +7,7 @@ import { Detail } from "./model/detail.js";
 import { columnsFor, usualColumn } from "./model/heat_cells.js";
 import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
-import { collect, collectBoth, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED, NARROWED } from "./model/selection.js";
+import { collectShown, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED, NARROWED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
 import { byFunction, comparedParts, hottest, namedHottest, ofFunctions } from "./model/function_sums.js";
 import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
@@ -90,7 +90,7 @@ class Page {
       waits: () => ({ waits: profile.waits, pick: (waiter, moment) => this.change({ tab: "waits", waiter, moment: Math.round(moment) }), time: ticks => this.waits.time(ticks) }),
       isOff: () => this.event !== JOINED && !!profile.events[this.event].off,
       tells: () => `perfpy why ${profile.events.some(({ event }) => event.startsWith("sched:sched_switch")) ? "-i RECORDING --html why.html" : "--html why.html PROGRAM"}`,
-      parts: () => this.isCompared ? comparedParts(profile, this.counted) : null, code: f => this.code.snippet(...profile.names[f]),
+      parts: () => comparedParts(profile, this.counted), code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
     this.toolbar = new Toolbar(Object.fromEntries(["event", "process", "thread", "cpu", "module", "category", "search", "chips"].map(id => [id, $(id)])), profile,
       { changed: part => this.change(part), searched: () => this.search($("search").value), short });
@@ -152,7 +152,7 @@ class Page {
   count(read) {
     const key = JSON.stringify([this.choice(), this.isCompared && this.state.against]), isOther = read || key !== this.countedOf;
     if (isOther) {
-      this.counted = this.isCompared ? collectBoth(this.profile, this.choice(), this.state.against) : collect(this.profile, this.choice());
+      this.counted = collectShown(this.profile, this.choice(), this.isCompared && this.state.against);
       const { own, base } = this.counted;
       Object.assign(this, { countedOf: key, own, bases: base?.lengths || own.map(totalOf), ofFunctions: null });
     }
@@ -166,7 +166,7 @@ class Page {
     if (moving) this.tracks.draw();
     const isOther = this.count(read), formOf = [this.state.form, this.state.recursion, this.state.side].join();
     this.kind = this.isCompared ? "changes" : kindOf(this.profile, this.event);
-    this.compared = this.kind === "changes" ? { sides: ["before", "after"], side: this.state.side, samples: this.counted.counts, ...this.counted.base } : null;
+    this.compared = this.kind === "changes" ? { side: this.state.side, samples: this.counted.counts, ...this.counted.base } : null;
     if (isOther || formOf !== this.formOf) Object.assign(this, { formOf, inner: new WeakMap(), trees: new WeakMap() });
     this.showView(keep, moving);
     if (isOther) sayFocused(this);

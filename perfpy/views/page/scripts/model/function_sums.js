@@ -122,7 +122,7 @@ export function comparedWeights(profile, own) {
 export function comparedParts(profile, { parts, base }) {
   return parts.map(({ event, own, counts }) => {
     const { off, time } = profile.events[event], title = off ? "Waits with libraries" : time ? "CPU time with libraries" : "With libraries";
-    return { title, weights: comparedWeights(profile, own), compared: { samples: counts, grain: off ? [0, 0] : base.grain } };
+    return { title, weights: comparedWeights(profile, own), compared: { samples: counts, grain: off ? [0, 0] : base.grain, of: base.of } };
   });
 }
 

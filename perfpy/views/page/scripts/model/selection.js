@@ -1,6 +1,7 @@
 /* Which samples count, and what of each stack they are. */
 
 import { sumsWithin } from "./kinds.js";
+import { totalOf } from "./trees.js";
 
 /* The choice of an event: a number, or both of the time on the CPU and off it. */
 export const JOINED = "joined";
@@ -158,6 +159,21 @@ export function collectBoth(profile, choice, against) {
   const each = profile.events[event].off || !sampled ? 0 : (total(own[0]) + total(own[1])) / sampled;
   const base = { sides: ["A", "B"], ...(profile.events[event].time ? { lengths, grain: lengths.map(length => each / length) } : {}) };
   return { own: sides.map(side => added(side.own)), counts: sides.map(side => side.samples), samples: a.samples + b.samples, all: a.all, parts, base };
+}
+
+/* The same of the recordings before and after. Both are compared by what all of the recording before has of the event, as the headline does: then a function
+   whose time fell has a smaller part, whatever became of the others. of: what the parts are of. */
+export function collectSides(profile, choice) {
+  const sums = collect(profile, choice), event = Number(choice.event), { off, samples: sides } = profile.events[event];
+  const totals = sides.map(side => totalOf(side.stacks.weight)), whole = totals[0] || totals[1] || 1;
+  const counts = sides.map(side => totalOf(side.stacks.count)), grain = totals.map((total, k) => off || !counts[k] ? 0 : total / counts[k] / whole);
+  const base = { sides: ["before", "after"], lengths: [whole, whole], grain, of: totals[0] ? "the total before" : "the total after" };
+  return { ...sums, parts: [{ event, own: sums.own, counts: sums.counts }], base };
+}
+
+/* What a page shows of a choice. against: the range that it is compared with, if there is one. */
+export function collectShown(profile, choice, against) {
+  return against ? collectBoth(profile, choice, against) : (profile.recordings > 1 ? collectSides : collect)(profile, choice);
 }
 
 /* Adds up the samples of a choice by site in code: weights, null if nothing is filtered or samples have no sites; all: of all its samples. */

@@ -35,7 +35,7 @@ export function describeNode(tree, i, [name, module], totals, unit) {
   const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
   if (tree.kind === "changes") {
     const side = k => `${percent(part(k))} ${of(tree, k)} (${amount(tree.sum[k][i], unit)})`;
-    return `${text}: ${side(0)}, ${side(1)}, ${points(part(1) - part(0))} points`;
+    return `${text}: ${side(0)}, ${side(1)}, ${points(part(1) - part(0))} points${tree.compared?.of ? ` of ${tree.compared.of}` : ""}`;
   }
   const amounts = (k, what) => `${percent(part(k))}${what}, ${amount(tree.sum[k][i], unit)}`;
   return tree.kind === "parts" ? `${text}: ${amounts(0, " of the CPU time")}; ${amounts(1, " of the waits")}` : `${text}: ${amounts(0, "")}`;

@@ -8,7 +8,7 @@ import { amount, counted, percent, points, sidesOf, threadState } from "../model
 import { tinted, wordsOf } from "./code.js";
 import { button, el } from "./elements.js";
 
-const MOST = 6, MOST_WAITS = 4, LEAST = 0.0005, EXACT = { samples: [Infinity, Infinity] };
+const MOST = 6, MOST_WAITS = 4, LEAST = 0.0005;
 
 /* The neighbours of a function in the tree, those with most first: [[name, weight of these columns]]. Each sample counts once for a neighbour,
    however often the one calls the other on its stack. */
@@ -58,7 +58,7 @@ export function placesOfWaits(tree, names) {
 
 export class Details {
   /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), measure(),
-     parts() -> comparedParts() or null, inlined() -> numbers of functions, headline() -> namedHottest() or null, waits() -> {waits: of the profile or
+     parts() -> comparedParts() of changes, inlined() -> numbers of functions, headline() -> namedHottest() or null, waits() -> {waits: of the profile or
      null, pick(thread, tick), time(ticks) -> text}, isOff() -> whether the event is waits, tells() -> a command} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
@@ -72,14 +72,14 @@ export class Details {
 
   /* With waits, time on the CPU comes first: sleeping threads would fill the list. */
   overview() {
-    const { tree } = this, { self } = this.functions, standing = withInlined(tree, this.names, this.told.inlined());
+    const { tree } = this, standing = withInlined(tree, this.names, this.told.inlined());
     const hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
     const most = (columns, count) => Array.from(this.names, (_, f) => [f, columns.reduce((sum, column) => sum + column[f], 0)])
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
     if (tree.kind === "changes") {
-      const parts = this.told.parts() || [{ title: "Most change itself", weights: self, compared: tree.compared }], sides = sidesOf(tree).join(" to ");
-      const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points` }), this.changes(weights, compared)];
-      return [...parts.flatMap(list), hint];
+      const sides = sidesOf(tree).join(" to ");
+      const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points${compared.of ? ` of ${compared.of}` : ""}` }), this.changes(weights, compared)];
+      return [...this.told.parts().flatMap(list), hint];
     }
     const itself = (what, columns, all) => [...this.ofHeadline(most(columns, 8)), el("h2", { textContent: `Most ${what} itself` }),
       this.list(this.marked(most(columns, 8)), "", all), ...(this.told.inlined().length ? [el("p.dim", { textContent: INLINED })] : [])];
@@ -108,7 +108,7 @@ export class Details {
   /* The functions whose share changed most, of changes that are more than chance. weights: by side and function. */
   changes(weights, compared) {
     const { tree } = this, part = (k, f) => tree.totals[k] ? weights[k][f] / tree.totals[k] : 0;
-    const matters = shares => Math.abs(shares[1] - shares[0]) > Math.max(LEAST, chanceOf(shares, compared || EXACT));
+    const matters = shares => Math.abs(shares[1] - shares[0]) > Math.max(LEAST, chanceOf(shares, compared));
     const found = Array.from(this.names, (_, f) => [f, [part(0, f), part(1, f)]]).filter(([, shares]) => matters(shares))
       .map(([f, [before, after]]) => [f, after - before]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8);
     return this.list(found, "no function more than by chance", 1, points);

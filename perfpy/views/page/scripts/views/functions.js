@@ -15,11 +15,13 @@ const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "M
 const COLUMNS = {
   one: [["self", "Self"], ["charged", "With libraries"], ["total", "Total"], ...TAIL],
   parts: [["on", "Self on CPU"], ["charged", "With libraries"], ["total", "Total on CPU"], ["off", "Self waiting"], ["waits", "Total waiting"], ...TAIL],
-  changes: [["before", "Self before"], ["after", "Self after"], ["change", "Points of self"], ["totalBefore", "Total before"], ["total", "Total after"], ...TAIL],
+  changes: [["before", "Self before"], ["after", "Self after"], ["change", "Points of self"], ["chargedBefore", "With libraries before"], ["chargedAfter", "With libraries after"],
+    ["chargedChange", "Points with libraries"], ["totalBefore", "Total before"], ["total", "Total after"], ...TAIL],
 };
 const FIRST = { one: "self", parts: "on", changes: "change" };
 /* of a column that is clicked again: the other end first; of changes, first by size, what has more of B first, or what has less */
 const NEXT = { "": "-", "-": "" }, NEXT_CHANGE = { "": "+", "+": "-", "-": "+" };
+const isChange = key => key === "change" || key === "chargedChange";
 const ABOUT = { charged: "Samples of the function itself, and of the library and kernel code that it calls: the share that the headline names" };
 
 /* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
@@ -34,8 +36,10 @@ export function functionRows(tree, names, charged = null, charges = "") {
     const caller = callers.best[f], isNamed = caller >= 0 && names[caller][2] !== COMMAND && callers.share[f] >= RARE_CALLER;
     const row = { f, name: names[f][0], module: names[f][1], caller, callerName: isNamed ? names[caller][0] : "", callerShare: callers.share[f] };
     if (tree.kind === "changes") {
-      const isNoise = !!tree.compared && Math.abs(own[1] - own[0]) <= chanceOf(own, tree.compared);
-      Object.assign(row, { before: own[0], after: own[1], change: own[1] - own[0], totalBefore: all[0], total: all[1], isNoise, weights: self.map(column => column[f]) });
+      const isNoise = shares => !!tree.compared && Math.abs(shares[1] - shares[0]) <= chanceOf(shares, tree.compared), [a, b] = own;
+      const withLibraries = charged ? charged.map((column, k) => part(column, k, f)) : [0, 0], [chargedBefore, chargedAfter] = withLibraries;
+      Object.assign(row, { before: a, after: b, change: b - a, chargedBefore, chargedAfter, chargedChange: chargedAfter - chargedBefore, totalBefore: all[0], total: all[1],
+        noise: { change: isNoise(own), chargedChange: isNoise(withLibraries) }, weights: self.map(column => column[f]) });
     }
     else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
@@ -48,10 +52,10 @@ export function functionRows(tree, names, charged = null, charges = "") {
 /* The rows in order: by a text from a to z, else those with most first; by what changed most in either way. order: "-" for the other end first, "+" of
    changes for what has more of the second side first, and "-" what has less. */
 export function sortedRows(rows, by, order = "") {
-  if (by === "change" && order) return [...rows].sort((a, b) => (order === "+" ? b.change - a.change : a.change - b.change) || b.total - a.total);
+  if (isChange(by) && order) return [...rows].sort((a, b) => (order === "+" ? b[by] - a[by] : a[by] - b[by]) || b.total - a.total);
   if (order) return sortedRows(rows, by).reverse();
   if (TEXTS.includes(by)) return [...rows].sort((a, b) => a[by] < b[by] ? -1 : a[by] > b[by] ? 1 : 0);
-  const size = by === "change" ? row => Math.abs(row[by]) : row => row[by];
+  const size = isChange(by) ? row => Math.abs(row[by]) : row => row[by];
   return [...rows].sort((a, b) => size(b) - size(a) || b.total - a.total);
 }
 
@@ -81,7 +85,8 @@ export class FunctionTable {
 
   /* Sort by a column, whose share a sentence has, and choose the function of a name with most there. */
   find(name, column, choose) {
-    const [row] = this.rows.filter(one => one.name === name).sort((a, b) => (b[column] || 0) - (a[column] || 0));
+    const size = row => Math.abs(row[column] || 0);
+    const [row] = this.rows.filter(one => one.name === name).sort((a, b) => size(b) - size(a));
     if (!row) return;
     this.sortBy(row[column] ? column : "self");
     choose(row.f);
@@ -117,12 +122,12 @@ export class FunctionTable {
   }
 
   direction() {
-    if (this.by === "change") return { "": "other", "+": "descending", "-": "ascending" }[this.order];
+    if (isChange(this.by)) return { "": "other", "+": "descending", "-": "ascending" }[this.order];
     return TEXTS.includes(this.by) === (this.order === "-") ? "descending" : "ascending";
   }
 
   clicked(key) {
-    this.order = key === this.by ? (key === "change" ? NEXT_CHANGE : NEXT)[this.order] ?? "" : "";
+    this.order = key === this.by ? (isChange(key) ? NEXT_CHANGE : NEXT)[this.order] ?? "" : "";
     this.by = key;
     this.draw();
     this.told.sorted(this.order + key);
@@ -159,10 +164,11 @@ export class FunctionTable {
     if (key === "callerName") return el("td.callerName", { title: row.callerName }, ...breakable([callerText(row, told)]));
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
-    cell.textContent = key === "change" ? (mark ? "* " : "") + points(row.change) : key === "charged" && !row.charged ? "" : percent(row[key]);
+    const isCharged = !key.startsWith("charged") || row.charged || row.chargedBefore || row.chargedAfter;
+    cell.textContent = !isCharged ? "" : isChange(key) ? (mark ? "* " : "") + points(row[key]) : percent(row[key]);
     if (key === "before" || key === "after") cell.title = amount(row.weights[key === "after" ? 1 : 0], told.unit());
     if (mark) cell.title = mark;
-    if (key === "change" && row.isNoise && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
+    if (isChange(key) && row.noise[key] && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
     if (key === "self" || key === "on") cell.style.setProperty("--part", `${100 * row[key]}%`);
     return cell;
   }
@@ -188,7 +194,7 @@ export class FunctionTable {
   /* The table as text, its columns in line. */
   text() {
     const columns = this.titled(COLUMNS[this.kind]).filter(([key]) => key !== "callerName");
-    const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : key === "change" ? points(row[key]) : percent(row[key]));
+    const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : isChange(key) ? points(row[key]) : percent(row[key]));
     const lines = [columns.map(([, title]) => title), ...this.wanted().slice(0, SHOWN).map(cells)];
     return lines.map(line => line.map((cell, i) => TEXTS.includes(columns[i][0]) ? cell : cell.padStart(12)).join("  ")).join("\n") + "\n";
   }
@@ -196,7 +202,7 @@ export class FunctionTable {
   /* All rows as CSV, shares in percent. A spreadsheet would take what begins with some signs for a formula. */
   csv() {
     const columns = this.titled(COLUMNS[this.kind]), isText = key => TEXTS.includes(key), quoted = text => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
-    const head = columns.map(([key, title]) => quoted(isText(key) || key === "change" ? title : `${title} (%)`));
+    const head = columns.map(([key, title]) => quoted(isText(key) || isChange(key) ? title : `${title} (%)`));
     const cells = row => columns.map(([key]) => isText(key) ? quoted(row[key]) : (100 * row[key]).toFixed(4));
     return [head, ...this.wanted().map(cells)].map(line => `${line.join(",")}\r\n`).join("");
   }

@@ -575,10 +575,12 @@ def test_the_filters_open_below_their_button(page: Browser) -> None:
 
 
 def test_notes_are_behind_one_badge_with_their_number(page: Browser) -> None:
-    assert page.text("#badge") == "2 notes"
+    assert page.text("#badge") == "3 notes"
     assert is_hidden(page, "#notes-box")
     page.click("#badge")
-    assert page.texts("#notes li") == ["1,011 samples, none lost", "a doubt"]
+    first, second, of_waits = page.texts("#notes li")
+    assert (first, second) == ("1,011 samples, none lost", "a doubt")
+    assert "are recorded as sums" in of_waits
     page.press("Escape")
     assert is_hidden(page, "#notes-box")
 

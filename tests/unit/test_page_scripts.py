@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FOLDER = Path(perfpy.views.page.__file__).parent / "scripts"
 MS = 1_000_000
 NAMES = (
-    "model/kinds "
+    "model/kinds model/stretches "
     "model/wait_chains model/function_sums "
     "model/unpack model/trees model/tries model/selection model/activity model/task_tree model/heat_cells model/categories "
     "model/words model/verdicts "
@@ -422,6 +422,56 @@ def test_a_sum_of_short_waits_hides_nothing_in_the_order_of_time() -> None:
         assert found == [[*on, "nap", "nap", "nap", "nap"], 45 * MS], event
 
 
+def summed_waits() -> dict[str, Any]:
+    """Two threads in 100 ms: one runs every other 5 ms, and waits between, once for 20 ms; the other has two sums that overlap."""
+    ran = [At("a;f", at * MS, 5 * MS) for at in (5, 15, 25, 35, 45, 75, 85, 95)]
+    waited = [
+        At("a;f;nap", 70 * MS, 20 * MS),
+        At("a;f;ready", 40 * MS, 10 * MS),
+        At("a;f;lock", 90 * MS, 25 * MS),
+        At("a;g;pipe", 60 * MS, 40 * MS, 7, 8),
+        At("a;g;futex", 80 * MS, 35 * MS, 7, 8),
+    ]
+    return profile_data([[timed_stacks([At("a;f", 0, 0), *ran]), timed_stacks(waited, "offcpu-time", off_cpu=True)]])
+
+
+def test_no_thread_waits_for_longer_than_a_range_takes() -> None:
+    data = summed_waits()
+    ms = f"{MS} / profile.tick"
+    of = f"(event, thread, from, to) => collect(profile, {{...{CHOICE}, event, thread, range: [from * {ms}, to * {ms}]}})"
+    total = f"(...asked) => ({of})(...asked).own.map(own => own.reduce((a, b) => a + b, 0) / {MS})"
+    for length in (1, 5, 7, 20, 50):
+        begins = list(range(0, 100 - length, 3))
+        found = node(f"{begins}.map(at => [0, 1].map(thread => ['1', JOINED].map(one => ({total})(one, thread, at, at + {length}))))", data)
+        for (waited,), both in itertools.chain(*found):
+            assert waited <= length * 1.001, length
+            assert sum(both) <= length * 1.001 + 5, length  # a sample stands for 5 ms
+    whole, ranged, compared, sums = node(
+        f"[collect(profile, {{...{CHOICE}, event: '1'}}).own[0].reduce((a, b) => a + b, 0) / {MS}, ({total})('1', null, -100, 200)[0], "
+        f"collectBoth(profile, {{...{CHOICE}, event: '1', range: [50 * {ms}, 60 * {ms}]}}, [20 * {ms}, 30 * {ms}]).own"
+        f".map(own => own.reduce((a, b) => a + b, 0) / {MS}), [({total})('1', 0, 50, 70)[0], ({total})('1', 0, 25, 30)[0]]]",
+        data,
+    )
+    assert whole == 130
+    assert ranged == pytest.approx(130)
+    assert compared == pytest.approx([5 + 10, 10 + 10], abs=0.02)
+    assert sums == pytest.approx([20, 5], abs=0.02)  # the one wait is where it was; the sum is where the thread did not run
+
+
+def test_the_time_line_never_has_more_waiting_than_threads() -> None:
+    activity = f"activityOf(profile, {{...{CHOICE}, event}}, 'thread', range, count, categoryOfNodes(profile))"
+    most = f"(event, range, count) => (found => [found.all[0], ...found.tracks].map(track => track.most(true) / found.unit))({activity})"
+    ranges = "[[0, profile.last], [0, profile.last / 3], [profile.last / 2, profile.last * 0.9]]"
+    each = f"{ranges}.flatMap(range => [7, 100].map(count => ({most})(event, range, count)))"
+    found = node(f"['1', JOINED].flatMap(event => {each})", summed_waits())
+    for everything, *threads in found:
+        assert 0.9 < everything < 2.01
+        assert max(threads) < 1.01
+    bins = f"activityOf(profile, {{...{CHOICE}, event: '1'}}, 'thread', [0, profile.last], 40, categoryOfNodes(profile)).all[0]"
+    weights = f"({bins}).bins.filter(bins => bins).flatMap(bins => Array.from(bins)).reduce((a, b) => a + b, 0) / {MS}"
+    assert node(weights, summed_waits()) == pytest.approx(130, abs=0.1)
+
+
 @pytest.mark.parametrize(
     ("fragment", "key", "value"),
     [
@@ -553,7 +603,7 @@ def test_sums_by_prefix_are_those_of_the_samples() -> None:
 
 
 def test_of_a_wait_the_part_within_the_range_counts() -> None:
-    waits = [At("a;f", 0, 0), At("a;f", 100 * MS, 60 * MS), At("a;g", 200 * MS, 150 * MS)]
+    waits = [At("a;f", 0, 0), At("a;f", 100 * MS, 60 * MS), At("a;g", 200 * MS, 150 * MS, 7, 8)]
     data = profile_data([[timed_stacks(waits, off_cpu=True)]])
     ticks = 10 * MS // data["tick"]
     assert collected(f"range: [{7 * ticks}, {8 * ticks}]", data) == [2, 20 * MS]

@@ -70,6 +70,7 @@ SCRIPTS: Final = (
             "trees",
             "verdicts",
             "kinds",
+            "stretches",
             "wait_chains",
             "unpack",
             "tries",
@@ -216,7 +217,7 @@ def assemble(frame: str, scripts: tuple[str, ...], data: Mapping[str, Any], chun
 
 
 def _grain(data: Mapping[str, Any]) -> list[str]:
-    """Return notes on the levels of detail."""
+    """Return notes on the levels of detail, and on what a range of time has of summed waits."""
     notes = []
     if data["each"] > 1:
         notes.append(f"long ranges of time show one of {data['each']} samples, short ones every sample; sums of all samples are exact")
@@ -225,6 +226,8 @@ def _grain(data: Mapping[str, Any]) -> list[str]:
         notes.append(f"{share} have rare stacks: the page leaves out frames between the outer ones and the innermost one")
     if data["together"]:
         notes.append(f"samples that differ by less than {data['tick'] / 1e6:.3g} ms are merged: times and ranges are no finer")
+    if any(event["off"] and "time" in samples for event in data["events"] for samples in event["samples"]):
+        notes.append("waits below the --off-cpu threshold are recorded as sums: in a range they are where their thread did not run")
     return notes
 
 

@@ -3,14 +3,14 @@
 import { CATEGORIES, UNKNOWN, WAITING } from "./categories.js";
 import { firstNotBelow } from "./kinds.js";
 import { JOINED, keptKinds, masksOf, tablesOf } from "./selection.js";
+import { stretchesOf } from "./stretches.js";
 import { stepOf, whole } from "./words.js";
 
-/* Adds a weight that was spent over several bins: it ends at `stop`, all in units of bins. */
-function spread(bins, stop, length, weight) {
-  const start = stop - length, from = Math.max(0, Math.floor(start)), to = Math.min(bins.length - 1, Math.floor(stop));
-  for (let bin = from; bin <= to; bin++) {
-    const part = Math.min(stop, bin + 1) - Math.max(start, bin);
-    if (part > 0) bins[bin] += weight * part / length;
+/* Adds a weight that was spent evenly from `start` to `stop` to the bins [from, to). edges: of the bins, in the same unit. */
+function spread(bins, edges, start, stop, from, to, weight) {
+  for (let bin = from; bin < to; bin++) {
+    const part = Math.min(stop, edges[bin + 1]) - Math.max(start, edges[bin]);
+    if (part > 0) bins[bin] += weight * part / (stop - start);
   }
 }
 
@@ -81,32 +81,48 @@ function partsOf(rows, lanes) {
 const PLACES = new WeakMap();
 
 /* Where the samples of a range are among bins, kept for the last range of each table: {from, to: rows; bin: of each of these rows, `count` for those that are in
-   none or in several; several: the rows that are in several}. */
-function placesOf(samples, range, count, tick) {
+   none or in several; several: the rows that are in several;
+   stretches: of waits; edgesOf(free): where bins begin, and the last ends, in ticks or in ticks of a thread's free time (stretches.js)}. */
+function placesOf(profile, samples, range, count) {
   const { time, weight, off, seconds, n } = samples, key = [...range, count].join(), last = PLACES.get(time);
   if (last && last.key === key) return last;
-  const [begin, end] = range, width = (end - begin) / count || 1, isSpread = off || seconds, scale = isSpread ? 1 / tick / width : 0;
-  const from = firstNotBelow(time, begin), to = isSpread ? n : firstNotBelow(time, end), bin = new Uint16Array(to - from), several = [];
+  const [begin, end] = range, width = (end - begin) / count || 1, isSpread = off || seconds, scale = isSpread ? 1 / profile.tick / width : 0;
+  const stretches = off ? stretchesOf(profile, samples) : null, ends = stretches ? stretches.end : time;
+  const from = firstNotBelow(stretches ? stretches.reached : time, begin), to = isSpread ? n : firstNotBelow(time, end), bin = new Uint16Array(to - from), several = [];
   for (let row = from; row < to; row++) {
-    const stop = (time[row] - begin) / width, length = weight[row] * scale, place = Math.floor(stop), isWhole = place < count && stop - length >= place;
+    const stop = (ends[row] - begin) / width, length = stretches ? stop - (stretches.begin[row] - begin) / width : weight[row] * scale;
+    const place = Math.floor(stop), isWhole = place >= 0 && place < count && stop - length >= place;
     bin[row - from] = isWhole ? place : count;
-    if (!isWhole && length > 0 && stop - length < count) several.push(row);
+    if (!isWhole && length > 0 && stop > 0 && stop - length < count) several.push(row);
   }
-  const places = { key, from, to, bin, several };
+  const edges = new Map(), edgesOf = free => {
+    let found = edges.get(free);
+    if (found) return found;
+    edges.set(free, found = new Float64Array(count + 1));
+    for (let i = 0; i <= count; i++) found[i] = free ? free.at(begin + i * width) : begin + i * width;
+    return found;
+  };
+  const places = { key, from, to, bin, several, stretches, edgesOf };
   PLACES.set(time, places);
   return places;
 }
 
 /* Adds the samples of a table to bins. cells: by kind, 0 if it does not count; the bins of the first cell come first, and so on. */
-function fill(samples, cells, bins, range, count, tick) {
-  const { of, time, weight } = samples, { from, to, bin, several } = placesOf(samples, range, count, tick), width = (range[1] - range[0]) / count || 1, each = count + 1;
+function fill(profile, samples, cells, bins, range, count) {
+  const { of, time, weight } = samples, { from, to, bin, several, stretches, edgesOf } = placesOf(profile, samples, range, count);
+  const width = (range[1] - range[0]) / count || 1, each = count + 1;
   for (let row = from; row < to; row++) {
     const cell = cells[of[row]];
     if (cell) bins[cell * each + bin[row - from]] += weight[row];
   }
   for (const row of several) {
     const begin = cells[of[row]] * each;
-    if (begin) spread(bins.subarray(begin, begin + count), (time[row] - range[0]) / width, weight[row] / tick / width, weight[row]);
+    if (!begin) continue;
+    const stop = stretches ? stretches.end[row] : time[row], start = stretches ? stretches.begin[row] : stop - weight[row] / profile.tick;
+    const first = Math.max(0, Math.floor((start - range[0]) / width)), last = Math.min(count, Math.floor((stop - range[0]) / width) + 1);
+    const own = bins.subarray(begin, begin + count), sum = stretches ? stretches.sums.get(row) : null;
+    if (sum) spread(own, edgesOf(sum.free), sum.begin, sum.begin + sum.length, first, last, weight[row]);
+    else spread(own, edgesOf(null), start, stop, first, last, weight[row]);
   }
 }
 
@@ -127,7 +143,7 @@ function filled(profile, choice, { by, range, count, parts, partOf }, width, col
     return found;
   });
   const bins = new Float64Array(used * each);
-  if (used > 1) tables.forEach(({ samples }, i) => fill(samples, cells[i], bins, range, count, profile.tick));
+  if (used > 1) tables.forEach(({ samples }, i) => fill(profile, samples, cells[i], bins, range, count));
   return Array.from(numberOf, cell => {
     const found = cell && bins.subarray(cell * each, cell * each + count);
     return found && found.some(weight => weight) ? found : null;

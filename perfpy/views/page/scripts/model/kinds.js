@@ -147,14 +147,13 @@ export function firstNotBelow(values, limit) {
   return low;
 }
 
-/* Adds of waits, which end at their times, the parts within the range. */
-function addParts(sums, { of, time, weight, count, n }, [from, to], tick, partOf) {
-  const begin = from * tick, end = to * tick;
-  for (let row = firstNotBelow(time, from); row < n; row++) {
-    const stop = time[row] * tick, part = Math.min(stop, end) - Math.max(stop - weight[row], begin);
-    if (part <= 0) continue;
+/* Adds of waits the parts within the range. stretches: as stretchesOf() has them. */
+function addParts(sums, { of, weight, count, n }, [from, to], { reached, part }, partOf) {
+  for (let row = firstNotBelow(reached, from); row < n; row++) {
+    const share = part(row, from, to);
+    if (!share) continue;
     const one = partOf ? partOf[of[row]] : of[row];
-    sums.weight[one] += part;
+    sums.weight[one] += weight[row] * share;
     sums.count[one] += count ? count[row] : 1;
   }
 }
@@ -172,14 +171,15 @@ function addStacks(sums, table, from, to) {
   addRows(sums, table, last * prefix.size, to, stackOf);
 }
 
-/* The sums of a table by kind, or by stack, in a range of ticks or in all: {units: the kinds or stacks, weight, count}. The last range is kept. */
-export function sumsWithin(table, range, tick, byStack) {
+/* The sums of a table by kind, or by stack, in a range of ticks or in all: {units: the kinds or stacks, weight, count}. The last range is kept.
+   stretches(): of waits (stretches.js). */
+export function sumsWithin(table, range, stretches, byStack) {
   const of = byStack ? "stacks" : "kinds", all = (table.sums || table)[of];
   if (!range || !table.time) return { units: all, weight: all.weight, count: all.count };
   const last = table.last && table.last[of], [from, to] = range;
   if (last && last.from === from && last.to === to) return last;
   const units = table[of], sums = zeros(units.n), rows = () => [firstNotBelow(table.time, from), firstNotBelow(table.time, to)];
-  if (table.off) addParts(sums, table, range, tick, byStack ? table.stackOf : null);
+  if (table.off) addParts(sums, table, range, stretches(), byStack ? table.stackOf : null);
   else if (byStack) addStacks(sums, table, ...rows());
   else addRows(sums, table, ...rows());
   table.last = { ...table.last, [of]: { units, ...sums, from, to } };

@@ -1,6 +1,7 @@
 /* Which samples count, and what of each stack they are. */
 
 import { sumsWithin } from "./kinds.js";
+import { stretchesOf } from "./stretches.js";
 import { totalOf } from "./trees.js";
 
 /* The choice of an event: a number, or both of the time on the CPU and off it. */
@@ -107,7 +108,7 @@ export function keptKinds(units, masks) {
 function eachTable(profile, choice, needsKinds, visit) {
   const masks = masksOf(profile, choice), byStack = !needsKinds && !masks.thread && !masks.cpu;
   for (const { samples: table, column } of tablesOf(profile, choice.event)) {
-    const { units, weight, count } = sumsWithin(table, choice.range, profile.tick, byStack);
+    const { units, weight, count } = sumsWithin(table, choice.range, () => stretchesOf(profile, table), byStack);
     visit(units, column, keptKinds(units, masks), weight, count);
   }
 }

@@ -2,6 +2,7 @@
 
 import { firstNotBelow } from "./kinds.js";
 import { JOINED, keptKinds, masksOf, onAndOff, sumsBy, tablesOf } from "./selection.js";
+import { stretchesOf } from "./stretches.js";
 
 /* The thread with most weight among the chosen samples; of time on and off the CPU the former, as a thread that waits is not busy. */
 export function busiestThread(profile, choice) {
@@ -9,36 +10,22 @@ export function busiestThread(profile, choice) {
   return sums.reduce((best, sum, thread) => sum > sums[best] ? thread : best, 0);
 }
 
-/* times are whole ticks: what meets may seem to overlap by one at either end */
-const SLACK = 2;
-
-/* row => whether it is the sum of several waits: a sample of its thread is amid the time that one wait would have taken, and a thread that waits
-   has none. Waits shorter than the threshold of the recording are such sums, of which only the last end is known. */
-function sumsOfWaits(profile, thread, recording) {
-  const parts = profile.events.filter(({ seconds, off }) => seconds || off).flatMap(({ samples }) => {
-    const { time, kinds, of } = samples[recording] || {};
-    return time && kinds.thread ? [time.filter((_, row) => kinds.thread[of[row]] === thread)] : [];
-  });
-  const times = Float64Array.from(parts.flatMap(part => Array.from(part))).sort();
-  return (stop, length) => length > 2 * SLACK && times[firstNotBelow(times, stop - length + SLACK)] <= stop - SLACK;
-}
-
 /* {node: of the form (see forms.js) at each column, 0 where the thread had no sample, apart: ns of waits that are not among them, as only their
-   sums are known (sumsOfWaits)}. range: in ticks. */
+   sums are known (stretches.js)}. range: in ticks. */
 export function columnsOf(profile, choice, of, thread, range, count) {
   const masks = masksOf(profile, { ...choice, thread, process: null, range: null }), width = (range[1] - range[0]) / count || 1;
   const node = new Int32Array(count), most = new Float64Array(count);
   let apart = 0;
-  for (const { samples, column: part } of tablesOf(profile, choice.event)) {
+  for (const { samples } of tablesOf(profile, choice.event)) {
     if (!samples.time || !samples.kinds.thread) continue;
     const { of: kindOf, kinds, time, weight } = samples, kept = keptKinds(kinds, masks);
-    const isSum = samples.off ? sumsOfWaits(profile, thread, profile.recordings > 1 ? part : 0) : () => false;
+    const sums = samples.off ? stretchesOf(profile, samples).sums : null;
     const begin = firstNotBelow(samples.time, range[0]);
     let before = -1;
     const last = samples.seconds || samples.off ? samples.n : firstNotBelow(samples.time, range[1]);
     for (let row = begin; row < last; row++) {
       if (!kept[kindOf[row]]) continue;
-      if (isSum(time[row], weight[row] / profile.tick)) {
+      if (sums && sums.has(row)) {
         if (time[row] < range[1]) apart += weight[row];
         continue;
       }

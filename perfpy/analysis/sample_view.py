@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, rows_where, slices_index
-from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, NO_DATA_SOURCE, PerfType, RecordType, SampleType, SoftwareId
+from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_KERNEL, NO_DATA_SOURCE, BranchSample, PerfType, RecordType, SampleType, SoftwareId
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, TypeVar, dataclass, replace
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, STATE_NAMES, WOKEN_BY_THREAD
 from perfpy.abi.records import Read
@@ -249,6 +249,19 @@ def has_off_cpu(events: Sequence[FileEvent]) -> bool:
 def says_why_it_waited(events: Sequence[FileEvent]) -> bool:
     """Whether the samples of time off the CPU have a state, which perf's own lack."""
     return any(event.attr.sample_type & SampleType.WEIGHT_STRUCT for event in events if is_off_cpu(event))
+
+
+def is_walked(data: SampleSource) -> bool:
+    """Whether the kernel walked the user's frames by frame pointers: it misses the caller of a function that does not set one up.
+
+    Callchains that `record --unwind` has unwound are only marked by the mappings of data, which it needs, without addresses of data.
+    """
+    attrs = [event.attr for event in data.events]
+    if any(attr.sample_type & SampleType.STACK_USER or attr.branch_sample_type & BranchSample.CALL_STACK for attr in attrs):
+        return False
+    has_data_maps = any(attr.mmap_data for attr in attrs) and not data.has(SampleType.ADDR)
+    is_chosen = "--data-mmap" in [str(word) for word in data.features.get("cmdline") or ()]
+    return not has_data_maps or is_chosen
 
 
 def merge_off_cpu(data: SampleSource) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MILLISECOND = 1_000_000
 PID = 100
 _SIZE = 0x100
-_FILES = {"app": 0x400000, "libc.so.6": 0x600000, "python3.11": 0x800000, "jitted-0-1.so": 0xA00000}
+_FILES = {"app": 0x400000, "libc.so.6": 0x600000, "python3.11": 0x800000, "jitted-0-1.so": 0xA00000, "libz.so.1": 0xC00000}
 _KERNEL = 0xFFFFFFFF81000000
 
 
@@ -68,6 +68,7 @@ def sampled_program(
     cpus: int = 0,
     ends: bool = False,
     creator: str = "",
+    walked: bool = False,
 ) -> Path:
     """Write the recording and its files.
 
@@ -89,13 +90,15 @@ def sampled_program(
         cpus: the number of online CPUs; 0 if the recording does not tell.
         ends: whether the program ends.
         creator: the program that each tenth started process executes, which creates the other nine.
+        walked: the kernel walked the callchains by frame pointers; otherwise they look like those of `record --unwind`.
     """
     functions = _functions_of(stacks)
     _write_files(folder, functions)
     waits = any(stack.state for stack in stacks)
     clock = usual_attr(
-        USUAL | SampleType.ID | SampleType.CALLCHAIN, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, enable_on_exec=int(from_start)
-    )
+        USUAL | SampleType.ID | SampleType.CALLCHAIN, type=PerfType.SOFTWARE, config=SoftwareId.TASK_CLOCK, enable_on_exec=int(from_start),
+        mmap_data=int(not walked),
+    )  # fmt: skip
     fields = USUAL | SampleType.ID | SampleType.CALLCHAIN | SampleType.WEIGHT_STRUCT
     off_cpu = usual_attr(fields, type=PerfType.SOFTWARE, config=SoftwareId.BPF_OUTPUT)
     attrs = [clock, off_cpu] if waits else [clock]

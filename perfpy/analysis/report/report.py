@@ -19,7 +19,7 @@ from perfpy.analysis.locations import ROLE_BITS, Locations
 from perfpy.analysis.report.entries import drawn_chains, with_inlined_leaves
 from perfpy.analysis.report.options import plan_report
 from perfpy.analysis.report.tables import make_tables
-from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_cpu, is_time
+from perfpy.analysis.sample_view import NANOSECONDS_A_SECOND, TimeOfDay, is_off_cpu, is_time, is_walked
 from perfpy.analysis.sort_key import KeyStyle, KeyTexts, MachineTexts, RecordingText, TaskComms, TraceData
 from perfpy.errors import plural
 from perfpy.perfdata.header import Feature, key_of
@@ -133,6 +133,7 @@ class Report(ConvertibleTable):
         fold_times: folds samples again, with their times at a resolution in ns; returns None if that takes long.
         fold_addresses: folds samples again, with the addresses of each callchain; None for reports that are made from other reports.
         display: formats the report in Python's prompt and notebooks.
+        is_walked: see perfpy.analysis.sample_view.is_walked.
 
     >>> import perfpy
     >>> with perfpy.open("perf.data") as recording:
@@ -156,6 +157,7 @@ class Report(ConvertibleTable):
     fold_addresses: Callable[[], ReportSamples] | None = None
     fold_times: Callable[[int], ReportSamples | None] | None = None
     losses: Losses = NO_LOSSES
+    is_walked: bool = False
 
     def __len__(self) -> int:
         return 0 if self._rows is None else len(self._rows.visible_entries())
@@ -287,7 +289,7 @@ class PlannedReport(NamedTuple):
         trace = TraceData(profile.raw.payloads, self.payloads)
         words = SampleWords(TaskComms(timeline.comms, timeline.last_comm), trace, self.memory, self.machine, self._ipc())
         report = report_of(self.plan, profile, symbolizer, words, [entry.filename for entry in data.features.get("build_id", ())])
-        report.losses = losses(data)
+        report.losses, report.is_walked = losses(data), is_walked(data)
         report.truncated, report.note_chains = self.scan.truncated_stacks, lambda: _chain_note(data, profile, symbolizer)
         report.fold_addresses = cache(self._fold_addresses)
         report.fold_times = lambda grain: fold_times(self.plan, self.scan, grain)
@@ -471,6 +473,7 @@ class ReportSamples(NamedTuple):
         locations: of the frames; functions have the same numbers as in the report.
         are_callers_first: whether callchains begin with the outermost frame.
         is_unwound: whether user callchains come from copies of stacks, with addresses within calls.
+        is_walked: whether the kernel walked them by frame pointers.
     """
 
     folded: Folded
@@ -478,6 +481,7 @@ class ReportSamples(NamedTuple):
     locations: Locations
     are_callers_first: bool
     is_unwound: bool = False
+    is_walked: bool = False
 
 
 def fold_addresses(plan: ReportPlan, scan: SampleScan) -> ReportSamples:
@@ -514,7 +518,7 @@ def _samples_of(plan: ReportPlan, scan: SampleScan, most: int) -> ReportSamples:
     are_callers_first = graph is not None and graph.order == "caller"
     folded = with_inlined_leaves(profile.folded, chains, scan.symbolizer, callers_first=are_callers_first)
     locations = Locations(scan.symbolizer, as_one=options.names.tiers_as_one)
-    return ReportSamples(folded, chains, locations, are_callers_first, scan.unwinding is not None)
+    return ReportSamples(folded, chains, locations, are_callers_first, scan.unwinding is not None, is_walked(scan.data))
 
 
 # A report as plain values: dicts, lists, strings and numbers. perfpy.views.report.json describes their form.

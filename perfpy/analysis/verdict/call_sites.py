@@ -170,8 +170,9 @@ class Statements:
             if totals[best] < MOST * totals.sum():
                 return None
         line = self._heaviest(best, functions.innermost_frames(best, rows)) if len(rows) else None
+        is_nearly_all = bool(totals[best] >= NEARLY_ALL * totals.sum())
         return ProcessStart(
-            functions.name(best), line and line.source_line, bool(totals[best] >= NEARLY_ALL * totals.sum()), is_wait=is_wait
+            functions.name(best), line and line.source_line, is_nearly_all, is_wait=is_wait, vague=functions.vague_share(best)
         )
 
     def is_inlined(self, function: int, line: SourceLine) -> bool:

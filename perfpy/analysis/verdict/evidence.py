@@ -638,8 +638,25 @@ class Evidence:
         waits = self.wait_statements.waits if self.wait_statements is not None else None
         return None if waits is None else activity_of(tid, waits, self.functions if self.seconds is not None else None)
 
-    def function_of_lock(self, tid: int) -> tuple[str, HotLine | None] | None:
-        """Return the own function ("" if unknown) and the line in which a thread waits longest for locks; None if it does not."""
+    def vague_share(self, wait: Wait, *, in_both: bool = False) -> float:
+        """Return the share of a wait that may be in functions which its function calls; in_both: or which the second one calls."""
+        if self.waits is None:
+            return 0.0
+        functions = self.waits.functions
+        first, second = functions.vague_share(wait.number), functions.vague_share(wait.second_number) if in_both else 0.0
+        in_second = wait.in_second if in_both else 0.0
+        return (first * wait.in_function + second * in_second) / max(wait.in_function + in_second, 1e-9)
+
+    def vague_share_of_waker(self, waker: Waker) -> float:
+        """Return the share of what a waker did that may be in functions which its function calls."""
+        of_waits = self.wait_statements.functions if self.wait_statements is not None else None
+        functions = self.functions if waker.reason == RUNNING else of_waits
+        return functions.vague_share(waker.number) if functions is not None else 0.0
+
+    def function_of_lock(self, tid: int) -> tuple[str, HotLine | None, float] | None:
+        """Return the own function ("" if unknown) and the line in which a thread waits longest for locks, and the share that may be in
+        functions which it calls; None if it does not wait.
+        """
         statements = self.wait_statements
         if statements is None or statements.waits is None:
             return None
@@ -647,7 +664,8 @@ class Evidence:
         wait = next(iter(statements.waits.by_reason(rows)), None)
         if wait is None:
             return None
-        return wait.function, statements.wait_line(wait.number, wait.reason, tid) if wait.number >= 0 else None
+        line = statements.wait_line(wait.number, wait.reason, tid) if wait.number >= 0 else None
+        return wait.function, line, statements.waits.functions.vague_share(wait.number)
 
     def is_only_busy_thread(self, tid: int) -> bool:
         """Whether nearly all of the recorded CPU time is one thread's."""

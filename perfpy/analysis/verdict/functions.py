@@ -6,7 +6,6 @@ what it spends its time on.
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -132,6 +131,8 @@ class ChargedFunction(NamedTuple):
         kernel_work: system calls and page faults with these samples, by share.
         entries: the functions that it calls itself, with all that they call in turn, by share; for Python, and those of V8 for JavaScript.
         entries_of_caller: the same of the caller, in the samples that it calls the function by way of libraries.
+        vague: share of the samples with a function of another file that the function may not call itself: see `is_vague`.
+        vague_caller: the same for the caller.
     """
 
     number: int
@@ -147,6 +148,8 @@ class ChargedFunction(NamedTuple):
     called: float = 0.0
     entries: tuple[Share, ...] = ()
     entries_of_caller: tuple[Share, ...] = ()
+    vague: float = 0.0
+    vague_caller: float = 0.0
 
 
 class LibraryFunction(NamedTuple):
@@ -158,6 +161,7 @@ class LibraryFunction(NamedTuple):
         own: share of its own samples.
         callers: own functions with these samples, by share.
         recursive: share of its own samples that are of a call within a call.
+        vague: share of its own samples that callers may not call themselves.
     """
 
     number: int
@@ -165,6 +169,7 @@ class LibraryFunction(NamedTuple):
     own: float
     callers: tuple[Share, ...]
     recursive: float
+    vague: float = 0.0
 
 
 class FunctionFrames(NamedTuple):
@@ -212,7 +217,7 @@ class SampledFunctions:
         self.effective = float(self.period) ** 2 / squares if squares else 0.0
         self._chains = samples.chains
         self._step = -1 if samples.are_callers_first else 1
-        self._is_unwound = samples.is_unwound
+        self._is_unwound, self._is_walked = samples.is_unwound, samples.is_walked
         self.leaf = self._function_of[folded.dimensions["frame"]]
 
     def _is_idle(self, folded: Folded) -> NDArray[np.bool_]:
@@ -509,6 +514,51 @@ class SampledFunctions:
         return is_inside
 
     @cached_property
+    def is_vague(self) -> NDArray[np.bool_]:
+        """Whether between each row's function and the one that it is charged to others may be missing, which the kernel did not see.
+
+        By frame pointers it misses the caller of each function that does not set one up, as those of most libraries.
+        """
+        vague, is_sought = np.zeros(len(self.leaf), np.bool_), self.charged_functions >= 0
+        last = np.full(len(self.leaf), _NONE, np.int64)
+        for rows, functions in self.outwards(np.flatnonzero(is_sought) if self._is_walked else np.zeros(0, np.int64), is_sought):
+            hits = functions == self.charged_functions[rows]
+            vague[rows[hits]] = self._may_skip(last[rows[hits]], functions[hits])
+            is_sought[rows[hits]] = False
+            last[rows] = functions
+        return vague
+
+    def vague_share(self, function: int) -> float:
+        """Return the share of the samples charged to a function that are vague."""
+        of_function = self.charged_functions == function
+        total = int(self.rows.period[of_function].sum())
+        return int(self.rows.period[of_function & self.is_vague].sum()) / total if total else 0.0
+
+    def _may_skip(self, inner: Int64, outer: Int64) -> NDArray[np.bool_]:
+        """Whether a frame may be missing between each function of the program and the next one inwards, -1 for none."""
+        dsos, keeps_frames = self._files_of_frames
+        may_skip: NDArray[np.bool_] = (inner >= 0) & (dsos[inner] != dsos[outer]) & ~keeps_frames[inner] & ~self._is_python[outer]
+        return may_skip & self._is_walked
+
+    @cached_property
+    def _files_of_frames(self) -> tuple[Int64, NDArray[np.bool_]]:
+        """The file of each function, a C library's own number also within a program; whether the function is known to have a frame."""
+        dsos, keeps = np.full(len(self.category_of), _NONE, np.int64), np.zeros(len(self.category_of), np.bool_)
+        for number in self.present.tolist():
+            name, kind = self.name(number), self.category_of[number]
+            is_linked = kind == RUNTIME and not name.startswith("runtime.")  # Go's runtime keeps frame pointers
+            dsos[number] = -2 if is_linked else self._dso_number(number)
+            keeps[number] = kind == KERNEL or self.is_generated(number) or name.startswith("Builtins_")  # V8's have frames
+        return dsos, keeps
+
+    @cached_property
+    def _is_python(self) -> NDArray[np.bool_]:
+        """Whether each function is one of Python, whose callers the interpreter tells."""
+        is_python = np.zeros(len(self.category_of), np.bool_)
+        is_python[[number for number in self.present.tolist() if self.name(number).startswith(PYTHON_MARK)]] = True
+        return is_python
+
+    @cached_property
     def entered(self) -> Int64:
         """The function of each row's sample; if it is in a library, the function by which other files called the library.
 
@@ -602,7 +652,8 @@ class SampledFunctions:
         rows = np.flatnonzero((self.leaf == number) & (self.charged_functions >= 0))
         callers = self._largest_shares(self.charged_functions[rows], self.rows.period[rows])
         recursive = int(self.rows.period[self._rows_beneath(rows, number)].sum())
-        return LibraryFunction(number, self.name(number), self.share(int(periods[number])), tuple(callers), self.share(recursive))
+        vague = self.share(int(self.rows.period[rows[self.is_vague[rows]]].sum()))
+        return LibraryFunction(number, self.name(number), self.share(int(periods[number])), tuple(callers), self.share(recursive), vague)
 
     def share_beneath(self, callee: int, caller: int) -> float:
         """Return the share of the samples that are charged to a function, and whose callchains have another function further outwards."""
@@ -673,21 +724,22 @@ class SampledFunctions:
 
     def _hot(self, number: int, accounted: Int64, charged: int, own: int) -> ChargedFunction:
         rows = np.flatnonzero(accounted == number)
-        caller, called, is_recursive, through = self._caller(number, rows)
+        caller, called, is_recursive, through, vague = self._caller(number, rows)
         leafs = rows[(self.leaf[rows] != number) & ~self._is_in_charged_function[rows]]
         totals = sum_by(self.entered[leafs], self.rows.period[leafs], len(self.category_of))
         callees = [Share(self.name(one), self.share(int(totals[one]))) for one in np.argsort(-totals)[:4].tolist() if totals[one]]
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(own), self.share(charged),
             is_recursive, caller, tuple(callees), tuple(self._kernel_work(rows)), called, tuple(self._entries(number, rows)), through,
+            self.share(int(self.rows.period[rows[self.is_vague[rows]]].sum())), vague,
         )  # fmt: skip
 
     def tree(self, number: int, share: float) -> ChargedFunction:
         """Return a function with all that it calls, which has this share of the samples, and its caller."""
-        caller, called, is_recursive, through = self._caller(number, np.arange(len(self.leaf)))
+        caller, called, is_recursive, through, vague = self._caller(number, np.arange(len(self.leaf)))
         return ChargedFunction(
             number, self.name(number), self.file(number), int(self.category_of[number]), self.share(0), share, is_recursive, caller,
-            called=called, entries_of_caller=through,
+            called=called, entries_of_caller=through, vague_caller=vague,
         )  # fmt: skip
 
     def calls_of(self, number: int) -> list[Share]:
@@ -739,31 +791,34 @@ class SampledFunctions:
             is_sure[number] = is_import[number] and not is_called_c_function(self.name(number))
         return is_import, is_module, is_sure  # index -1: none of them
 
-    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool, tuple[Share, ...]]:
+    def _caller(self, number: int, rows: Int64) -> tuple[Share | None, float, bool, tuple[Share, ...], float]:
         """Return the own function that calls a function in most of these rows, the share of rows with a known caller, whether the
-        function mostly calls itself, and the functions of libraries by way of which the caller calls it.
+        function mostly calls itself, the functions of libraries by way of which the caller calls it, and the share of vague rows.
         """
         periods = self.rows.period
         callers, last, entries = (np.full(len(self.leaf), _NONE, np.int64) for _ in range(3))
-        occurrences = np.zeros(len(self.leaf), np.int64)
+        occurrences, is_vague = np.zeros(len(self.leaf), np.int64), np.zeros(len(self.leaf), np.bool_)
         for reached, functions in self.outwards(rows):
             is_same = functions == number
             occurrences[reached[is_same]] += 1
             outer = (occurrences[reached] > 0) & ~is_same & (callers[reached] < 0) & (self.category_of[functions] == OWN)
             callers[reached[outer]], entries[reached[outer]] = functions[outer], last[reached[outer]]
+            inner = np.where(last[reached] >= 0, last[reached], number)
+            is_vague[reached[outer]] = self._may_skip(inner[outer], functions[outer])
             last[reached] = np.where(is_same, _NONE, functions)
         callers, weights = callers[rows], periods[rows]
         is_recursive = 2 * int(weights[occurrences[rows] > 1].sum()) >= int(weights.sum()) > 0 and not self._is_top_level(number)
         has_caller = callers >= 0
         if not has_caller.any():
-            return None, 0.0, is_recursive, ()
+            return None, 0.0, is_recursive, (), 0.0
         totals = sum_by(callers[has_caller], weights[has_caller], len(self.category_of))
         best = int(np.argmax(totals))
         caller = Share(self.name(best), self.share(int(totals[best])))
         through: tuple[Share, ...] = ()
         if caller.name.startswith(PYTHON_MARK):
             through = tuple(self._largest_shares(np.where(callers == best, entries[rows], _NONE), weights))
-        return caller, self.share(int(totals.sum())), is_recursive, through
+        vague = self.share(int(weights[is_vague[rows] & (callers == best)].sum()))
+        return caller, self.share(int(totals.sum())), is_recursive, through, vague
 
     def _is_top_level(self, number: int) -> bool:
         """Whether a function is the top level of a Python file: of texts that are executed, several have one name."""
@@ -831,40 +886,9 @@ def sampled_functions(report: Report, histogram: Histogram, *, waits: bool | Non
     if waits is None and histogram in _sampled:
         return _sampled[histogram]
     graph = report.options.chains.call_graph
-    samples = ReportSamples(report.folded, report.chains, histogram.locations, graph is not None and graph.order == "caller")
+    are_callers_first = graph is not None and graph.order == "caller"
+    samples = ReportSamples(report.folded, report.chains, histogram.locations, are_callers_first, is_walked=report.is_walked)
     functions = SampledFunctions(samples, histogram.leader.event.index, waits=waits)
     if waits is None:
         _sampled[histogram] = functions
     return functions
-
-
-# Intervals of confidence of shares of samples.
-
-
-_DEVIATIONS: Final = 2.576  # of a normal distribution: 99 % lie within
-
-
-class Interval(NamedTuple):
-    """The lowest and the highest share, from 0 to 1, that agree with the samples."""
-
-    low: float
-    high: float
-
-    @property
-    def width(self) -> float:
-        """Half of the distance between both."""
-        return (self.high - self.low) / 2
-
-
-def interval(share: float, samples: float) -> Interval:
-    """Return the 99 % interval of Wilson (1927) of a share in independent samples.
-
-    >>> interval(0.5, 100)
-    Interval(low=0.3752..., high=0.6247...)
-    """
-    if samples <= 0:
-        return Interval(0.0, 1.0)
-    square = _DEVIATIONS**2 / samples
-    centre = (share + square / 2) / (1 + square)
-    reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
-    return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))

@@ -137,6 +137,7 @@ class ProcessStart(NamedTuple):
         lines: those of a script.
         is_nearly_all: whether it starts nearly all of them there.
         is_wait: whether it is only known to wait for them there.
+        vague: the share that functions may start which this one calls.
     """
 
     function: str
@@ -144,6 +145,7 @@ class ProcessStart(NamedTuple):
     is_nearly_all: bool
     lines: Sequence[int] = ()
     is_wait: bool = False
+    vague: float = 0.0
 
 
 def find_start_in_script(states: Iterable[ObservedState]) -> ProcessStart | None:

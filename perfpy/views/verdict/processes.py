@@ -28,6 +28,7 @@ from perfpy.views.verdict.sentence import (
     source,
     start_with,
     starting_code,
+    within,
 )
 from perfpy.views.verdict.waits import AT_REST
 
@@ -240,7 +241,7 @@ def _code_that_started(started: StartedProcesses, start: ProcessStart | None) ->
     if start is None:
         return ""
     how = f"; {'it waits' if started.is_alone else 'their parents wait'} for them" if start.is_wait else ","
-    return f"{how} {'' if start.is_nearly_all else 'mostly '}in {starting_code(start)}"
+    return f"{how} {'' if start.is_nearly_all else 'mostly '}{within(starting_code(start), start.vague)}"
 
 
 def _programs(started: StartedProcesses) -> str:

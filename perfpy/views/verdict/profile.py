@@ -23,7 +23,8 @@ from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.call_sites import parts_of_call, time_in_imports
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.functions import PAGE_FAULTS, Share, interval, sampled_functions
+from perfpy.analysis.verdict.functions import PAGE_FAULTS, Share, sampled_functions
+from perfpy.analysis.verdict.phases import interval
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible
@@ -55,6 +56,7 @@ from perfpy.views.verdict.sentence import (
     builtin_text,
     entry_text,
     function_text,
+    how_called,
     is_named,
     is_part,
     join_names,
@@ -493,10 +495,11 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         numbers["kernel work"], names["kernel work"] = work.share, work.name
         kind = "page faults" if work.name == PAGE_FAULTS else f"the system call {visible(work.name)}()"
         function = f"{function_text(hot.name)}{_source(evidence, hot, in_kernel=True)}"
-        text = f"{start_with(work.share, functions)} of {measure} in {kind} of {function}"
+        is_vague = how_called(hot.vague, work.share) != "called from"
+        text = f"{start_with(work.share, functions)} of {measure} in {kind}{', called below' if is_vague else ' of'} {function}"
         if work.share < MOSTLY * hot.charged:
             text = f"{start_with(hot.charged, functions)} of {measure} in {function} and the code it calls, mostly {kind}"
-        elif work.name == _GIVES_WAY:  # a function that worked between its calls would have more time of its own
+        elif work.name == _GIVES_WAY and not is_vague:  # a function that worked between its calls would have more time of its own
             text += ", which waits in a loop"
         return _Beginning(text, "kernel work", numbers, names)
     is_expression = callee is not None and callee.share >= HALF * hot.charged and callee.name.startswith(EXPRESSION)
@@ -512,7 +515,7 @@ def _own_function(evidence: Evidence, functions: SampledFunctions, hot: ChargedF
         share = sum(one.share for one in hot.callees if is_part(one.name, name_in_sentence(callee.name)))
         numbers["callee"], numbers["with parts"], names["callee"] = callee.share, share, callee.name
         is_switch = _SWITCH.match(callee.name) is not None
-        where = f"{'switches between threads' if is_switch else function_text(callee.name)}, called from "
+        where = f"{'switches between threads' if is_switch else function_text(callee.name)}, {how_called(hot.vague, callee.share)} "
         where += f"{function_text(hot.name)}{_source(evidence, hot, callee=callee.name)}{_caller_of_nameless(hot)}"
         return _Beginning(f"{start_with(share, functions)} of {measure} in {where}", "callee", numbers, names)
     if hot.own < MOSTLY * hot.charged and not _is_python(hot):
@@ -618,7 +621,7 @@ def _called_from(
     numbers[key], names[key] = hot.caller.share, hot.caller.name
     is_only = hot.caller.share >= NEARLY_ALL * hot.called
     library = "" if hot.is_recursive else entry_text(hot.entries_of_caller, MOSTLY * hot.caller.share)
-    by = f"called by {library} in" if library and not _WRAPPER.search(library) else "called from"
+    by = f"called by {library} in" if library and not _WRAPPER.search(library) else how_called(hot.vague_caller, hot.caller.share)
     return f", {by} {function_text(hot.caller.name)}{'' if is_only else f' ({percent(hot.caller.share * functions.busy)})'}"
 
 

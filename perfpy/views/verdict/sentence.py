@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.verdict.categories import BUILTIN_OF_V8
-from perfpy.analysis.verdict.functions import interval
+from perfpy.analysis.verdict.phases import interval
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path
@@ -99,6 +99,33 @@ def program_text(name: str) -> str:
     return f'"{visible(name)}"'
 
 
+SURE: Final = 0.9  #: of samples or waits with certain callers: with fewer, functions that are not known may be between
+
+
+def how_called(vague: float, share: float) -> str:
+    """Return "called from", or "called below": by a function or by what that calls. vague: how much of a share is not certain.
+
+    >>> how_called(0.02, 0.6), how_called(0.6, 0.6)
+    ('called from', 'called below')
+    """
+    return "called below" if vague > (1 - SURE) * share else "called from"
+
+
+def within(text: str, vague: float, *, are_several: bool = False) -> str:
+    """Return where something happens: in functions, or in what they call. vague: the share that is not certain.
+
+    >>> within("nap() (a.c:3)", 0.0), within("nap() (a.c:3)", 1.0), within("nap()", 0.4)
+    ('in nap() (a.c:3)', 'in what nap() (a.c:3) calls', 'in nap() or what it calls')
+    >>> within("nap() and rest()", 1.0, are_several=True), within("nap() and rest()", 0.4, are_several=True)
+    ('in what nap() and rest() call', 'in nap() and rest(), or what they call')
+    """
+    if vague <= 1 - SURE:
+        return f"in {text}"
+    if vague >= SURE:
+        return f"in what {text} {'call' if are_several else 'calls'}"
+    return f"in {text}{', or what they call' if are_several else ' or what it calls'}"
+
+
 OTHERS: Final = "others"  #: see source()
 
 
@@ -142,7 +169,7 @@ def library_text(library: LibraryFunction, inside: Share, busy: float) -> str:
     callers = [f"{function_text(one.name)} ({percent(one.share * busy)})" for one in named]
     if len(named) == 1 and named[0].share >= _SURELY * library.own:
         callers = [function_text(named[0].name)]
-    text = f"{function_text(library.name)}{f', called from {join_names(callers)}' if callers else ''}"
+    text = f"{function_text(library.name)}{f', {how_called(library.vague, library.own)} {join_names(callers)}' if callers else ''}"
     is_callee = inside.share >= _OF_CALLER
     if is_callee:
         text += f", and {percent(inside.share * busy)} in {function_text(inside.name)}, which it calls"

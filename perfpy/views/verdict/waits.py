@@ -45,6 +45,7 @@ from perfpy.views.verdict.sentence import (
     seconds,
     source,
     starting_code,
+    within,
 )
 
 if TYPE_CHECKING:
@@ -283,9 +284,11 @@ def _sentence(evidence: Evidence, wait: Wait, *, with_cause: bool) -> Sentence:
         both = f" and {function_text(wait.second)}{_wait_source(wait, wait.second, evidence.second_line(wait))}" if has_both else ""
         most = "" if is_one or both else "mostly "
         if both or wait.in_function >= IN_ONE_FUNCTION:
-            text += f", {most}in {function_text(wait.function)}{_wait_source(wait, wait.function, evidence.wait_line(wait))}{both}"
+            where = f"{function_text(wait.function)}{_wait_source(wait, wait.function, evidence.wait_line(wait))}{both}"
+            text += f", {most}{within(where, evidence.vague_share(wait, in_both=bool(both)), are_several=bool(both))}"
         elif is_endless:  # each thread hangs in another one
-            text += f", in {function_text(wait.function)}, {function_text(wait.second)} and others"
+            others = f"{function_text(wait.function)}, {function_text(wait.second)} and others"
+            text += f", {within(others, evidence.vague_share(wait, in_both=True), are_several=True)}"
     text += _without_end(evidence, wait, numbers, is_endless=is_endless)
     if with_cause:
         goroutines = _goroutines(evidence, wait, numbers, names)
@@ -326,8 +329,8 @@ def stuck_threads(evidence: Evidence) -> Iterator[Sentence]:
 
 def _function_of_lock(evidence: Evidence, lock: SeenLock) -> tuple[str, str]:
     """Return the function in which a thread waits for a lock, "" if unknown, and where that is, as " in f() (a.c:1)"."""
-    function, line = evidence.function_of_lock(lock.tid) or ("", None)
-    return function, f" in {function_text(function)}{source(function, line)}" if function else ""
+    function, line, vague = evidence.function_of_lock(lock.tid) or ("", None, 0.0)
+    return function, f" {within(f'{function_text(function)}{source(function, line)}', vague)}" if function else ""
 
 
 def _lock(lock: SeenLock) -> str:
@@ -351,9 +354,10 @@ def waits_for_started(evidence: Evidence, wait: Wait) -> Iterator[Sentence]:
         return
     name, elapsed = evidence.comm(wait.thread), max(evidence.elapsed, wait.longest)
     where = _wait_source(wait, wait.function, evidence.wait_line(wait))
-    clauses = [f"{percent(wait.in_function)} in {function_text(wait.function)}{where}"]
+    vague = evidence.vague_share(wait)
+    clauses = [f"{percent(wait.in_function)} {within(f'{function_text(wait.function)}{where}', vague)}"]
     if wait.second and wait.in_second >= MATTERS:
-        clauses.append(f"{percent(wait.in_second)} in {function_text(wait.second)}")
+        clauses.append(f"{percent(wait.in_second)} {within(function_text(wait.second), vague)}")
     text = f"{program_text(name) if name else 'The program'} waited {seconds(wait.longest)} of {seconds(elapsed)} for them: "
     names = {"function": wait.function, **({"second": wait.second} if wait.second else {})}
     numbers = {"seconds": wait.longest, "elapsed": elapsed, "in function": wait.in_function, "in second": wait.in_second}
@@ -434,13 +438,14 @@ def _in_function(evidence: Evidence, activity: Waker) -> str:
     if not activity.function or activity.in_function < IN_ONE_FUNCTION:
         return ""
     most = "" if activity.in_function >= ONE_FUNCTION else "mostly "
-    return f", {most}in {function_text(activity.function)}{source(activity.function, evidence.waker_line(activity))}"
+    where = f"{function_text(activity.function)}{source(activity.function, evidence.waker_line(activity))}"
+    return f", {most}{within(where, evidence.vague_share_of_waker(activity))}"
 
 
 def _children(evidence: Evidence, wait: Wait) -> str:
     """Return which program the children of a process that waits for them ran, and where they were started; "" if that is not known."""
     name, count, start = evidence.children_in_turn(wait)
-    where = f", in {starting_code(start)}" if start else ""
+    where = f", {within(starting_code(start), start.vague)}" if start else ""
     return f"; it {f'ran {program_text(name)}' if name else 'forked'} {count:,} times{where}" if count else ""
 
 
@@ -591,12 +596,14 @@ def blocked_loop(evidence: Evidence) -> Iterator[Sentence]:
     least = "at least " if total < NEARLY_ALWAYS_BLOCKED * elapsed else ""  # shorter callbacks and the first 100 ms are not counted
     text, names = f"Long callbacks blocked the event loop for {least}{seconds(total)} of {seconds(elapsed)}", {}
     larger, waits = (running, None) if running.period >= waiting.period else (waiting, evidence.waits)
-    name = (waits.functions if waits else functions).name(larger.function) if larger.function >= 0 else ""
+    functions_of = waits.functions if waits else functions
+    name = functions_of.name(larger.function) if larger.function >= 0 else ""
     share = larger.in_function / NANOSECONDS_A_SECOND / total
     if name and share >= IN_ONE_FUNCTION:
         names["function"], numbers["in function"] = name, share
         line = evidence.line_with_callees(larger.function, waits=waits is not None)
-        text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}in {function_text(name)}{source(name, line)}"
+        where = within(f"{function_text(name)}{source(name, line)}", functions_of.vague_share(larger.function))
+        text += f", {'' if share >= NEARLY_ALWAYS_BLOCKED else 'mostly '}{where}"
     yield Sentence("blocked loop", f"{text}.", numbers, names)
 
 

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 import perfpy
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.columns import Columns, Ragged, Slices
-from perfpy.abi.flags import CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, SampleType
+from perfpy.abi.flags import CONTEXT_USER, MISC_KERNEL, MISC_USER, NATIVE_ENDIAN, BranchSample, SampleType
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT, WOKEN_BY_INTERRUPT, WOKEN_BY_THREAD
 from perfpy.abi.records import Comm, Mmap2, Read
 from perfpy.abi.sample_decoding import BRANCH_DTYPE
@@ -389,3 +390,27 @@ def test_exchanged_columns_have_different_hashes() -> None:
 def test_a_chain_is_not_taken_for_its_neighbour_column() -> None:
     numbers = combine_columns([row_fingerprints(ragged([5, 7], [5])), np.array([0, 7])])
     assert numbers[0] != numbers[1]
+
+
+_WALKED = SampleType.IP | SampleType.TID | SampleType.CALLCHAIN
+
+
+@pytest.mark.parametrize(
+    ("attr", "words", "walked"),
+    [
+        (usual_attr(_WALKED), ("perf", "record", "-g"), True),
+        (usual_attr(_WALKED | SampleType.REGS_USER | SampleType.STACK_USER, mmap_data=1), ("perf", "record"), False),
+        (usual_attr(_WALKED | SampleType.BRANCH_STACK, branch_sample_type=BranchSample.USER | BranchSample.CALL_STACK), ("perf",), False),
+        (usual_attr(_WALKED | SampleType.BRANCH_STACK, branch_sample_type=BranchSample.USER), ("perf",), True),
+        (usual_attr(_WALKED, mmap_data=1), ("perfpy", "record", "--unwind"), False),
+        (usual_attr(_WALKED | SampleType.ADDR, mmap_data=1), ("perf", "record", "-g", "-d"), True),
+        (usual_attr(_WALKED, mmap_data=1), ("perfpy", "record", "-g", "--data-mmap"), True),
+    ],
+)
+def test_only_callchains_of_the_kernel_lack_the_callers_of_functions_without_a_frame_pointer(
+    attr: EventAttr, words: tuple[str, ...], walked: bool
+) -> None:
+    data = SimpleNamespace(
+        events=[SimpleNamespace(attr=attr)], features={"cmdline": words}, has=lambda field: bool(attr.sample_type & field)
+    )
+    assert sample_view.is_walked(data) == walked

@@ -24,7 +24,7 @@ from perfpy.views.verdict.processes import _in_two
 from perfpy.views.verdict.profile import profile_verdict
 from perfpy.views.verdict.sentence import Sentence, function_text
 from perfpy.views.verdict.waits import _helpers
-from tests.builders.sampled_program import Stack, sampled_program
+from tests.builders.sampled_program import PID, Stack, sampled_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -974,6 +974,52 @@ def test_functions_of_libraries_are_told_by_those_that_their_callers_know(tmp_pa
     compare = ("by_key", "msort_with_tmp@libc.so.6", "__GI___qsort_r@libc.so.6", "main")
     first, *_ = texts(tmp_path, Stack(compare, 200), Stack(compare[1:], 800))
     assert first.startswith("80 % of the CPU time is in qsort() or qsort_r(), called from main()")
+
+
+def test_a_caller_that_frame_pointers_may_not_reach_is_told_as_below(tmp_path: Path) -> None:
+    """The kernel misses the caller of a library's function without a frame pointer; --unwind does not."""
+    sine = [Stack(("__sin_fma@libc.so.6", "make", "main"), 750), Stack(("main",), 250)]
+    assert texts(tmp_path, *sine, walked=True)[0] == "75 % of the CPU time is in sin(), called below make()."
+    assert texts(tmp_path, *sine)[0] == "75 % of the CPU time is in sin(), called from make()."
+    packed = [Stack(("std::find(int*)@libz.so.1", name, "main"), count) for name, count in (("pack", 420), ("send", 380))]
+    many = " in std::find(), called below pack() (42 %) and send() (38 %)."
+    assert texts(tmp_path, *packed, Stack(("main",), 200), walked=True)[0].endswith(many)
+    assert many.replace("below", "from") in texts(tmp_path, *packed, Stack(("main",), 200))[0]
+    compare = Stack(("by_key", "__GI___qsort_r@libc.so.6", "order", "main"), 1000)
+    assert texts(tmp_path, compare, walked=True)[0] == "100 % of the CPU time is in by_key(), called below order()."
+
+
+def test_callers_in_the_same_file_are_told_with_frame_pointers(tmp_path: Path) -> None:
+    """And those of the kernel, of generated code and of Python; not those of C functions that are linked statically."""
+    for stack, text in (
+        (("checksum", "audit", "main"), "checksum(), called from audit()."),
+        (("std::find(int*)", "audit", "main"), "std::find(), called from audit()."),
+        (("finish_task_switch.isra.0@kernel", "schedule@kernel", "audit"), "switches between threads, called from audit()."),
+        (("clear_page@kernel", "handle_mm_fault@kernel", "audit"), "page faults of audit()."),
+        (("clear_page@kernel", "handle_mm_fault@kernel", "memset@libc.so.6", "audit"), "page faults, called below audit()."),
+        (("sqrt@libc.so.6", "py::step:/srv/a.py@jitted-0-1.so", "py::run:/srv/a.py@jitted-0-1.so"), "step(), called from run()."),
+        (("_int_malloc", "audit", "main"), "malloc(), called below audit()."),
+    ):
+        first, *_ = texts(tmp_path, Stack(stack, 1000), walked=True)
+        assert first == f"100 % of the CPU time is in {text}"
+
+
+def test_a_few_samples_behind_a_library_leave_the_caller_certain(tmp_path: Path) -> None:
+    direct, behind = Stack(("spin", "make", "main"), 960), Stack(("spin", "qsort@libc.so.6", "make", "main"), 40)
+    assert texts(tmp_path, direct, behind, walked=True)[0] == "100 % of the CPU time is in spin(), called from make()."
+    assert "called below make()" in texts(tmp_path, direct._replace(samples=800), behind._replace(samples=200), walked=True)[0]
+
+
+def test_waits_by_frame_pointers_are_in_what_a_function_calls(tmp_path: Path) -> None:
+    """The wait, that of the thread that ended it, and the code that starts processes."""
+    waits = [Stack(LOCK, 800, tid=101, state="S", waker=PID), Stack(SLEEP, 800, state="S")]
+    first, *_ = texts(tmp_path, *waits, threads=(101,), seconds=0.8, walked=True)
+    assert "for a lock, in what drain() calls; the thread that released it slept 0.8 s, in what nap() calls." in first
+    first, *_ = texts(tmp_path, *waits, threads=(101,), seconds=0.8)
+    assert "for a lock, in drain(); the thread that released it slept 0.8 s, in nap()." in first
+    inline = Stack(("schedule@kernel", "hrtimer_nanosleep@kernel", "nap", "main"), 800, state="S")
+    assert ", in nap()" in texts(tmp_path, inline, walked=True)[0], "a system call of its own"
+    assert ", in nap() or what it calls" in texts(tmp_path, inline, Stack(SLEEP, 400, state="S"), walked=True)[0]
 
 
 def test_a_process_is_named_only_if_the_others_have_another_name(tmp_path: Path) -> None:

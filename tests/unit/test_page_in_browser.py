@@ -365,6 +365,8 @@ def test_the_page_opens_with_the_time_that_its_headline_tells_first(
     assert browser.run(event) == opens_with
     assert browser.text("#waits-too") == "+ Waits 2.000 s"
     has_waits = opens_with != "cpu-clock"
+    first, *_ = browser.texts("#details :is(h2, h3)")
+    assert (first == "Most time waiting") == has_waits, "the panel begins with what the headline tells"
     assert ("without 2.000 s that threads waited" in browser.text("#change-legend")) != has_waits
     for press in (lambda: browser.click("#waits-too"), lambda: browser.press("w")):
         assert browser.run("document.querySelector('#waits-too').getAttribute('aria-pressed')") == str(has_waits).lower()
@@ -372,6 +374,17 @@ def test_the_page_opens_with_the_time_that_its_headline_tells_first(
         press()
         has_waits = not has_waits
     assert browser.run(event) == opens_with
+    assert not browser.errors
+
+
+def test_events_with_the_same_name_can_be_told_apart(browser: Browser, tmp_path: Path) -> None:
+    parts = [timed_stacks(RAN, name) for name in ("sched:sched_switch", "cpu-clock", "sched:sched_switch")]
+    file = tmp_path / "events.html"
+    file.write_text(render(parts, PageText("events")), encoding="utf-8")
+    browser.open(file)
+    names = browser.run("[...document.querySelector('#event').options].map(one => one.text)")
+    assert [name for name in names if "sched" in name] == ["sched:sched_switch #1", "sched:sched_switch #2"]
+    assert "cpu-clock" in names
     assert not browser.errors
 
 
@@ -2078,6 +2091,18 @@ def test_states_of_threads_have_the_same_bars_in_lanes_and_in_why(browser: Brows
         assert not browser.errors
     assert list(found[chart].items())[:3] == [("#279a69", 1.0), ("#c77700", 0.5), ("#bcccd2", 0.3)]
     assert found[why].items() >= found[chart].items()
+
+
+def test_a_stack_without_frames_is_said_to_be_none(browser: Browser, tmp_path: Path) -> None:
+    columns = [(0,), (0,), (300 * MS,), (0,), (0,), (-1,), (-1,), (0,)]
+    turns = tuple(np.array(column, np.int64) for column in columns)
+    file = tmp_path / "why.html"
+    waits = WaitChains(0, [(7, "app")], 2, ["sleeps"], [()], *turns)
+    file.write_text(render([timed_stacks([At("app;main", at * 10 * MS) for at in range(1, 100)])], PageText("why"), waits=waits))
+    browser.open(file)
+    text = browser.run("document.body.innerText")
+    assert "none was recorded" in text.partition("the waker's stack")[2]
+    assert not browser.errors
 
 
 def test_a_wait_for_a_cpu_has_its_word_and_an_amber_stroke_in_a_flame_graph(browser: Browser, tmp_path: Path) -> None:

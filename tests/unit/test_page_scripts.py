@@ -553,6 +553,13 @@ def test_time_on_the_cpu_and_waits_have_bases_of_their_own() -> None:
     }
 
 
+def test_the_hottest_function_is_the_one_that_waits_where_the_headline_tells_of_waits() -> None:
+    parts = [timed_stacks([At("a;f", 10 * MS, 30 * MS)]), timed_stacks([At("a;g", 90 * MS, 60 * MS)], "offcpu-time", off_cpu=True)]
+    tree = f"weighed(profile.tree, collect(profile, {{...{CHOICE}, event: selection.JOINED}}).own, 'parts')"
+    found = f"(t => [false, true].map(waits => profile.names[hottest(t, profile.names, chargedWeights(profile, t.own), waits)][0]))({tree})"
+    assert node(found, profile_data([parts])) == ["f", "g"]
+
+
 def test_a_table_is_sorted_by_the_size_of_changes() -> None:
     rows = [{"change": 0.1, "total": 1}, {"change": -0.5, "total": 0}, {"change": 0.3, "total": 0}]
     assert [row["change"] for row in node(f"sortedRows({json.dumps(rows)}, 'change')")] == [-0.5, 0.3, 0.1]

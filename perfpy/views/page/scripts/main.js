@@ -88,7 +88,7 @@ class Page {
       inlined: () => profile.inlined || [], headline: () => this.ofHeadline(),
       measure: () => measureOf(profile, this.event).replace(/^[A-Z](?=[a-z])/, first => first.toLowerCase()),
       waits: () => ({ waits: profile.waits, pick: (waiter, moment) => this.change({ tab: "waits", waiter, moment: Math.round(moment) }), time: ticks => this.waits.time(ticks) }),
-      isOff: () => this.event !== JOINED && !!profile.events[this.event].off,
+      tellsWaits: () => isOfWaits(profile), isOff: () => this.event !== JOINED && !!profile.events[this.event].off,
       tells: () => `perfpy why ${profile.events.some(({ event }) => event.startsWith("sched:sched_switch")) ? "-i RECORDING --html why.html" : "--html why.html PROGRAM"}`,
       parts: () => comparedParts(profile, this.counted), code: f => this.code.snippet(...profile.names[f]),
       showCode: f => { this.change({ tab: "code" }); this.showCode(f); } });
@@ -241,7 +241,7 @@ class Page {
   }
 
   showSandwich() {
-    const named = this.ofHeadline(), f = this.state.chosen ?? (named ? named.f : hottest(...this.functions()));
+    const named = this.event === JOINED && isOfWaits(this.profile) ? null : this.ofHeadline(), f = this.state.chosen ?? (named ? named.f : hottest(...this.functions().slice(0, 3), isOfWaits(this.profile)));
     const about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
     $("sandwich-about").textContent = about.join(" \u00b7 ")
       + (this.state.chosen === null && f >= 0 ? ` (the hottest function${named ? ", as in the headline" : ""}: select another one in any view)` : "");

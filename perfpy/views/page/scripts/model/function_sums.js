@@ -91,11 +91,12 @@ export function hottestCallers(tree, names, charges) {
   return { best, share: most.map((sum, f) => whole[f] ? sum / whole[f] : 0) };
 }
 
-/* The function with most charged weight, of time on and off the CPU the former, else with most of its own; -1 for none. */
-export function hottest(tree, names, charged) {
-  const used = tree.kind === "parts" && tree.totals[0] ? 1 : tree.totals.length;
+/* The function with most charged weight, of time on and off the CPU the former, or the waits if the headline tells of them (ofWaits), else with most
+   of its own; -1 for none. */
+export function hottest(tree, names, charged, ofWaits = false) {
+  const isBoth = tree.kind === "parts", from = isBoth && ofWaits && tree.totals[1] ? 1 : 0, used = isBoth && !from && tree.totals[0] ? 1 : tree.totals.length;
   const most = columns => columns[0].reduce((best, _, f) => {
-    const sum = columns.slice(0, used).reduce((total, column) => total + column[f], 0);
+    const sum = columns.slice(from, used).reduce((total, column) => total + column[f], 0);
     return sum > best[1] ? [f, sum] : best;
   }, [-1, 0])[0];
   const f = most(charged);

@@ -59,7 +59,7 @@ export function placesOfWaits(tree, names) {
 export class Details {
   /* told: {short(f), choose(f), inside(f), sandwich(f), code(f) -> CodeView.snippet, showCode(f), unit(), dark(), measure(),
      parts() -> comparedParts() of changes, inlined() -> numbers of functions, headline() -> namedHottest() or null, waits() -> {waits: of the profile or
-     null, pick(thread, tick), time(ticks) -> text}, isOff() -> whether the event is waits, tells() -> a command} */
+     null, pick(thread, tick), time(ticks) -> text}, isOff() -> whether the event is waits, tellsWaits() -> whether the headline does, tells() -> a command} */
   constructor(panel, told) { Object.assign(this, { panel, told }); }
 
   /* functions: the tree of all frames, the names, and weights by name for each column (chargedWeights); f: the selected one, or null */
@@ -70,7 +70,7 @@ export class Details {
     this.panel.replaceChildren(...(f === null ? this.overview() : this.ofFunction(f)));
   }
 
-  /* With waits, time on the CPU comes first: sleeping threads would fill the list. */
+  /* With waits, time on the CPU comes first, as sleeping threads would fill the list, unless the headline tells of waits. */
   overview() {
     const { tree } = this, standing = withInlined(tree, this.names, this.told.inlined());
     const hint = el("p.dim", { textContent: "Select a function anywhere to see its callers, callees and source." });
@@ -85,11 +85,9 @@ export class Details {
       this.list(this.marked(most(columns, 8)), "", all), ...(this.told.inlined().length ? [el("p.dim", { textContent: INLINED })] : [])];
     if (tree.kind !== "parts") return [...itself(this.told.measure(), standing), hint];
     const [ran, waited] = tree.totals.map(total => total || 1);
-    return [
-      ...(tree.totals[0] ? itself("CPU time", [standing[0]], ran) : []),
-      ...(tree.totals[1] ? [el("h3", { textContent: "Most time waiting" }), this.list(placesOfWaits(tree, this.names).slice(0, 4), "", waited)] : []),
-      hint,
-    ];
+    const ofCpu = tree.totals[0] ? itself("CPU time", [standing[0]], ran) : [], first = this.told.tellsWaits();
+    const places = tree.totals[1] ? [el(first ? "h2" : "h3", { textContent: "Most time waiting" }), this.list(placesOfWaits(tree, this.names).slice(0, 4), "", waited)] : [];
+    return [...(first ? [...places, ...ofCpu] : [...ofCpu, ...places]), hint];
   }
 
   /* The headline's function, if it is not among those of a list. */

@@ -24,7 +24,9 @@ export class Toolbar {
   constructor(parts, profile, told) {
     Object.assign(this, parts, { profile, told });
     const plain = profile.events.map(event => event.event.replace(TERMS, "")), isOne = name => plain.indexOf(name) === plain.lastIndexOf(name);
-    const events = profile.events.map((event, i) => [i, isOne(plain[i]) ? plain[i] : event.event]), both = onAndOff(profile);
+    const named = profile.events.map((event, i) => isOne(plain[i]) ? plain[i] : event.event), both = onAndOff(profile);
+    const same = i => named.slice(0, i + 1).filter(name => name === named[i]).length; /* which one it is of those with its name */
+    const events = named.map((name, i) => [i, named.indexOf(name) === named.lastIndexOf(name) ? name : `${name} #${same(i)}`]);
     options(this.event, both ? [[JOINED, "on and off the CPU"], ...events] : events);
     this.event.parentElement.hidden = this.event.options.length < 2;
     this.commands = commandsOf(profile.threads);

@@ -2,7 +2,7 @@
 
 import { BLOCKED, READY, RUNS, chainAt, criticalPath, pathSums, turnAt, wakeups } from "../model/wait_chains.js";
 import { OWN, UNKNOWN } from "../model/categories.js";
-import { atRuler, counted, duration, percent, stepFor, whole } from "../model/words.js";
+import { atRuler, counted, duration, percent, stepFor } from "../model/words.js";
 import { brush } from "./brush.js";
 import { button, el, inks, ruled, speak, stateBar, stateSign, textScale, windowed } from "./elements.js";
 
@@ -163,7 +163,7 @@ export class WaitView {
     const rows = sums.slice(0, MOST_SUMS).map(({ thread, text, time, longest }) => el("tr", {}, el("td", { textContent: percent(time / (all || 1)) }),
       el("td", { textContent: this.time(time) }),
       el("td", {}, button(`${this.name(thread)} ${waits.texts[text]}`, () => this.told.pick(waits.main, (longest.from + longest.to) / 2), { className: "evidence" }))));
-    const left = waits.total - waits.n, missing = left > 0 ? `; ${whole(left)} turns are too short to be here` : "";
+    const left = waits.total - waits.n, missing = left > 0 ? `; ${counted(left, "turn")} ${left === 1 ? "is" : "are"} too short to be here` : "";
     const title = el("caption", { textContent: `Critical path of ${this.name(waits.main)}, ${this.time(from)} to ${this.time(to)}${missing}` });
     this.path.replaceChildren(title, el("tbody", {}, ...rows));
   }
@@ -186,6 +186,7 @@ export class WaitView {
   stack(names) {
     const frames = names.map(name => this.frame(name)), own = frames.filter(([, category]) => category === OWN);
     const list = shown => el("ol", {}, ...shown.slice(0, FRAMES).map(([text]) => el("li", { textContent: text })));
+    if (!frames.length) return [el("p.dim", { textContent: "none was recorded" })];
     if (!own.length || own.length === frames.length) return [list(frames)];
     return [list(own), el("details", {}, el("summary", { textContent: `all ${counted(Math.min(FRAMES, frames.length), "frame")}` }), list(frames))];
   }

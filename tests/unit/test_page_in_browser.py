@@ -411,6 +411,14 @@ def test_the_hottest_function_is_everywhere_that_of_the_headline(browser: Browse
     browser.click("#details .neighbours button")
     assert browser.texts("#details .shares dt") == ["Self", "With inlined code", "With libraries", "Total"]
     assert browser.texts("#details .shares dd")[:2] == ["10.00%, 100.000 ms", "70.00%, 700.000 ms"]
+    browser.click("#headline .evidence")
+    assert browser.texts("#functions tbody tr")[0].startswith("10.00%\t70.00%\t"), "the table begins with the headline's number"
+    assert browser.text("#functions tr.chosen .name") == "sin"
+    browser.run("document.querySelectorAll('#headline .evidence')[1].click()")
+    browser.click("#tab-code")
+    assert "No code is here of make, which is selected" in browser.text("#code-about")
+    browser.choose("#code-function", "30.00% cold")
+    assert "which is selected" not in browser.text("#code-about")
     browser.press("Escape")
     select(browser, 0.8, 0.9)
     assert browser.texts("#details .neighbours button") == ["100.00%\ncold"], "a range has its own"
@@ -994,7 +1002,7 @@ def test_layouts_keys_and_inverted_stacks(page: Browser) -> None:
     page.press("ArrowUp")
     assert page.text("#about") == "hot (app): 50.00%, 5.000 s"
     page.press("ArrowUp")
-    assert page.text("#about") == "main (app): 50.00%, 5.000 s"
+    assert page.text("#about") == "main (app), this frame: 50.00%, 5.000 s"
 
 
 def drawn_rows(browser: Browser) -> int:

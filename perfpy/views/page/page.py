@@ -517,13 +517,21 @@ def code_data(annotation: Annotation, sites: PageSites | None = None) -> list[di
 
 
 def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> list[dict[str, Any]]:
-    """Return the functions, those with sources with the samples that are charged to them and the lines of these, as in the headline."""
+    """Return the functions, those with sources with the samples that are charged to them and the lines of these, as in the headline.
+
+    Functions that have nearly all of these samples in libraries are too cold for code of their own. They follow, with their lines alone.
+    """
     sampled = evidence.functions
     if sampled is None:
         return functions
     periods = sampled.rows.period
+    charged_functions = sampled.charged_functions
+
+    def share_of(number: int) -> float:
+        return float(periods[charged_functions == number].sum() / max(1, periods.sum()))
+
     numbers: dict[str, list[int]] = {}
-    for number in np.unique(sampled.charged_functions).tolist():
+    for number in np.unique(charged_functions).tolist():
         if number >= 0:
             numbers.setdefault(without_tier(sampled.name(number)), []).append(number)
     for value in functions:
@@ -532,8 +540,45 @@ def with_charged_lines(functions: list[dict[str, Any]], evidence: Evidence) -> l
             shares = evidence.charged_lines(same[0])
             lines = ((i, source["path"], line[0]) for i, source in enumerate(value["sources"]) for line in source["lines"])
             value["charged"] = [[i, line, shares[path, line]] for i, path, line in lines if (path, line) in shares]
-            value["chargedShare"] = float(periods[sampled.charged_functions == same[0]].sum() / max(1, periods.sum()))
-    return functions
+            value["chargedShare"] = share_of(same[0])
+    with_code = {value["name"] for value in functions if value["event"] == evidence.event.name}
+    missing = [same[0] for name, same in numbers.items() if name not in with_code and len(same) == 1]
+    hot = sorted((number for number in missing if 100 * share_of(number) >= _MATTERS), key=lambda number: -share_of(number))
+    texts = _SourceTexts()
+    calling = (_calling_function(number, share_of(number), evidence, texts) for number in hot[:_MOST_FUNCTIONS])
+    return [*functions, *(value for value in calling if value["sources"])]
+
+
+def _calling_function(number: int, share: float, evidence: Evidence, texts: _SourceTexts) -> dict[str, Any]:
+    """Return a function without samples of its own that matter, with the lines that call the libraries. share: charged to it."""
+    assert evidence.functions is not None
+    name = evidence.functions.name(number)
+    shares = evidence.charged_lines(number)
+    readable = {position: part for position, part in shares.items() if texts.of(position[0])}
+    by_path: dict[str, dict[int, float]] = {}
+    for path, line in readable:
+        by_path.setdefault(path, {})[line] = 0.0
+    sources = _sources_of(by_path, {path: list(lines) for path, lines in by_path.items()}, texts)
+    charged = [
+        [i, line[0], shares[position]]
+        for i, source in enumerate(sources)
+        for line in source["lines"]
+        if (position := (source["path"], line[0])) in shares
+    ]
+    return {
+        "name": without_tier(name),
+        "module": source_file(name) or evidence.functions.file(number),
+        "event": evidence.event.name,
+        "share": 0.0,
+        "short": at_a_glance(name),
+        "interpreted": int(name.startswith(PYTHON_MARK)),
+        "instructions": [],
+        "sources": sources,
+        "calls": [],
+        "spots": [],
+        "charged": charged,
+        "chargedShare": share,
+    }
 
 
 def file_data(events: Iterable[SourceShares], sites: PageSites | None = None) -> list[dict[str, Any]]:
@@ -641,12 +686,16 @@ def _sources(rows: list[CodeRow], positions: list[tuple[str, int]], texts: _Sour
         if path and row.percent:
             lines = shares.setdefault(path, {})
             lines[line] = lines.get(line, 0.0) + row.percent / 100
+    return _sources_of(shares, {path: [line for of, line in positions if of == path] for path in shares}, texts)
+
+
+def _sources_of(shares: dict[str, dict[int, float]], known: dict[str, list[int]], texts: _SourceTexts) -> list[dict[str, Any]]:
+    """Return the files with their lines, sorted by share. shares: by path and line; known: all lines of the function, by path."""
     sources = []
     for path, lines in sorted(shares.items(), key=lambda pair: -sum(pair[1].values())):
         text = texts.of(path)
         hot = sorted(lines, key=lambda line: -lines[line])
-        all_lines = [line for of, line in positions if of == path]
-        first, last = max(1, min(all_lines) - 1), min(len(text), max(all_lines) + 1)
+        first, last = max(1, min(known[path]) - 1), min(len(text), max(known[path]) + 1)
         numbers = _near(hot, _LINES_AROUND, 1, len(text) + 1)
         if last - first < _WHOLE_FUNCTION:
             numbers = sorted({*numbers, *range(first, last + 1)})

@@ -12,7 +12,7 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -384,7 +384,12 @@ def test_lines_of_functions_are_those_of_the_headline(tmp_path: Path) -> None:
             assert 0 <= sum(shares.values()) <= 1 + 1e-9
             if (line := evidence.line(hot.number)) is not None:
                 assert shares[line.source_line] == pytest.approx(line.period / line.whole)
-        for one in code_data(parts.annotation, parts.sites):
+        plain = code_data(parts.annotation, parts.sites)
+        for one in with_charged_lines(plain, evidence)[len(plain) :]:
+            assert one["name"] not in [value["name"] for value in plain]
+            assert one["share"] == 0 < one["chargedShare"]
+            assert one["sources"]
+        for one in plain:
             places = {(source["path"], line[0]) for source in one["sources"] for line in source["lines"]}
             value = with_charged_lines([one], evidence)[0]
             assert all((value["sources"][i]["path"], line) in places and 0 < share <= 1 for i, line, share in value.get("charged", []))
@@ -686,3 +691,27 @@ def test_the_functions_of_a_recording(tmp_path: Path, monkeypatch: pytest.Monkey
     assert spin["share"] == pytest.approx(10 / 13)
     assert [(row[1], row[2]) for row in spin["instructions"]] == [(0.1, "1010"), (0.6, "1011"), (0.2, "1014"), (0.1, "1016")]
     assert spin["sources"] == []
+
+
+def test_functions_that_only_call_libraries_have_their_lines(tmp_path: Path) -> None:
+    """The headline names the line of a call: no other function's code may stand for it."""
+    path = tmp_path / "work.cpp"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 31)))
+    lines = {(str(path), 24): 0.8, ("/nowhere/b.c", 3): 0.2}
+    functions = SimpleNamespace(
+        rows=SimpleNamespace(period=np.array([70, 20, 10])),
+        charged_functions=np.array([4, -1, 5]),
+        name={4: "produce(int)", 5: "hot(int)"}.get,
+        file=lambda _: "work",
+    )
+    evidence = SimpleNamespace(functions=functions, event=SimpleNamespace(name="cpu-clock"), charged_lines=lambda _: lines)
+    hot = {"name": "hot(int)", "event": "cpu-clock", "sources": []}
+    first, second = with_charged_lines([hot], cast("Evidence", evidence))
+    assert first == hot
+    assert (second["name"], second["module"], second["share"], second["chargedShare"]) == ("produce(int)", "work", 0, 0.7)
+    assert second["charged"] == [[0, 24, 0.8]]
+    assert [line[2] for line in second["sources"][0]["lines"]] == [f"line {number}" for number in range(19, 30)]
+    assert second["instructions"] == []
+    cold = SimpleNamespace(**{**vars(functions), "rows": SimpleNamespace(period=np.array([1, 200, 10]))})
+    evidence.functions = cold
+    assert with_charged_lines([hot], cast("Evidence", evidence)) == [hot]

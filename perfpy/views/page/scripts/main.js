@@ -9,7 +9,7 @@ import { chosenMarks } from "./model/marks.js";
 import { beginWith, stateOf } from "./model/permalink.js";
 import { collectShown, kindOf, isOfWaits, measureOf, needsIndex, nodesUnder, onAndOff, weightsBySite, JOINED, NARROWED } from "./model/selection.js";
 import { NO_TASKS, rowName, taskName, tasksOf } from "./model/task_tree.js";
-import { byFunction, comparedParts, hottest, namedHottest, ofFunctions } from "./model/function_sums.js";
+import { byFunction, comparedParts, hottest, isPart, namedHottest, ofFunctions } from "./model/function_sums.js";
 import { regrouped, totalOf, weighed, withSign } from "./model/trees.js";
 import { callees, callers, inverted } from "./model/tries.js";
 import { describeNode, patternOf, stateWords, threadState } from "./model/words.js";
@@ -70,7 +70,7 @@ class Page {
     const rows = { short, choose, chosen, hits, pattern, dark, unit: () => this.unit(), first: () => isOfWaits(profile) ? 1 : 0 };
     this.tree = new CallTree($("call-tree"), { ...rows, opened: open => { this.state.open = open; keepAddress(this); } }, inwards);
     this.callerTree = new CallTree($("caller-tree"), rows, outwards);
-    this.table = new FunctionTable($("functions"), $("more"), { ...rows, mark: f => (profile.starred[this.event] || {})[f],
+    this.table = new FunctionTable($("functions"), $("more"), { ...rows, inlined: () => profile.inlined || [], mark: f => (profile.starred[this.event] || {})[f],
       sorted: sort => { this.state.sort = sort; keepAddress(this); } });
     this.chart = new StackChart($("chart"), { ...time, label: short, look, say, choose, without: text => { $("chart-without").textContent = text; } });
     this.waits = new WaitView({ canvas: $("waits"), path: $("wait-path"), chain: $("wait-chain") }, { ...time, profile,
@@ -112,7 +112,7 @@ class Page {
 
   label(tree, i) { return withSign(tree, i, tree.name[i] >= 0 ? this.short(tree.name[i]) : "all"); }
 
-  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.bases, this.unit()); }
+  describe(tree, i) { return describeNode(tree, i, this.profile.names[tree.name[i]] || ["all", ""], this.bases, this.unit(), isPart(tree, this.profile.names, i)); }
 
   unit() {
     const event = this.profile.events[this.event];

@@ -30,7 +30,8 @@ const isPassedOver = category => category === RUNTIME || category === INTERPRETE
    the same name: only there, and below, frames are looked for before they are made. */
 function grownForm(tree, near, late, named, ends, via = null) {
   if (near.every((node, i) => node === i)) return wholeForm(tree);
-  const { n, name, parent } = tree, within = (place, i) => via && via[i] >= 0 ? forest.node(place, via[i]) : place, forest = new Forest(n), to = new Int32Array(n), isMixed = new Uint8Array(n);
+  const within = (place, i) => via && via[i] >= 0 ? forest.node(place, via[i]) : place;
+  const { n, name, parent } = tree, forest = new Forest(n), to = new Int32Array(n), isMixed = new Uint8Array(n);
   for (let i = 1; i < n; i++) {
     const isFrame = near[i] === i, above = isFrame ? near[parent[i]] : near[i];
     if (isFrame ? above !== parent[i] : late[i] && ends[i]) isMixed[above] = 1;
@@ -176,9 +177,9 @@ export class Forms {
   }
 
   growing(form, kept) {
-    const { tree, names } = this.profile, key = [form, ...kept].join();
+    const { tree, names } = this.profile, key = [form, ...kept].join(), said = form === "folded" ? headlined(this.profile) : [];
     this.ends ||= endsOf(this.profile);
-    if (key !== this.grownOf) Object.assign(this, { grownOf: key, grown: formOf(tree, names, form, this.ends, [...(form === "folded" ? headlined(this.profile) : []), ...kept]) });
+    if (key !== this.grownOf) Object.assign(this, { grownOf: key, grown: formOf(tree, names, form, this.ends, [...said, ...kept]) });
     return this.grown;
   }
 }

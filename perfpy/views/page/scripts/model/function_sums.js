@@ -44,6 +44,12 @@ export function byFunction(tree, names) {
   return { self, total };
 }
 
+/* Whether a frame has only a part of what its function has in the tree. */
+export function isPart(tree, names, i) {
+  const f = tree.name[i];
+  return i > 0 && f >= 0 && byFunction(tree, names).total.some((total, k) => total[f] > tree.sum[k][i]);
+}
+
 const STANDING = new WeakMap();
 
 /* By function, for each column: its own weight with that of the code that is inlined into it, as Code counts; without what a function that is inlined

@@ -30,9 +30,10 @@ export const amount = (weight, unit) => unit === "time" ? duration(weight) : uni
 export const sidesOf = tree => tree.compared ? tree.compared.sides : ["before", "after"];
 const of = (tree, k) => /^[AB]$/.test(sidesOf(tree)[k]) ? `${tree.compared.lengths ? "of" : "in"} ${sidesOf(tree)[k]}` : sidesOf(tree)[k];
 
-/* A node of a tree, with its name and its shares of the totals, or of ranges that are compared their lengths. */
-export function describeNode(tree, i, [name, module], totals, unit) {
-  const text = name + (module ? ` (${module})` : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
+/* A node of a tree, with its name and its shares of the totals, or of ranges that are compared their lengths.
+   isPart: its function has other frames, too. */
+export function describeNode(tree, i, [name, module], totals, unit, isPart = false) {
+  const text = name + (module ? ` (${module})` : "") + (isPart ? ", this frame" : ""), part = k => totals[k] ? tree.sum[k][i] / totals[k] : 0;
   if (tree.kind === "changes") {
     const side = k => `${percent(part(k))} ${of(tree, k)} (${amount(tree.sum[k][i], unit)})`;
     return `${text}: ${side(0)}, ${side(1)}, ${points(part(1) - part(0))} points${tree.compared?.of ? ` of ${tree.compared.of}` : ""}`;

@@ -86,7 +86,8 @@ export function hotPlaces(shares) {
 export function sourceNote({ module, sources, instructions, interpreted }) {
   if (sources.length) return "";
   if (interpreted && /^<.*>$/.test(module)) {
-    return `. Python runs it without instructions of its own, and its source is in no file: ${module} is ${module === "<string>" ? "the text of python -c or exec()" : "no file's name"}`;
+    const what = module === "<string>" ? "the text of python -c or exec()" : "no file's name";
+    return `. Python runs it without instructions of its own, and its source is in no file: ${module} is ${what}`;
   }
   const files = interpreted ? [module] : [...new Set(instructions.map(([, , , , place]) => place.replace(/:\d+$/, "")))].filter(Boolean), more = files.length - MISSING;
   return files.length ? `. Source not found here, or not called as source files are: ${files.slice(0, MISSING).join(", ")}${more > 0 ? ` and ${counted(more, "more file")}` : ""}`
@@ -97,11 +98,12 @@ export class CodeView {
   /* parts: {choice, kind, about, table, box, strip, hottest, before, after}; told: {changed(part of the state)};
      named: the functions of the headline, those of its first sentence first: [[as shown, name, share]] */
   constructor(parts, functions, files, told, named = []) {
-    Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", inside: null, rows: [], open: new Set() });
+    Object.assign(this, parts, { code: functions, files, told, weights: null, whole: 0, event: "", inside: null, lacking: "", rows: [], open: new Set() });
     this.isEmpty = !functions.length && !files.length;
     const group = (label, options) => { if (options.length) this.choice.append(el("optgroup", { label }, ...options)); };
     const events = new Set([...files, ...functions].map(one => one.event));
-    const option = (one, value) => new Option(`${percent(one.share)} ${one.short || one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
+    const more = one => one.share || !one.chargedShare ? "" : ` (${percent(one.chargedShare)} with libraries)`;
+    const option = (one, value) => new Option(`${percent(one.share)}${more(one)} ${one.short || one.name}${events.size > 1 ? ` (${one.event})` : ""}`, value);
     group("Functions", functions.map((one, i) => option(one, `function ${i}`)));
     group("Source files", files.map((one, i) => option(one, `file ${i}`)));
     /* what the headline names comes first, then source that can be read: of the hottest function that has it, then of a file */
@@ -113,7 +115,11 @@ export class CodeView {
     else if (readable > 0) this.choice.value = `function ${readable}`;
     else if (readable < 0 && text >= 0) this.choice.value = `file ${text}`;
     this.first = this.choice.value;
-    this.choice.onchange = this.kind.onchange = () => { this.inside = null; this.draw(); this.told.changed({ code: this.choice.value, codeKind: this.kind.value }); };
+    this.choice.onchange = this.kind.onchange = () => {
+      Object.assign(this, { inside: null, lacking: "" });
+      this.draw();
+      this.told.changed({ code: this.choice.value, codeKind: this.kind.value });
+    };
     this.choice.disabled = this.isEmpty;
     this.hottest.onclick = () => this.go(0);
     this.before.onclick = () => this.go(-1);
@@ -158,10 +164,11 @@ export class CodeView {
     return new Map(one.charged.map(([source, line, part]) => [`${source} ${line}`, part]));
   }
 
-  /* Show the code of a function, if it is here. */
+  /* Show the code of a function, or say that it is not here. */
   show(name, module) {
     const i = this.numberOf(name, module);
-    if (i < 0) return;
+    this.lacking = i < 0 ? name : "";
+    if (i < 0) { if (!this.isEmpty) this.draw(); return; }
     this.choice.value = `function ${i}`;
     this.isPlaced = false;
     this.inside = this.linesOf(this.code[i], name);
@@ -191,7 +198,7 @@ export class CodeView {
       return;
     }
     const [kind, number] = this.choice.value.split(" ");
-    this.kind.parentElement.hidden = kind === "file" || !this.code[number].sources.length || !!this.code[number].interpreted;
+    this.kind.parentElement.hidden = kind === "file" || !this.code[number].sources.length || !this.code[number].instructions.length;
     const { titles, rows } = kind === "file" ? this.ofFile(this.files[number]) : this.ofFunction(this.code[number]);
     if (this.drawn !== this.choice.value) { this.open.clear(); this.cursor = -1; this.isPlaced = false; }
     this.drawn = this.choice.value;
@@ -212,7 +219,7 @@ export class CodeView {
     const calls = one.calls && !found;
     this.about.textContent = `${one.event}: ${percent(found ? found.share : one.share)} of ${of}, ${percent(found ? found.ownShare : one.own)} without `
       + (calls ? "calls" : "inlined code")
-      + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are");
+      + (one.lines.some(([, , text]) => text) ? "" : ". The file is not here, or not called as source files are") + this.instead();
     const rows = [];
     let before = null;
     for (const [number, ownOfAll, text, wholeOfAll, kinds] of one.lines) {
@@ -225,19 +232,24 @@ export class CodeView {
   }
 
   ofFunction(one) {
-    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, kind = one.interpreted ? "source" : !one.sources.length ? "instructions" : this.kind.value;
+    const shares = this.follows(one) ? sharesOf(one, this.weights) : null, hasBoth = one.sources.length && one.instructions.length;
+    const kind = one.interpreted || one.sources.length && !hasBoth ? "source" : hasBoth ? this.kind.value : "instructions";
     const of = shares ? `${percent(this.whole ? shares.total / this.whole : 0)} of the selected samples` : `${percent(one.share)} of the whole recording`;
     const charged = kind !== "instructions" && one.chargedShare > one.share + MATTERS ? this.chargedOf(one) : null, more = charged ? [["+ libraries", "share"]] : [];
     const what = one.interpreted ? "without what it calls" : one.calls.length ? "with the code inlined into it" : "";
     const libraries = charged ? `${percent(one.chargedShare)} with libraries` : "";
-    this.about.textContent = `${one.module}, ${one.event}: ${[of, what, libraries].filter(Boolean).join(", ")}${one.interpreted && !one.sources.length ? "" : `; shares below are of ${charged ? "these" : "that"}`}`
+    const below = one.interpreted && !one.sources.length ? "" : `; shares below are of ${charged ? "these" : "that"}`;
+    this.about.textContent = `${one.module}, ${one.event}: ${[of, what, libraries].filter(Boolean).join(", ")}${below}`
       + `${sourceNote(one)}${this.instead()}`;
     return { titles: [["Share", "share"], ...more, [kind === "instructions" ? "Address" : "Line", "line"], [kind === "instructions" ? "Instruction" : "Source", "text"]],
       rows: kind === "instructions" ? this.instructionRows(one, one.instructions, shares, true) : this.sourceRows(one, shares, kind === "both", charged) };
   }
 
-  /* Why the page does not open with what the headline names first. */
-  instead() { return this.missing && this.choice.value === this.first ? `. No code is here of ${this.missing}, which the headline names first` : ""; }
+  /* Why this is not the code of the selected function, or of what the headline names first. */
+  instead() {
+    if (this.lacking) return `. No code is here of ${this.lacking}, which is selected`;
+    return this.missing && this.choice.value === this.first ? `. No code is here of ${this.missing}, which the headline names first` : "";
+  }
 
   /* Lines; those with instructions open, the hottest one is open at first. charged: shares by "source line" for a column of their own, or null. */
   sourceRows(one, shares, withInstructions, charged) {

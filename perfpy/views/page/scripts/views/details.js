@@ -1,6 +1,6 @@
 /* The panel beside the view: the selected function with its shares, callers, callees and hottest lines; or what has most samples. */
 
-import { CATEGORIES, COMMAND, WAITING, token } from "../model/categories.js";
+import { CATEGORIES, COMMAND, KERNEL, WAITING, token } from "../model/categories.js";
 import { byFunction, waitedAt, withInlined } from "../model/function_sums.js";
 import { chanceOf, outermost } from "../model/trees.js";
 import { waitsOf } from "../model/wait_chains.js";
@@ -126,6 +126,7 @@ export class Details {
       /* names of Python and JavaScript are whole with their file, which follows */
       ...(name === this.told.short(f) || module && name.includes(module) ? [] : [el("p.whole", { textContent: name })]),
       el("p.dim", {}, sign, [kind, module].filter(Boolean).join(" \u00b7 ")),
+      el("p.dim", { textContent: "In all stacks with it:" }),
       this.shares(f),
       ...this.waitFacts(f),
       el("div.actions", {}, button("Only stacks with it", () => this.told.inside(f)), button("Callers and callees", () => this.told.sandwich(f))),
@@ -137,8 +138,9 @@ export class Details {
 
   /* What threads waited for in a function, and who woke them; or the command that tells, where a function waits. */
   waitFacts(f) {
-    const { waits, pick, time } = this.told.waits(), [name, , category] = this.names[f], { self } = this.functions, { kind } = this.tree;
-    const waited = kind === "parts" ? self[1][f] : this.told.isOff() ? self.reduce((sum, column) => sum + column[f], 0) : 0;
+    const { waits, pick, time } = this.told.waits(), [name, , category] = this.names[f], { self, total } = this.functions, { kind } = this.tree;
+    const columns = category === KERNEL ? total : self; /* the wait in a system call counts for what made the call */
+    const waited = kind === "parts" ? columns[1][f] : this.told.isOff() ? columns.reduce((sum, column) => sum + column[f], 0) : 0;
     if (!waits) return category === WAITING || waited ? [el("p.tells", {}, "What was waited for, and who ended it: ", el("kbd", { textContent: this.told.tells() }))] : [];
     const threadName = thread => `${waits.threads[thread][1]} (${waits.threads[thread][0]})`, found = waitsOf(waits, name).slice(0, MOST_WAITS);
     const text = ({ thread, text, waker, time: sum, count }) =>

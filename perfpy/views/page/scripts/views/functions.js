@@ -1,6 +1,6 @@
 /* The table of functions: the shares of each itself, and with what it calls, and its hottest caller. */
 
-import { byFunction, hottestCallers } from "../model/function_sums.js";
+import { byFunction, hottestCallers, withInlined } from "../model/function_sums.js";
 import { chanceOf } from "../model/trees.js";
 import { amount, percent, points, sidesOf, whole } from "../model/words.js";
 import { COMMAND, WAITING, token } from "../model/categories.js";
@@ -13,8 +13,9 @@ const callerText = (row, told) => row.callerName ? told.short(row.caller) + (row
 const TEXTS = ["name", "module", "callerName"];
 const TAIL = [["name", "Function"], ["callerName", "Called from"], ["module", "Module"]];
 const COLUMNS = {
-  one: [["self", "Self"], ["charged", "With libraries"], ["total", "Total"], ...TAIL],
-  parts: [["on", "Self on CPU"], ["charged", "With libraries"], ["total", "Total on CPU"], ["off", "Self waiting"], ["waits", "Total waiting"], ...TAIL],
+  one: [["self", "Self"], ["standing", "With inlined code"], ["charged", "With libraries"], ["total", "Total"], ...TAIL],
+  parts: [["on", "Self on CPU"], ["standing", "With inlined code"], ["charged", "With libraries"], ["total", "Total on CPU"],
+    ["off", "Self waiting"], ["waits", "Total waiting"], ...TAIL],
   changes: [["before", "Self before"], ["after", "Self after"], ["change", "Points of self"], ["chargedBefore", "With libraries before"], ["chargedAfter", "With libraries after"],
     ["chargedChange", "Points with libraries"], ["totalBefore", "Total before"], ["total", "Total after"], ...TAIL],
 };
@@ -22,13 +23,14 @@ const FIRST = { one: "self", parts: "on", changes: "change" };
 /* of a column that is clicked again: the other end first; of changes, first by size, what has more of B first, or what has less */
 const NEXT = { "": "-", "-": "" }, NEXT_CHANGE = { "": "+", "+": "-", "-": "+" };
 const isChange = key => key === "change" || key === "chargedChange";
-const ABOUT = { charged: "Samples of the function itself, and of the library and kernel code that it calls: the share that the headline names" };
+const ABOUT = { standing: "Samples of the function itself, and of the code that is inlined into it, as in Code",
+  charged: "Samples of the function itself, and of the library and kernel code that it calls: the share that the headline names" };
 
 /* A row for each function that the tree has. Shares are of their column: time on the CPU and waits have totals of their own.
-   charged: weights by name for each column (chargedWeights), or null. */
-export function functionRows(tree, names, charged = null, charges = "") {
+   charged: weights by name for each column (chargedWeights), or null; inlined: the functions that are inlined into others. */
+export function functionRows(tree, names, charged = null, charges = "", inlined = []) {
   const { self, total } = byFunction(tree, names), rows = [];
-  const callers = hottestCallers(tree, names, charges);
+  const callers = hottestCallers(tree, names, charges), standing = withInlined(tree, names, inlined)[0];
   const part = (column, k, f) => tree.totals[k] ? column[f] / tree.totals[k] : 0;
   for (let f = 0; f < names.length; f++) {
     if (!total.some(column => column[f])) continue;
@@ -43,7 +45,7 @@ export function functionRows(tree, names, charged = null, charges = "") {
     }
     else if (tree.kind === "parts") Object.assign(row, { on: own[0], off: own[1], self: own[0], total: all[0], waits: all[1] });
     else Object.assign(row, { self: own[0], total: all[0] });
-    if (tree.kind !== "changes") row.charged = charged ? part(charged[0], 0, f) : 0;
+    if (tree.kind !== "changes") Object.assign(row, { charged: charged ? part(charged[0], 0, f) : 0, standing: part(standing, 0, f) });
     rows.push(row);
   }
   return rows;
@@ -60,7 +62,8 @@ export function sortedRows(rows, by, order = "") {
 }
 
 export class FunctionTable {
-  /* told: {short(f), choose(f), chosen() -> f or null, unit(), hits() -> by name or null, pattern(), mark(f) -> why it has a star, or undefined, dark(), sorted(column)} */
+  /* told: {short(f), choose(f), chosen() -> f or null, unit(), hits() -> by name or null, pattern(), inlined() -> their numbers,
+     mark(f) -> why it has a star, or undefined, dark(), sorted(column)} */
   constructor(table, more, told) {
     Object.assign(this, { table, more, told, rows: [], kind: "one", by: null, order: "" });
     table.addEventListener("keydown", event => this.key(event));
@@ -72,7 +75,7 @@ export class FunctionTable {
     if (COLUMNS[tree.kind].some(([key]) => key === by)) Object.assign(this, { by, order });
     Object.assign(this, { kind: tree.kind, sides: sidesOf(tree), hasOwn: /[12]/.test(charges) });
     this.names = names;
-    this.rows = functionRows(tree, names, charged, charges);
+    this.rows = functionRows(tree, names, charged, charges, this.told.inlined());
     this.draw(moving);
   }
 
@@ -88,7 +91,8 @@ export class FunctionTable {
     const size = row => Math.abs(row[column] || 0);
     const [row] = this.rows.filter(one => one.name === name).sort((a, b) => size(b) - size(a));
     if (!row) return;
-    this.sortBy(row[column] ? column : "self");
+    const isWhole = column === "charged" && row.standing > row.charged && this.told.inlined().length; /* code of others in it counts in the headline */
+    this.sortBy(isWhole ? "standing" : row[column] ? column : "self");
     choose(row.f);
     this.focusChosen();
   }
@@ -101,7 +105,7 @@ export class FunctionTable {
 
   /* The rows that a window holds come at once, those below when the page has rested; moving: while a range is dragged. */
   draw(moving = false) {
-    const columns = this.titled(COLUMNS[this.kind]), wanted = this.wanted(), few = Math.ceil(window.innerHeight / ROW);
+    const columns = this.titled(), wanted = this.wanted(), few = Math.ceil(window.innerHeight / ROW);
     clearTimeout(this.pending);
     this.complete = () => {
       clearTimeout(this.pending);
@@ -116,7 +120,8 @@ export class FunctionTable {
   }
 
   /* The columns, with the names of what is compared. */
-  titled(columns) {
+  titled() {
+    const columns = COLUMNS[this.kind].filter(([key]) => key !== "standing" || this.told.inlined().length);
     const named = (key, title) => key === "callerName" && this.hasOwn ? `${title} own code` : title.replace("before", this.sides[0]).replace("after", this.sides[1]);
     return columns.map(([key, title]) => [key, named(key, title)]);
   }
@@ -165,7 +170,7 @@ export class FunctionTable {
     if (key === "module") return el("td.module", { title: row.module }, ...marked(row.module, told.pattern()));
     const mark = key === "change" ? told.mark(row.f) : undefined, cell = el("td", { className: `number ${key}` });
     const isCharged = !key.startsWith("charged") || row.charged || row.chargedBefore || row.chargedAfter;
-    cell.textContent = !isCharged ? "" : isChange(key) ? (mark ? "* " : "") + points(row[key]) : percent(row[key]);
+    cell.textContent = !isCharged || key === "standing" && !row.standing ? "" : isChange(key) ? (mark ? "* " : "") + points(row[key]) : percent(row[key]);
     if (key === "before" || key === "after") cell.title = amount(row.weights[key === "after" ? 1 : 0], told.unit());
     if (mark) cell.title = mark;
     if (isChange(key) && row.noise[key] && !mark) { cell.classList.add("noise"); cell.title = "The numbers of samples allow for a change by chance"; }
@@ -193,7 +198,7 @@ export class FunctionTable {
 
   /* The table as text, its columns in line. */
   text() {
-    const columns = this.titled(COLUMNS[this.kind]).filter(([key]) => key !== "callerName");
+    const columns = this.titled().filter(([key]) => key !== "callerName");
     const cells = row => columns.map(([key]) => TEXTS.includes(key) ? row[key] : isChange(key) ? points(row[key]) : percent(row[key]));
     const lines = [columns.map(([, title]) => title), ...this.wanted().slice(0, SHOWN).map(cells)];
     return lines.map(line => line.map((cell, i) => TEXTS.includes(columns[i][0]) ? cell : cell.padStart(12)).join("  ")).join("\n") + "\n";
@@ -201,7 +206,7 @@ export class FunctionTable {
 
   /* All rows as CSV, shares in percent. A spreadsheet would take what begins with some signs for a formula. */
   csv() {
-    const columns = this.titled(COLUMNS[this.kind]), isText = key => TEXTS.includes(key), quoted = text => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+    const columns = this.titled(), isText = key => TEXTS.includes(key), quoted = text => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
     const head = columns.map(([key, title]) => quoted(isText(key) || isChange(key) ? title : `${title} (%)`));
     const cells = row => columns.map(([key]) => isText(key) ? quoted(row[key]) : (100 * row[key]).toFixed(4));
     return [head, ...this.wanted().map(cells)].map(line => `${line.join(",")}\r\n`).join("");

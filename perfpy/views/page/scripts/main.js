@@ -241,8 +241,8 @@ class Page {
   }
 
   showSandwich() {
-    const named = this.event === JOINED && isOfWaits(this.profile) ? null : this.ofHeadline(), f = this.state.chosen ?? (named ? named.f : hottest(...this.functions().slice(0, 3), isOfWaits(this.profile)));
-    const about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
+    const ofWaits = isOfWaits(this.profile), named = this.event === JOINED && ofWaits ? null : this.ofHeadline();
+    const f = this.state.chosen ?? (named ? named.f : hottest(...this.functions().slice(0, 3), ofWaits)), about = f < 0 ? [] : this.profile.names[f].slice(0, 2).filter(Boolean);
     $("sandwich-about").textContent = about.join(" \u00b7 ")
       + (this.state.chosen === null && f >= 0 ? ` (the hottest function${named ? ", as in the headline" : ""}: select another one in any view)` : "");
     for (const id of ["above-box", "below-box"]) $(id).hidden = f < 0;

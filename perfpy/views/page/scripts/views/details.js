@@ -78,7 +78,8 @@ export class Details {
       .filter(([, weight]) => weight).sort((a, b) => b[1] - a[1]).slice(0, count);
     if (tree.kind === "changes") {
       const sides = sidesOf(tree).join(" to ");
-      const list = ({ title, weights, compared }, i) => [el(i ? "h3" : "h2", { textContent: `${title}, ${sides}, in points${compared.of ? ` of ${compared.of}` : ""}` }), this.changes(weights, compared)];
+      const said = ({ title, compared }) => `${title}, ${sides}, in points${compared.of ? ` of ${compared.of}` : ""}`;
+      const list = (part, i) => [el(i ? "h3" : "h2", { textContent: said(part) }), this.changes(part.weights, part.compared)];
       return [...this.told.parts().flatMap(list), hint];
     }
     const itself = (what, columns, all) => [...this.ofHeadline(most(columns, 8)), el("h2", { textContent: `Most ${what} itself` }),

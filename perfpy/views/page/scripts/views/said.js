@@ -109,7 +109,8 @@ export function sayChanges(page) {
   const totals = isChanges && page.compared.of ? page.counted.own.map(totalOf) : page.bases;
   const sizes = isChanges ? totals.map((total, k) => `${k ? after : before} ${amount(total, page.unit())}`).join(", ") : "";
   const ofParts = page.kind === "parts" ? "widths: CPU time and waits of all threads; a stroke at the foot of a frame: the part that waited" : "";
-  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, as shares of ${page.compared.of || `each side's ${whole}`} (${sizes}); grey: may be chance` : ofParts;
+  const shares = isChanges ? `as shares of ${page.compared.of || `each side's ${whole}`} (${sizes})` : "";
+  $("change-legend").textContent = isChanges ? `points of ${after} above ${before}, ${shares}; grey: may be chance` : ofParts;
   $("scale").hidden = $("side-box").hidden = !isChanges;
   $("side").value = String(page.state.side);
   [...$("side").options].slice(1).forEach((option, k) => { option.text = [before, after][k]; });

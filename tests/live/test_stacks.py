@@ -58,6 +58,7 @@ def start(python: str, folder: Path, text: str = PROGRAM) -> subprocess.Popen[by
     end = time.monotonic() + 60
     while not (folder / "ready").exists() and time.monotonic() < end:
         time.sleep(0.05)
+    time.sleep(0.5)  # its main thread waits for the GIL, and goes on to its last line
     return process
 
 

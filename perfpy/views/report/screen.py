@@ -695,7 +695,7 @@ def _is_own(symbol: int, functions: SampledFunctions) -> bool:
 
 def _start_row(histogram: Histogram, rows: Int64) -> tuple[int, str]:
     """Return the row whose calls are followed, and the title."""
-    title = "hottest path"
+    title = "hottest path of the waits" if is_off_cpu(histogram.leader.event) else "hottest path"
     busy = rows[histogram.joined.tids[rows] != 0]
     if len(busy) and busy[0] != rows[0]:
         title += " outside the idle task"

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import perfpy
-from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, SampleType, SoftwareId
+from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, PerfType, SampleType, SoftwareId
 from perfpy.abi.perfpy_encodings import IS_WAIT, OFF_CPU_EVENT
 from perfpy.abi.records import Comm, Lost, Mmap, Mmap2, SampleId
 from perfpy.analysis.report.options import CallGraph, ChainOptions, ColumnOptions, NameOptions, ReportOptions
@@ -102,10 +102,10 @@ def recording_of_a_script(folder: Path) -> Path:
     return path
 
 
-def recording_of_two_waits(folder: Path, second: str = "", library: str = "lib") -> Path:
+def recording_of_two_waits(folder: Path, second: str = "", library: str = "lib", event: str = "") -> Path:
     """Record six samples of `start` calling `save`, four of `main` calling `load`; both wait in `schedule`, called by libraries.
 
-    second: the process's name for the last samples; library: the path of the libraries' file.
+    second: the process's name for the last samples; library: the path of the libraries' file; event: the name of time off the CPU.
     """
     (folder / library).parent.mkdir(parents=True, exist_ok=True)
     for file, names in (("app", ("start", "save", "main", "load", "_ZSt4sortv", "_ZN4core3fmtEv")), (library, ("schedule",))):
@@ -113,7 +113,11 @@ def recording_of_two_waits(folder: Path, second: str = "", library: str = "lib")
         for number, name in enumerate(names):
             elf.symbol(name, 0x1000 + 0x100 * number, 0x100)
         (folder / file).write_bytes(elf.build())
-    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
+    of_waits = {"type": PerfType.SOFTWARE, "config": SoftwareId.BPF_OUTPUT} if event else {}
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN, **of_waits)], [(1,)] if event else [])
+    if event:
+        described = (EventDesc(built.attrs[0], event, (1,)),)
+        built.features[int(Feature.EVENT_DESC)] = encode_feature(Feature.EVENT_DESC, described, NATIVE_ENDIAN)
     built.record(Comm(0, 7, 7, "app", SampleId(pid=7, tid=7, time=1)))
     for start, name in ((0x401000, "/app"), (0x601000, f"/{library}")):
         built.record(Mmap2(2, 7, 7, start, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, name, b"", SampleId(pid=7, tid=7, time=1)))
@@ -245,6 +249,14 @@ def test_the_path_begins_at_the_start_of_the_program(tmp_path: Path) -> None:
     assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  schedule"]
     lines = shown(recording_of_two_waits(tmp_path), 80, callers=True, options=ScreenOptions(details=True))
     assert section(lines, "hottest path") == [" 60.00%  start → save", " 30.00%  core::fmt() → schedule"]
+
+
+def test_the_path_of_waits_says_so(tmp_path: Path) -> None:
+    """It stands below a table of CPU time, too."""
+    titles = [
+        line for line in shown(recording_of_two_waits(tmp_path, event=OFF_CPU_EVENT), 80, callers=True) if line.startswith("hottest path")
+    ]
+    assert titles == ["hottest path of the waits"]
 
 
 def test_the_path_of_a_wait_ends_before_the_kernel(tmp_path: Path) -> None:

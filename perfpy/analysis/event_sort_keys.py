@@ -354,30 +354,28 @@ def _column(fields: Mapping[int, TraceField], raw: bool, endian: str, texts: Key
     rank = np.array([rank_of[item] for item in content], np.int64)
 
     @cache
-    def words() -> list[str | None]:
-        """Return the field's word in each text, if it has one."""
+    def words() -> list[tuple[str | None, bool]]:
+        """Return the field's word in each text, if it has one, and whether it is the rest of the text."""
         shown = [value for value, field in zip(numbers, field_of, strict=True) if field is not None]
         formatted = iter(data.texts(shown) if not raw else ())
-        return [_word(next(formatted), field.name) if field is not None and not raw else None for field in field_of]
+        return [_word(next(formatted), field.name) if field is not None and not raw else (None, False) for field in field_of]
 
     def text(i: int) -> str:
         field = field_of[i]
         if field is None or data.words is None:
             return ""
-        word = words()[i]
+        word, _ = words()[i]
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
     def wide(i: int) -> int:
         # perf gives dynamic data the width of their bytes, with the NUL, and truncates fields missing in the event's text
         field = field_of[i]
-        return max(byte_width(words()[i] or ""), len(content[i]) if field is not None and field.is_dynamic else 0)
+        return max(byte_width(words()[i][0] or ""), len(content[i]) if field is not None and field.is_dynamic else 0)
 
     def widest(rows: Int64) -> int:
         # perf computes a width of -1 for a text after a blank, keeps it as the widest, and ignores it at last
         indexes = rows.tolist()
-        shown = [(numbers[i], field.name) for i in indexes if not raw and (field := field_of[i]) is not None]
-        has_blank = any(_find_word(data.texts([number])[0], name)[1] == name for number, name in shown)
-        return -1 if has_blank else max(map(wide, indexes), default=0)
+        return -1 if any(words()[i][1] for i in indexes) else max(map(wide, indexes), default=0)
 
     return KeyColumn(rank, rank, text, wide, widest=widest)
 
@@ -392,16 +390,13 @@ def _content(payload: bytes, field: TraceField, endian: str) -> bytes:
     return payload[start : start + (where >> 16)]
 
 
-def _word(text: str, name: str) -> str | None:
-    """Return the text after NAME= in an event's text; perf takes the first word that begins with the name.
+def _word(text: str, name: str) -> tuple[str | None, bool]:
+    """Return the text after NAME= in an event's text, of the first word that begins with the name, as in perf; and False.
 
-    After a word that is the name alone, it takes the rest of the text.
+    After a word that is the name alone, perf takes the rest of the text: return that and True.
     """
-    start, word = _find_word(text, name)
-    return None if start < 0 else text[start + len(name) + 1 :] if word == name else word[len(name) + 1 :]
-
-
-def _find_word(text: str, name: str) -> tuple[int, str]:
-    """Return the first word of a text that begins with a name, and its position; -1: none."""
     start = 0 if text.startswith(name) else text.find(f" {name}") + 1
-    return (start, text[start:].partition(" ")[0]) if start or text.startswith(name) else (-1, "")
+    if not start and not text.startswith(name):
+        return None, False
+    word = text[start:].partition(" ")[0]
+    return (text[start + len(name) + 1 :], True) if word == name else (word[len(name) + 1 :], False)

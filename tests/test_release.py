@@ -36,7 +36,7 @@ def script(path: str) -> ModuleType:
 
 
 def test_the_top_level_has_the_package_and_what_packaging_needs():
-    """A wheel of somebody else's lay here once: whatever was in the folder had been added."""
+    """`git add` of everything in the folder once added another program's wheel."""
     if not (CHECKOUT / ".git").exists():
         pytest.skip("not a checkout")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=True).stdout

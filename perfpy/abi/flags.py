@@ -267,7 +267,7 @@ CONTEXTS = (
 )
 # perfpy's own marker: the unwinder writes it for a caller that must exist but is unknown
 CONTEXT_LOST_CALLER = (1 << 64) - 4094
-# another one, in place of CONTEXT_USER: before frames that the kernel recorded, if those that are unwound get inlined calls alone
+# another one: replaces CONTEXT_USER before frames that the kernel recorded, where only unwound frames get inlined calls
 CONTEXT_RECORDED_USER = (1 << 64) - 4093
 
 # perf_event_open(2) flags

@@ -193,7 +193,7 @@ class SampleJson:
 
 
 def _without_unknown_words(chains: Ragged) -> Ragged:
-    """Leave out words that are neither addresses nor markers; elsewhere perf shows nothing of such chains, but the other frames here."""
+    """Return the chains without words that are neither addresses nor markers: perf's JSON skips them, its text has no frames then."""
     is_left_out = (chains.values >= np.uint64(CONTEXT_MAX)) & ~np.isin(chains.values, _MARKERS)
     if not is_left_out.any():
         return chains

@@ -217,7 +217,7 @@ _SUFFIXES: Final = {".py": "python", ".js": "node", ".mjs": "node", ".jar": "jav
 
 
 def runtimes_of(command: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[LanguageRuntime]:
-    """Return the runtimes of a command: its own, or those that its script names; all for a build tool, none for other programs."""
+    """Return the runtimes that a command may run: all for a build tool; otherwise that of the program, or those named in its script."""
     runtime = runtime_of(command[0], environ) if command else None
     if runtime is not None:
         return [runtime]

@@ -157,7 +157,7 @@ def _added(
 
 
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
-_ALIKE: Final = 0.9  # of the stacks that a thread has in the same functions of the kernel: then those that were not copied count as such
+_ALIKE: Final = 0.9  # the least share of equal stacks, among those of a thread in the same kernel functions, that completes the others
 
 
 def with_similar_stacks(chains: Ragged, tid: Int64) -> Ragged:

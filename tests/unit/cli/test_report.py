@@ -503,7 +503,7 @@ def test_members_of_a_group_are_in_the_rows_of_the_same_values_of_a_field(
 def test_a_group_that_mem_loads_aux_leads_comes_apart(
     leader: str, words: list[str], titles: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """perf shows the members of other groups together, those that have this event as another member, too."""
+    """perf shows other groups as one table, also if mem-loads-aux is a member but does not lead."""
     names = (leader, "loads", "stores", "cycles", "mem-loads-aux")
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.IDENTIFIER) for _ in names], [(number,) for number in range(1, 6)])
     built.feature(Feature.EVENT_DESC, [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)])

@@ -538,7 +538,7 @@ def test_lost_events_are_a_share_of_all_records_with_the_ends_of_rounds(tmp_path
 def test_timehist_has_a_line_for_each_loss_where_it_happened(
     options: str, expected: list[int | str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """As in perf, filters do not apply to them. Numbers stand for so many lines of events."""
+    """As in perf, filters do not apply to losses. A number in `expected` is a count of event lines."""
     built = EventRecording(["sched:sched_switch", "sched:sched_waking"], comms={1: "a"})
     for begin in (10_000, 20_000, 30_000):
         built.event("sched:sched_switch", begin, b"a", 1, 120, 0, b"b", 2, 120, tid=1)

@@ -445,7 +445,7 @@ def test_in_json_exited_threads_belong_to_the_process_of_the_first(tmp_path: Pat
 
 
 def test_in_json_chains_lack_only_the_words_that_are_no_addresses(tmp_path: Path) -> None:
-    """The text shows no frame of such a chain. perf's JSON goes on after the word, in the mode of the marker before it."""
+    """Text output has no frames for such a chain. perf's JSON skips the word; later addresses have the mode of the last marker."""
     unknown, kernel, user = (1 << 64) - 1, (1 << 64) - 128, (1 << 64) - 512
     built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.CALLCHAIN)])
     for chain in ([user, 0x1000, unknown], [kernel, 0x2000, unknown, 0x3000], [user, 0x4000], [unknown]):

@@ -46,28 +46,53 @@ _SAME = 1e-6
 _UNNAMED = re.compile(r"\[|(?:0x)?[0-9a-f]+$")
 _SCRIPT = """
 import {{ readFileSync }} from "node:fs";
+import {{ createInterface }} from "node:readline";
 import {{ profileOf }} from "{folder}/model/unpack.js";
 import {{ collect }} from "{folder}/model/selection.js";
 import {{ chargedWeights, weighed }} from "{folder}/model/trees.js";
 import {{ functionRows }} from "{folder}/views/functions.js";
-const profile = await profileOf(JSON.parse(readFileSync(process.argv[2])));
 const choice = {{ event: 0, process: null, thread: null, cpu: null, module: null, category: null, inside: null, range: null }};
-const {{ own }} = collect(profile, choice), tree = weighed(profile.tree, own, "one"), names = profile.names;
-console.log(JSON.stringify(functionRows(tree, names, chargedWeights(profile, own), profile.charges)));
+for await (const path of createInterface({{ input: process.stdin }})) {{
+  const profile = await profileOf(JSON.parse(readFileSync(path)));
+  const {{ own }} = collect(profile, choice), tree = weighed(profile.tree, own, "one"), names = profile.names;
+  console.log(JSON.stringify(functionRows(tree, names, chargedWeights(profile, own), profile.charges)));
+}}
 """
 
 
-def rows_of_page(data: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
-    """Return the table of functions that the page shows of its first event."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node on this machine to run the page's scripts with")
-    (folder / "page.mjs").write_text(_SCRIPT.format(folder=_SCRIPTS.as_uri()), encoding="utf-8")
-    (folder / "data.json").write_text(json.dumps({key: value for key, value in data.items() if key != "chunks"}), encoding="utf-8")
-    run = subprocess.run([node, folder / "page.mjs", folder / "data.json"], capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 0, run.stderr
-    rows: list[dict[str, Any]] = json.loads(run.stdout)
-    return rows
+class PageScripts:
+    """The scripts of pages in one process of node, because its start takes longer than most pages."""
+
+    def __init__(self, folder: Path) -> None:
+        node = shutil.which("node")
+        if node is None:
+            pytest.skip("no node on this machine to run the page's scripts with")
+        (folder / "page.mjs").write_text(_SCRIPT.format(folder=_SCRIPTS.as_uri()), encoding="utf-8")
+        self._data = folder / "data.json"
+        self._node = subprocess.Popen([node, folder / "page.mjs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def rows(self, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the table of functions that the page shows of its first event."""
+        assert self._node.stdin is not None
+        assert self._node.stdout is not None
+        self._data.write_text(json.dumps({key: value for key, value in data.items() if key != "chunks"}), encoding="utf-8")
+        print(self._data, file=self._node.stdin)
+        line = self._node.stdout.readline()
+        assert line, f"node ended with {self._node.wait(60)}"
+        rows: list[dict[str, Any]] = json.loads(line)
+        return rows
+
+    def close(self) -> None:
+        """End the process."""
+        self._node.communicate(timeout=60)
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Iterator[PageScripts]:
+    """Return the scripts of pages."""
+    page_scripts = PageScripts(tmp_path)
+    yield page_scripts
+    page_scripts.close()
 
 
 def by_name(pairs: Iterator[tuple[str, float]]) -> dict[str, float]:
@@ -87,7 +112,7 @@ def differences(what: str, one: dict[str, float], other: dict[str, float]) -> li
             if abs(one.get(name, 0.0) - other.get(name, 0.0)) > _SAME]  # fmt: skip
 
 
-def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> list[str]:
+def errors_of(recording: Recording, symbols: SymbolOptions, scripts: PageScripts) -> list[str]:
     """Return the numbers of a recording that differ."""
     report = recording.report(options=headline_options(SampleFilter()), symbols=symbols)
     histogram = next((one for one in report.histograms if one.leader.samples and not is_off_cpu(one.leader.event)), None)
@@ -104,7 +129,7 @@ def errors_of(recording: Recording, symbols: SymbolOptions, folder: Path) -> lis
     values = json.loads("".join(report_json(report)))["events"][0]
     in_json = by_name((row["keys"]["symbol"][4:].strip(), row["overhead"] / 100) for row in values["rows"])
     data = profile_data([page_parts(recording, None, symbols, code=False).stacks])
-    rows = rows_of_page(data, folder)
+    rows = scripts.rows(data)
     page_own = by_name((row["name"], row["self"]) for row in rows)
     of_names = Counter(without_tier(functions.name(number)) for number in periods)
     of_rows = Counter(without_tier(row["name"]) for row in rows)
@@ -192,7 +217,7 @@ _JAVA += 'public static void main(String[] a) { int t = 0; for (int k = 0; k < 2
     ids=["cpp", "rust", "go", "python", "node", "java", "system-wide", "user callchains"],
 )
 def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
-    source: str, text: str, builder: str, command: str, record: str, tmp_path: Path
+    source: str, text: str, builder: str, command: str, record: str, scripts: PageScripts, tmp_path: Path
 ) -> None:
     for tool in filter(None, (builder.partition(" ")[0], command.partition(" ")[0])):
         if not tool.startswith("./") and shutil.which(tool) is None:
@@ -207,7 +232,7 @@ def test_numbers_of_programs_with_inlined_calls_and_workers_are_the_same(
     symbols = SymbolOptions(cache=False, fold_interpreters=record == "--python")
     with Recording(str(tmp_path / "perf.data"), symbols=symbols) as recording:
         assert recording.data.sample_counts.total() > 50
-        assert errors_of(recording, symbols, tmp_path) == []
+        assert errors_of(recording, symbols, scripts) == []
 
 
 def _function_of(text: str) -> str:
@@ -262,7 +287,7 @@ def test_top_has_the_rows_of_a_report_of_its_samples(source: str, options: str, 
         assert options != "-g" or any("tax" in name for name in top), (top, "inlined calls have rows, as in reports")
 
 
-def test_shares_beside_idle_cpus_are_those_of_the_table(tmp_path: Path) -> None:
+def test_shares_beside_idle_cpus_are_those_of_the_table(scripts: PageScripts, tmp_path: Path) -> None:
     """The CPU time that is used is not the base of tables and pages, which have the functions of idle CPUs, too."""
     idle = Stack(("default_idle@kernel", "do_idle@kernel"), 600, tid=0, pid=0)
     path = sampled_program(tmp_path, [Stack(("work", "main"), 300), Stack(("rest", "main"), 100), idle])
@@ -272,12 +297,12 @@ def test_shares_beside_idle_cpus_are_those_of_the_table(tmp_path: Path) -> None:
         first, second = (sentence.text for sentence in profile_verdict(report, recording.data))
         assert first.startswith("The CPUs were idle 60 % of the time")
         assert second == "30 % of the time of the CPUs is in work() and 10 % in rest(), both called from main()."
-        assert errors_of(recording, symbols, tmp_path) == []
+        assert errors_of(recording, symbols, scripts) == []
 
 
 @pytest.mark.parametrize(("folder", "least"), [("recorded", 20), ("public", 10)])
 def test_every_number_is_the_same_everywhere(
-    folder: str, least: int, corpus: Path, files_of_recordings: SymbolOptions, tmp_path: Path
+    folder: str, least: int, corpus: Path, files_of_recordings: SymbolOptions, scripts: PageScripts, tmp_path: Path
 ) -> None:
     symbols = files_of_recordings if folder == "recorded" else SymbolOptions(symfs=str(tmp_path), buildid_dir=str(tmp_path), cache=False)
     compared, wrong = 0, []
@@ -287,7 +312,7 @@ def test_every_number_is_the_same_everywhere(
         try:
             with Recording(str(path), symbols=symbols) as recording:
                 if not recording.data.has_branches and recording.data.sample_counts.total():
-                    errors = errors_of(recording, symbols, tmp_path)
+                    errors = errors_of(recording, symbols, scripts)
                     compared += 1
                     wrong += [f"{path.name}: {error}" for error in errors[:3]]
         except PerfError:

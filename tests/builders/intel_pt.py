@@ -384,7 +384,9 @@ class Machine:
         for kind, tid, one, two, three, text in steps.events:
             if kind == FORK and one not in self.tasks:
                 self.tasks[one] = _Task(one, one if two else self.tasks[tid].pid)
-            task = self.tasks.setdefault(tid, _Task(tid, tid))
+            if tid not in self.tasks:
+                self.tasks[tid] = _Task(tid, tid)
+            task = self.tasks[tid]
             task.steps.append((kind, one, two, three, text))
         self.tasks[first].alive = True
         self.writers: dict[int, Writer] = {}

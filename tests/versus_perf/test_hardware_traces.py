@@ -272,9 +272,7 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: Stepped
     else:
         for words in (["--call-trace"], ["--call-ret-trace"], ["--itrace=be", "-F", "+flags,+addr"]):
             same(path, perf, "script", *words)
-        for letters in (
-            ("i500ie", "cri3us", "i20t", "gi1us", "s300be", "i300iexwp") if program not in _LARGE_TRACES else ("i500ie", "s300be")
-        ):
+        for letters in ("i500ie", "cri3us", "i20t", "gi1us", "s300be", "i300iexwp"):
             same(path, perf, "script", f"--itrace={letters}", "--ns")
     for letters in ("be", "Acr", "yi1us") if program not in _LARGE_TRACES else ("Acr",):
         same(path, perf, "script", f"--itrace={letters}", "-F+ipc")

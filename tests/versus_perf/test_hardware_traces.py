@@ -295,7 +295,7 @@ def test_samples_of_intel_pt_are_perfs(program: str, kind: str, stepped: Stepped
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [intel_pt.Options(kernel=True), intel_pt.Options(seed=2, kernel=True, cyc=True, psb_bytes=600)], ids=str
+    "options", [intel_pt.Options(kernel=True), intel_pt.Options(seed=2, kernel=True, cyc=True, psb_bytes=600)], ids=["plain", "cycles"]
 )
 def test_samples_of_the_kernels_code_are_perfs(options: intel_pt.Options, stepped: SteppedPrograms, perf: str, tmp_path: Path) -> None:
     path, vmlinux = tmp_path / "perf.data", tmp_path / "vmlinux"

@@ -20,7 +20,8 @@ import perfpy.views.page
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.options import ColumnOptions, ReportOptions
 from perfpy.analysis.sample_view import is_off_cpu
-from perfpy.analysis.verdict.functions import IDLE_FUNCTION, sampled_functions
+from perfpy.analysis.verdict.categories import IDLE_FUNCTION
+from perfpy.analysis.verdict.functions import sampled_functions
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.errors import PerfError
 from perfpy.live.rings import LiveRings

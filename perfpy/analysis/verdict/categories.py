@@ -69,6 +69,56 @@ _JAVA_LIBRARY: Final = re.compile(r"L?(?:java|javax|jdk|sun|com[./]sun|kotlin|sc
 _JAVA_RETURN_TYPE: Final = re.compile(r"[\w$.]+(?:\[\])* (?=[\w$.]+\()")
 _JAVA_METHOD: Final = re.compile(r"L[\w/$]+;|[\w$]+(?:\.[\w$]+)+\(")
 
+#: names of functions of the kernel: in idle CPUs, page faults, system calls, and on the way to and from these
+IDLE_FUNCTION: Final = re.compile(
+    r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
+)
+FAULT_HANDLER: Final = re.compile(
+    r"(?:asm_)?exc_page_fault|do_user_addr_fault|(?:do_)?page_fault|do_anonymous_page|handle_mm_fault|el0_da|do_mem_abort"
+)
+SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)|__(?:do|se)_(?:compat_)?sys_(\w+)|ksys_(\w+)")
+KERNEL_ENTRY: Final = re.compile(
+    r"entry_SYSCALL_\w+|do_syscall_\w+|x64_sys_call|syscall_(?:enter|exit|return)_?\w*|el0_svc\w*|do_el0_svc\w*|invoke_syscall"
+)
+#: Functions that collect garbage, or free it later, in Go, V8 and HotSpot. Those of CPython have common names, and count in its files only.
+COLLECTOR: Final = re.compile(
+    r"runtime\.(?:gc[A-Z]\w*|gcmarknewobject|bgsweep|bgscavenge|sweepone|wbBufFlush\w*|\(\*sweepLocked\)\.sweep|\(\*mheap\)\.reclaim)(?:\..*)?"
+    r"|(?:.* )?v8::internal::(?:Heap::(?:Collect|Perform)(?:All)?Garbage\w*|(?:Minor)?(?:Scavenger|MarkCompact|MarkSweep)\w*"
+    r"|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase|PointersUpdatingJob|PageEvacuationJob|ArrayBufferSweeper)\b.*"
+    r"|(?:VM_(?:G1|Gen|Parallel|Shenandoah|Z|X|CollectFor|GC_)\w+|GenCollectedHeap|DefNewGeneration|TenuredGeneration)::(?:doit|do_collection|collect)\b.*"
+)
+#: those of V8 that collect the garbage of the whole heap, not only of young objects
+WHOLE_HEAP: Final = re.compile(
+    r"(?:.* )?v8::internal::(?:Mark(?:Compact|Sweep)\w*|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase)\b.*"
+)
+JSON_OF_V8: Final = {
+    "JSON.parse()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonParse|JsonParser|JsonParseInternalizer)\b.*", re.DOTALL),
+    "JSON.stringify()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonStringify|JsonStringif\w+)\b.*", re.DOTALL),
+}
+COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
+#: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
+ALLOCATOR: Final = re.compile(
+    r"runtime\.(?:mallocgc\w*|newobject|makeslice\w*|growslice\w*|gcAssistAlloc\w*|concatstring\w*|rawstring\w*|rawbyteslice)(?:\..*)?"
+    r"|(?:MemAllocator|CollectedHeap|\w+Heap|\w*AllocRegion|InstanceKlass|\w+ArrayKlass)::(?:mem_)?allocate\w*\b.*"
+    r"|(?:OptoRuntime|Runtime1|InterpreterRuntime|SharedRuntime|JVMCIRuntime)::(?:\w+_)?(?:new|multianew|anewarray|newarray)\w*\b.*"
+    r"|(?:.* )?v8::internal::(?:Heap(?:Allocator)?::(?:Allocate|Collect)|Factory::(?:New|Allocate)|Runtime_Allocate)\w*\b.*"
+    r"|Builtins_Allocate\w*"
+)
+CONSTRUCTOR: Final = re.compile(r"\.<init>\(|\.<init>$")
+#: the names of HotSpot's threads that collect garbage
+COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
+#: the same for compilers of HotSpot, whose thread names the kernel cuts, and of V8
+COMPILER_THREAD: Final = re.compile(r"C[12] CompilerThre.*|JVMCI.*")
+COMPILER: Final = re.compile(
+    r"CompileBroker::(?:compiler_thread_loop|compile_method)\b.*"
+    r"|(?:.* )?v8::internal::(?:compiler::\w+|maglev::\w+|baseline::\w+|OptimizingCompileDispatcher|OptimizedCompilationJob)\b.*"
+)
+STARTING_SCRIPT: Final = re.compile(r"py::<module>:/(?:.*/)?bin/[\w-]+")
+#: functions by which Python imports a module, around the code that they run
+IMPORT_OF_PYTHON: Final = re.compile(
+    PYTHON_MARK + r"(?:.*:(?:<frozen importlib\..*>|.*/importlib/__init__\.py)|(?:\w+\.)?exec_module:.*|(?:exec|__import__):<built-in.*>)",
+    re.DOTALL,
+)
 
 #: how samples are charged to a function: not at all, as own code, for the function that a lambda stands in; BEGINS: not at all, and not
 #: to its callers either, which are those of the process that created a worker

@@ -6,7 +6,7 @@ what it spends its time on.
 
 from __future__ import annotations
 
-import re
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,24 +17,40 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.perfpy_encodings import PYTHON_MARK, is_called_c_function
 from perfpy.analysis.report.report import ReportSamples
 from perfpy.analysis.verdict.categories import (
+    ALLOCATOR,
     BEGINS,
     BUILTIN_OF_V8,
     CHARGED,
+    COLLECTOR,
+    COLLECTOR_OF_PYTHON,
+    COLLECTOR_THREAD,
+    COMPILER,
+    COMPILER_THREAD,
+    CONSTRUCTOR,
+    FAULT_HANDLER,
+    IDLE_FUNCTION,
+    IMPORT_OF_PYTHON,
     INTERPRETER,
     JAVASCRIPT,
+    JSON_OF_V8,
     KERNEL,
+    KERNEL_ENTRY,
     LAMBDA,
     LIBRARY,
     OWN,
     RUNTIME,
     SHARED_FILE,
+    STARTING_SCRIPT,
+    SYSTEM_CALL,
     UNKNOWN,
+    WHOLE_HEAP,
     category,
     charge_kind,
 )
 from perfpy.symbols.interning import GroupSums, sum_by
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
@@ -48,63 +64,14 @@ if TYPE_CHECKING:
 _DEPTH: Final = 512  # frames of a callchain that are searched
 _DEPTH_OF_IMPORTS: Final = 2048  # the same if Python imports modules, which takes some ten calls for each level
 _NONE: Final = -1
+_DEVIATIONS: Final = 2.576  # of a normal distribution: 99 % lie within
 _IDLE: Final = 0  # the thread of idle CPUs
 _BLOCK: Final = 1 << 18  # frames
 _ROWS: Final = 1 << 14  # whose callchains are searched together, so that their columns stay in the processor's caches
-IDLE_FUNCTION: Final = re.compile(
-    r"(?:pv_)?native_(?:safe_)?halt|\w*_?(?:safe_halt|mwait\w*)|\w*idle\w*|cpu_startup_entry|cpu_do_idle|psci_\w+|cpuidle_\w+"
-)
-
-_FAULT: Final = re.compile(
-    r"(?:asm_)?exc_page_fault|do_user_addr_fault|(?:do_)?page_fault|do_anonymous_page|handle_mm_fault|el0_da|do_mem_abort"
-)
-_SYSTEM_CALL: Final = re.compile(r"__(?:x64|arm64|ia32|riscv|s390x)_(?:compat_)?sys_(\w+)|__(?:do|se)_(?:compat_)?sys_(\w+)|ksys_(\w+)")
-_ENTRY: Final = re.compile(
-    r"entry_SYSCALL_\w+|do_syscall_\w+|x64_sys_call|syscall_(?:enter|exit|return)_?\w*|el0_svc\w*|do_el0_svc\w*|invoke_syscall"
-)
 ONE_CALL: Final = 0.95  # of the time in system calls and faults: the only one that matters
 #: kinds of kernel work that are no system call
 PAGE_FAULTS: Final = "page faults"
-#: Functions that collect garbage, or free it later, in Go, V8 and HotSpot. Those of CPython have common names, and count in its files only.
-_COLLECTOR: Final = re.compile(
-    r"runtime\.(?:gc[A-Z]\w*|gcmarknewobject|bgsweep|bgscavenge|sweepone|wbBufFlush\w*|\(\*sweepLocked\)\.sweep|\(\*mheap\)\.reclaim)(?:\..*)?"
-    r"|(?:.* )?v8::internal::(?:Heap::(?:Collect|Perform)(?:All)?Garbage\w*|(?:Minor)?(?:Scavenger|MarkCompact|MarkSweep)\w*"
-    r"|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase|PointersUpdatingJob|PageEvacuationJob|ArrayBufferSweeper)\b.*"
-    r"|(?:VM_(?:G1|Gen|Parallel|Shenandoah|Z|X|CollectFor|GC_)\w+|GenCollectedHeap|DefNewGeneration|TenuredGeneration)::(?:doit|do_collection|collect)\b.*"
-)
-#: those of V8 that collect the garbage of the whole heap, not only of young objects
-_WHOLE_HEAP: Final = re.compile(
-    r"(?:.* )?v8::internal::(?:Mark(?:Compact|Sweep)\w*|ConcurrentMarking|IncrementalMarking|Sweeper|MarkingVisitorBase)\b.*"
-)
-_JSON: Final = {
-    "JSON.parse()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonParse|JsonParser|JsonParseInternalizer)\b.*", re.DOTALL),
-    "JSON.stringify()": re.compile(r"(?:.* )?v8::internal::(?:Builtin_JsonStringify|JsonStringif\w+)\b.*", re.DOTALL),
-}
-_COLLECTOR_OF_PYTHON: Final = re.compile(r"_?(?:PyGC_Collect|gc_collect|collect|deduce_unreachable)\w*(?:\.\w+)*")
-#: Functions that allocate memory for objects, in Go, V8 and HotSpot; they wait for a collection if there is none.
-_ALLOCATES: Final = re.compile(
-    r"runtime\.(?:mallocgc\w*|newobject|makeslice\w*|growslice\w*|gcAssistAlloc\w*|concatstring\w*|rawstring\w*|rawbyteslice)(?:\..*)?"
-    r"|(?:MemAllocator|CollectedHeap|\w+Heap|\w*AllocRegion|InstanceKlass|\w+ArrayKlass)::(?:mem_)?allocate\w*\b.*"
-    r"|(?:OptoRuntime|Runtime1|InterpreterRuntime|SharedRuntime|JVMCIRuntime)::(?:\w+_)?(?:new|multianew|anewarray|newarray)\w*\b.*"
-    r"|(?:.* )?v8::internal::(?:Heap(?:Allocator)?::(?:Allocate|Collect)|Factory::(?:New|Allocate)|Runtime_Allocate)\w*\b.*"
-    r"|Builtins_Allocate\w*"
-)
-_CONSTRUCTOR: Final = re.compile(r"\.<init>\(|\.<init>$")
-#: the names of HotSpot's threads that collect garbage
-COLLECTOR_THREAD: Final = re.compile(r"GC Thread#\d+|ParGC.*|G1 (?:Conc|Refine)#\d+|G1 Main Marker|(?:Z|X|Shenandoah)(?:Worker|Driver).*")
-#: the same for compilers of HotSpot, whose thread names the kernel cuts, and of V8
-_COMPILER_THREAD: Final = re.compile(r"C[12] CompilerThre.*|JVMCI.*")
-_COMPILER: Final = re.compile(
-    r"CompileBroker::(?:compiler_thread_loop|compile_method)\b.*"
-    r"|(?:.* )?v8::internal::(?:compiler::\w+|maglev::\w+|baseline::\w+|OptimizingCompileDispatcher|OptimizedCompilationJob)\b.*"
-)
-_STARTING_SCRIPT: Final = re.compile(r"py::<module>:/(?:.*/)?bin/[\w-]+")
 _OF_SCRIPT: Final = 0.01  # of the different stacks, in the top level of a script that starts a package
-#: functions by which Python imports a module, around the code that they run
-_IMPORTS: Final = re.compile(
-    PYTHON_MARK + r"(?:.*:(?:<frozen importlib\..*>|.*/importlib/__init__\.py)|(?:\w+\.)?exec_module:.*|(?:exec|__import__):<built-in.*>)",
-    re.DOTALL,
-)
 
 
 class Share(NamedTuple):
@@ -112,6 +79,32 @@ class Share(NamedTuple):
 
     name: str
     share: float
+
+
+class Interval(NamedTuple):
+    """The lowest and the highest share, from 0 to 1, that agree with the samples."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Half of the distance between both."""
+        return (self.high - self.low) / 2
+
+
+def interval(share: float, samples: float) -> Interval:
+    """Return the 99 % interval of Wilson (1927) of a share in independent samples.
+
+    >>> interval(0.5, 100)
+    Interval(low=0.3752..., high=0.6247...)
+    """
+    if samples <= 0:
+        return Interval(0.0, 1.0)
+    square = _DEVIATIONS**2 / samples
+    centre = (share + square / 2) / (1 + square)
+    reach = _DEVIATIONS / (1 + square) * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
+    return Interval(max(centre - reach, 0.0), min(centre + reach, 1.0))
 
 
 class ChargedFunction(NamedTuple):
@@ -265,7 +258,7 @@ class SampledFunctions:
         """Return the top levels of scripts that only start a package (gunicorn, celery, pytest): they are in a bin folder, never run long,
         and other files have own code.
         """
-        scripts = [number for number in own if _STARTING_SCRIPT.fullmatch(self.name(number))]
+        scripts = [number for number in own if STARTING_SCRIPT.fullmatch(self.name(number))]
         files = {self.name(number).partition(":/")[2] for number in scripts}
         others = any(self.name(number).partition(":/")[2] not in files for number in own) if scripts else False
         return [one for one in scripts if np.count_nonzero(self.leaf == one) <= _OF_SCRIPT * len(self.leaf)] if others else []
@@ -327,7 +320,7 @@ class SampledFunctions:
 
         def collects(function: int, name: str) -> bool:
             is_python = self.category_of[function] == INTERPRETER and "python" in self.file(function)
-            return (_COLLECTOR_OF_PYTHON if is_python else _COLLECTOR).fullmatch(name) is not None
+            return (COLLECTOR_OF_PYTHON if is_python else COLLECTOR).fullmatch(name) is not None
 
         is_inside = self._within(collects, self._of_threads(threads, COLLECTOR_THREAD))
         callers, periods = self.charged_functions[is_inside], self.rows.period[is_inside]
@@ -340,17 +333,17 @@ class SampledFunctions:
 
     def in_whole_heap(self) -> float:
         """Return the share of samples in which V8 collects garbage of its whole heap."""
-        return self.share_with(_WHOLE_HEAP)
+        return self.share_with(WHOLE_HEAP)
 
     def in_compilers(self, threads: Callable[[int], str]) -> float:
         """Return the share of samples in the compilers of runtimes; threads: returns the name of a thread."""
-        is_inside = self._within(_named(_COMPILER), self._of_threads(threads, _COMPILER_THREAD))
+        is_inside = self._within(_named(COMPILER), self._of_threads(threads, COMPILER_THREAD))
         return self.share(int(self.rows.period[is_inside].sum()))
 
     def json_of_v8(self) -> tuple[list[Share], Share | None]:
         """Return the shares of samples in JSON.parse() and JSON.stringify() of V8, the larger one first, and their most frequent caller."""
         is_either, shares = np.zeros(len(self.leaf), np.bool_), []
-        for text, pattern in _JSON.items():
+        for text, pattern in JSON_OF_V8.items():
             is_inside = self._within(_named(pattern))
             is_either |= is_inside
             shares.append(Share(text, self.share(int(self.rows.period[is_inside].sum()))))
@@ -368,8 +361,8 @@ class SampledFunctions:
         """
         is_own = self.are_own_and_named.copy()
         for function in self.present.tolist():
-            is_own[function] &= not _CONSTRUCTOR.search(self.name(function).partition("@")[0])
-        owner = self._innermost(is_own, np.flatnonzero(self._within(_named(_ALLOCATES))))
+            is_own[function] &= not CONSTRUCTOR.search(self.name(function).partition("@")[0])
+        owner = self._innermost(is_own, np.flatnonzero(self._within(_named(ALLOCATOR))))
         amounts: dict[str, tuple[int, int]] = {}
         for number in distinct(owner[owner >= 0]).tolist():
             rows = np.flatnonzero(owner == number)
@@ -787,7 +780,7 @@ class SampledFunctions:
         """Whether Python runs modules by each function, whether it is a module, and whether it surely imports (exec() runs programs)."""
         is_import, is_module, is_sure = (np.zeros(len(self.category_of) + 1, np.bool_) for _ in range(3))
         for number in self.present.tolist():
-            is_import[number], is_module[number] = _IMPORTS.fullmatch(self.name(number)) is not None, self._is_top_level(number)
+            is_import[number], is_module[number] = IMPORT_OF_PYTHON.fullmatch(self.name(number)) is not None, self._is_top_level(number)
             is_sure[number] = is_import[number] and not is_called_c_function(self.name(number))
         return is_import, is_module, is_sure  # index -1: none of them
 
@@ -831,8 +824,8 @@ class SampledFunctions:
         work = np.full(len(self.category_of), _NONE, np.int32)
         for number in np.flatnonzero(self.category_of == KERNEL).tolist():
             name = self.name(number)
-            call = _SYSTEM_CALL.match(name)
-            kind = PAGE_FAULTS if _FAULT.fullmatch(name) else next(filter(None, call.groups()), "") if call else ""
+            call = SYSTEM_CALL.match(name)
+            kind = PAGE_FAULTS if FAULT_HANDLER.fullmatch(name) else next(filter(None, call.groups()), "") if call else ""
             if kind:
                 work[number] = kinds.setdefault(kind, len(kinds))
         return list(kinds), work
@@ -842,7 +835,7 @@ class SampledFunctions:
         """Whether each function is one by which system calls enter or leave the kernel."""
         are_entries = np.zeros(len(self.category_of), np.bool_)
         for number in np.flatnonzero(self.category_of == KERNEL).tolist():
-            are_entries[number] = _ENTRY.fullmatch(self.name(number)) is not None
+            are_entries[number] = KERNEL_ENTRY.fullmatch(self.name(number)) is not None
         return are_entries
 
     def kernel_work(self) -> list[Share]:

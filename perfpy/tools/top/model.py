@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from perfpy.analysis.locations import ROLE_BITS
 from perfpy.analysis.verdict.categories import UNKNOWN, category
-from perfpy.analysis.verdict.phases import interval
+from perfpy.analysis.verdict.functions import interval
 from perfpy.tools.top.options import WINDOW
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance

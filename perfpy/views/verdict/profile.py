@@ -23,8 +23,7 @@ from perfpy.analysis.verdict import wait_reasons as reasons
 from perfpy.analysis.verdict.call_sites import parts_of_call, time_in_imports
 from perfpy.analysis.verdict.categories import INTERPRETER, KERNEL, NAMES, OWN, RUNTIME
 from perfpy.analysis.verdict.evidence import Evidence
-from perfpy.analysis.verdict.functions import PAGE_FAULTS, Share, sampled_functions
-from perfpy.analysis.verdict.phases import interval
+from perfpy.analysis.verdict.functions import PAGE_FAULTS, Share, interval, sampled_functions
 from perfpy.errors import plural
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.untrusted.text import visible

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.perfpy_encodings import BUILT_IN, BUILT_IN_BY_CALL, PYTHON_MARK
 from perfpy.analysis.verdict.categories import BUILTIN_OF_V8
-from perfpy.analysis.verdict.phases import interval
+from perfpy.analysis.verdict.functions import interval
 from perfpy.errors import plural
 from perfpy.untrusted.text import visible
 from perfpy.views.readable import at_a_glance, short_path

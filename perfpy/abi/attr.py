@@ -537,7 +537,7 @@ class CountedEvent:
         cpus: the CPUs that the PMU counts on; None means any
         generic: the id of the generic hardware event that a core PMU's own event counts, or None
         text_name: the name of an event on a hybrid machine without its PMU, or ""
-        is_named: whether the user chose the name
+        is_named: whether the name stays as it is, because the user or the option -d chose it
         added_to: the event of another PMU to which this one's count is added (uncore boxes), or None
         cgroup: the cgroup's path, or None
         leader: the event that leads the group; a single event leads itself

@@ -114,6 +114,7 @@ class Plan(NamedTuple):
         grouping: how counts are added.
         metrics: the metrics to compute, by the event that they are shown with.
         only_for_metrics: events whose own counts are not shown.
+        is_null: whether only the time is to be measured, and the events that -e names.
         delay: before counting starts (-1: wait for --control).
         repeat: the number of runs; 0 until interrupted.
         interval, interval_count, timeout: as in perf-stat(1).
@@ -133,6 +134,7 @@ class Plan(NamedTuple):
     cgroup_fds: Mapping[str, int] = _NO_FDS
     metrics: Mapping[Event, Sequence[Metric]] = _NO_METRICS
     only_for_metrics: Sequence[Event] = ()
+    is_null: bool = False
     default_set: bool = False
     hides_zeros: bool = False
     delay: int = 0
@@ -396,7 +398,8 @@ class Measurement:
             wall_ns=wall_ns,
             times=times,
             timestamp=timestamp,
-            summary=bool(plan.interval) and timestamp is None,
+            summary=plan.summary and timestamp is None,
+            is_null=plan.is_null,
             noise=noise,
             runs=max(plan.repeat, 1),
             counts_tasks=plan.target.has_tasks,
@@ -568,11 +571,13 @@ def _generic_event(name: str) -> Event:
     return Event(name, attr, unit=unit, scale=scale)
 
 
-def on_requested_cpus(events: Sequence[Event], target: Target, requested: str) -> tuple[list[Event], list[str]]:
+def on_requested_cpus(
+    events: Sequence[Event], target: Target, requested: str, *, are_default: bool = False
+) -> tuple[list[Event], list[str]]:
     """Return the events that some CPU of `target` can count, and perf's warning for each event that a CPU of -C cannot count.
 
     A core PMU of a hybrid machine counts on one kind of core, an uncore PMU on one CPU of a package. Members of a group that lost its
-    leader count alone.
+    leader count alone. are_default: whether the events are perf's own, whose names have the PMU, rather than the user's.
     """
     from perfpy.events.machine import this_machine
 
@@ -584,7 +589,7 @@ def on_requested_cpus(events: Sequence[Event], target: Target, requested: str) -
             pmu = event.pmu or ("software" if event.attr.type == PerfType.SOFTWARE else this_machine().core_pmus[0].name)
             warnings.append(
                 f"WARNING: A requested CPU in '{requested}' is not supported by PMU '{pmu}' (CPUs {cpu_list_text(counting)}) "
-                f"for event '{event.text_name or event.name}'"
+                f"for event '{event.name if are_default else event.text_name or event.name}'"
             )
         if event.tool or set(target.cpus) & set(cpus if event.cpus is None else event.cpus):
             kept.append(event if event.is_leader or event.led_by in kept else event._replace(led_by=None))

@@ -51,7 +51,8 @@ class Tally:
         rows: event -> its rows, in the grouping's order
         wall_ns: the time that "CPUs utilized" is relative to
         timestamp: ns since the start for an interval; None for a result
-        summary: whether this is the result after intervals
+        summary: whether this is the result that --summary asks for
+        is_null: whether only the time is measured (-n)
         noise: event -> percent, for repeats
         runs: number of runs
         counts_tasks: whether the counters followed tasks, rather than CPUs
@@ -72,6 +73,7 @@ class Tally:
         times: RunTimes | None = None,
         timestamp: int | None = None,
         summary: bool = False,
+        is_null: bool = False,
         noise: Mapping[CountedEvent, float] | None = None,
         runs: int = 1,
         counts_tasks: bool = True,
@@ -88,6 +90,7 @@ class Tally:
         self.times = times
         self.timestamp = timestamp
         self.summary = summary
+        self.is_null = is_null
         self.runs = runs
         self.counts_tasks = counts_tasks
         self.has_cgroups = any(event.cgroup is not None for event in events)

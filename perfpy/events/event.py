@@ -129,7 +129,7 @@ class Event(NamedTuple):
         of_chosen: whether a recording of all tasks opens it for the chosen ones only, those whose stacks it copies
         generic: the id of the generic hardware event that a core PMU's own event of that name counts; None for other events
         text_name: the name without the PMU that was put before it on a hybrid machine; "" for other events
-        is_named: whether the term `name` gave it its name
+        is_named: whether its name stays as it is, because the term `name` or the option -d gave it
         added_to: the event on the first of the PMUs that the text means, to which stat adds this one's count; None for that event
         must_be_grouped: whether it counts only in its group (x86's topdown metrics)
         immediate: whether a recording enables it before the others

@@ -91,14 +91,15 @@ class CsvView:
             if tally.mode is not Aggregation.GLOBAL:
                 names.append(AGGREGATE_COLUMNS[tally.mode].heading)
                 names += [] if tally.mode in _WITHOUT_CPUS else ["cpus"]
+            names += ["cgroup"] if tally.has_cgroups else []
             names += metric_names(tally)
             yield "".join(name + self._separator for name in names) + "\n"
         stamp = [_timestamp(tally.timestamp)] if tally.timestamp is not None else []
         for aggregate_id, lines in tally.lines_by_aggregate():
             fields = stamp + _aggregate_fields(tally.mode, aggregate_id, lines[0].row.cells)
+            fields += [one_line(lines[0].row.event.cgroup or "")] if tally.has_cgroups else []
             for line in lines:
-                if line.ratios:
-                    fields += [bare_number(ratio) for ratio in ratios_without_counts(line)]
+                fields += [bare_number(ratio) for ratio in ratios_without_counts(line)]
             yield "".join(field + self._separator for field in fields) + "\n"
 
 
@@ -164,7 +165,10 @@ class JsonView:
         if self._metric_only:
             for aggregate_id, lines in tally.lines_by_aggregate():
                 ratios = [ratio for line in lines if line.ratios for ratio in ratios_without_counts(line)]
-                yield _object(start + _aggregate(tally.mode, aggregate_id, lines[0].row.cells) + _alone(ratios))
+                before = start + _aggregate(tally.mode, aggregate_id, lines[0].row.cells)
+                if tally.has_cgroups:
+                    before.append(_cgroup(lines[0]))
+                yield _object(before + (_alone(ratios) or ['"metric-value" : "none"']))
             return
         for line in tally.lines():
             before = start + _aggregate(tally.mode, line.row.aggregate_id, line.row.cells)
@@ -190,7 +194,7 @@ class JsonView:
 
 
 def _object(fields: Sequence[str]) -> str:
-    return "{" + (", ".join(fields) or '"metric-value" : "none"') + "}\n"
+    return "{" + ", ".join(fields) + "}\n"
 
 
 def _text(value: str) -> str:
@@ -221,8 +225,12 @@ def _count(line: TallyLine, with_cgroup: bool) -> list[str]:
     count = f"{row.amount:f}" if row.was_counted else NOT_COUNTED if row.state.supported else NOT_SUPPORTED
     fields = [f'"counter-value" : "{count}"', f'"unit" : {_text(event.unit)}', f'"event" : {_text(line.name)}']
     if with_cgroup:
-        fields.append(f'"cgroup" : {_text(event.cgroup or "")}')
+        fields.append(_cgroup(line))
     return fields + _running(line)
+
+
+def _cgroup(line: TallyLine) -> str:
+    return f'"cgroup" : {_text(line.row.event.cgroup or "")}'
 
 
 def _running(line: TallyLine) -> list[str]:

@@ -174,7 +174,7 @@ class TextView:
         times = tally.times
         if times is None or not times.elapsed:
             return
-        if tally.events:
+        if not tally.is_null:
             yield "\n"
         if tally.runs > 1:
             yield from self._repeats(times)

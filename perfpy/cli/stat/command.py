@@ -11,7 +11,8 @@ import sys
 from perfpy.abi.light_types import signal
 from perfpy.capture.measurement import Hooks, Measurement
 from perfpy.cli.line.option_parsing import PerfCommand
-from perfpy.cli.stat.options import Progress, Signals, StatCommandOptions, StatOutput, check, form_of, plan_of
+from perfpy.cli.stat.options import Progress, Signals, StatCommandOptions, StatOutput, check, form_of, of_one_set, plan_of, read_events
+from perfpy.counts.aggregation import Aggregation
 from perfpy.errors import KernelRefusedError
 from perfpy.kernel import this_kernel
 
@@ -70,6 +71,7 @@ def _stat(options: StatCommandOptions) -> int:
 
 def _measure(options: StatCommandOptions) -> int:
     check(options)
+    options = of_one_set(options)
     if options.compare:
         from perfpy.cli.stat.compare import compare_programs
 
@@ -77,6 +79,7 @@ def _measure(options: StatCommandOptions) -> int:
     if options.smi_cost:
         from perfpy.kernel.sysfs import FrozenOnSmi
 
+        read_events(options)
         with FrozenOnSmi():  # SMIs stop the core's counters, but not aperf: the difference is the cost
             return _count(options.replace(metrics=(*options.metrics, "smi"), metric_only=options.metric_only is not False))
     return _count(options)
@@ -94,6 +97,7 @@ def _record(options: StatCommandOptions) -> int:
 
     path, options = options.output or "perf.data", options.replace(output="")
     check(options)
+    options = of_one_set(options)
     plan = plan_of(options)
     file = CountFile(path, plan, _command_line())
     if file.is_pipe:
@@ -186,7 +190,10 @@ class Session(Hooks):
     def round(self, readings: Readings, elapsed: int, final: bool) -> None:
         """Write a round to the file; with -v print the readings."""
         if self._options.verbose:
-            print(*reading_lines(readings, each=self._options.verbose > 1), sep="\n", file=sys.stderr)
+            for event in (event for event, cells in readings.items() if not cells):
+                print(f"failed to read counter {event.name}", file=sys.stderr)
+            lines = reading_lines(readings, each=self._options.verbose > 1, summed=self._plan.grouping.mode is Aggregation.GLOBAL)
+            self._output.write("".join(f"{line}\n" for line in lines))
         if self._file:
             self._file.round(readings, elapsed, final=final)
 
@@ -305,15 +312,13 @@ class LoggedKernel:
         yield _RULE
 
 
-def reading_lines(readings: Readings, *, each: bool = False) -> Iterator[str]:
-    """Yield every event's value and times, summed over its counters. each: also those of every counter before the sums."""
+def reading_lines(readings: Readings, *, each: bool = False, summed: bool = True) -> Iterator[str]:
+    """Yield the value and times of events: each of every counter, and summed over the event's counters."""
     if each:
         for event, cells in readings.items():
             for cell in cells if not event.tool else ():
                 yield f"{event.name}: {cell.cpu}: {cell.value} {cell.enabled} {cell.running}"
-    for event, cells in readings.items():
+    for event, cells in readings.items() if summed else ():
         if cells:
             totals = (sum(cell.value for cell in cells), sum(cell.enabled for cell in cells), sum(cell.running for cell in cells))
             yield f"{event.name}: {totals[0]} {totals[1]} {totals[2]}"
-        else:
-            yield f"failed to read counter {event.name}"

@@ -69,7 +69,6 @@ _LACKING = {
     "--pfm-events": "it needs libpfm4; name events as perfpy list does",
     "--iostat": "it needs Intel's IIO counters",
     "--tpebs-mode": "it needs Intel's timed PEBS",
-    "--record-tpebs": "it needs Intel's timed PEBS",
 }
 
 
@@ -152,6 +151,7 @@ class StatCommandOptions(RunOptions, PartOptions, StdioOptions, lacks=_LACKING):
     control: str = option(
         "--control", Value(default=""), "read enable and disable commands from here, answer ack", metavar="<fd:N[,M]|fifo:PATH[,PATH]>"
     )
+    record_tpebs: bool = option("--record-tpebs", Flag(), "of modifier R: refused, as perfpy does not sample latencies", hidden=True)
     compare: tuple[str, ...] = option("--compare", Listed(), "compare with this command, run in turns; repeatable", metavar="<command>")
     warmup: int = option("--warmup", Value(int, default=1), "with --compare: run each command n times first, uncounted")
     min_change: float = option(
@@ -196,7 +196,40 @@ def _refuse(text: str) -> NoReturn:
 
 
 def check(options: StatCommandOptions) -> None:
-    """Raise UsageError for options that exclude each other."""
+    """Raise UsageError for options that exclude each other, or before that for events that cannot be: perf reads these first."""
+    try:
+        _check(options)
+    except PerfError:
+        read_events(options)
+        raise
+
+
+def of_one_set(options: StatCommandOptions) -> StatCommandOptions:
+    """Return the options without the sets of events that another one excludes, with a warning for each. -n excludes all."""
+    if options.null:
+        return options.replace(detailed=0, topdown=False, transaction=False, smi_cost=False)
+    if not (options.transaction or options.smi_cost):
+        return options
+    excluded = [("detailed", "-d"), ("topdown", "--topdown"), *([("smi_cost", "--smi-cost")] if options.transaction else [])]
+    others = {name: text for name, text in excluded if getattr(options, name)}
+    chosen = "--transaction" if options.transaction else "--smi-cost"
+    _print_warnings(options, [f"warning: {text} has no effect beside {chosen}" for text in others.values()])
+    return options.replace(**{name: type(getattr(options, name))() for name in others})
+
+
+def read_events(options: StatCommandOptions) -> None:
+    """Raise the error of the options of events, if they have one."""
+    from perfpy.capture.measurement import choose_events
+    from perfpy.capture.targets import Target
+
+    texts, filters = events_with_filters(options)
+    if texts or options.cputype:
+        target = Target("command", (), ())
+        choose_events(texts, filters, target, event_files=options.event_files, cores=options.cputype, only=options.pmu_filter)
+
+
+def _check(options: StatCommandOptions) -> None:
+    _check_events(options)
     if options.separator is not None and options.big_num:
         _refuse("-B and -x exclude each other")
     if options.output and options.log_fd:
@@ -218,6 +251,15 @@ def check(options: StatCommandOptions) -> None:
     if options.all_kernel and options.all_user:
         fail("--all-kernel and --all-user exclude each other")
     _check_times(options)
+
+
+def _check_events(options: StatCommandOptions) -> None:
+    if options.cgroup and options.in_order("event", "metrics", "cgroup")[0].name == "cgroup":
+        fail("-G requires -e before it: it applies to the events before it")
+    if options.cputype:
+        from perfpy.events.machine import this_machine  # few machines have several kinds of cores
+
+        this_machine(cores=options.cputype)
 
 
 def _check_times(options: StatCommandOptions) -> None:
@@ -253,6 +295,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
     except NoSuchThreadError:
         raise
     except UsageError as error:
+        read_events(options)
         _refuse(str(error))
     _print_warnings(options, warnings)
     events, metrics, only_for_metrics = _events_and_metrics(options, target, is_system_wide)
@@ -274,6 +317,7 @@ def plan_of(options: StatCommandOptions) -> Plan:
         cgroup_fds=cgroup_fds,
         metrics=metrics,
         only_for_metrics=only_for_metrics,
+        is_null=options.null,
         default_set=not (options.event or options.metrics or options.topdown or options.transaction),
         hides_zeros=options.hide_zero_events,
         delay=options.delay,
@@ -294,11 +338,9 @@ def plan_of(options: StatCommandOptions) -> Plan:
 def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_wide: bool) -> tuple[list[Event], Metrics, list[Event]]:
     """Return the events of -e, -M and --topdown, or the default ones; the metrics beside them; the events whose own counts are hidden."""
     from perfpy.capture.measurement import choose_events, default_events, may_have_default_metrics
+    from perfpy.events.event import RETIREMENT_LATENCY
 
     texts, filters = events_with_filters(options)
-    if options.detailed and (options.transaction or options.smi_cost):  # as in perf
-        _print_warnings(options, [f"warning: -d has no effect beside --{'transaction' if options.transaction else 'smi-cost'}"])
-        options = options.replace(detailed=0)
     if not texts and not options.detailed and (chosen := _chosen_metrics(options, is_system_wide)):
         _print_warnings(options, chosen.warnings)
         return chosen.events, chosen.metrics, []
@@ -314,11 +356,14 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
         adds_cores=options.hybrid_merge,
         machines=options.machines,
     )
+    if options.record_tpebs and any(event.tool == RETIREMENT_LATENCY for event in events):
+        fail("--record-tpebs with the modifier R needs Intel's timed PEBS, which perfpy does not sample")
     _print_warnings(options, warnings)
-    if not texts and (options.all_user or options.all_kernel or options.machines != "H"):
-        events = _with_modifiers(events, options)
     count = len(texts or default_events(target))
-    requested, details = [event for event in events if event.option < count], [event for event in events if event.option >= count]
+    requested = [event for event in events if event.option < count]
+    details = [event._replace(is_named=True) for event in events if event.option >= count]  # -A adds no PMU to names of -d
+    if options.all_user or options.all_kernel or options.machines != "H":
+        requested, details = requested if texts else _with_modifiers(requested, options), _with_modifiers(details, options)
     if chosen := _chosen_metrics(options, is_system_wide):
         _print_warnings(options, chosen.warnings)
         return [*(requested if texts else ()), *chosen.events, *details], chosen.metrics, []
@@ -328,7 +373,7 @@ def _events_and_metrics(options: StatCommandOptions, target: Target, is_system_w
         how, machine = _metric_options(options, is_system_wide)
         if defaults := default_metrics(how, machine):
             return [*requested, *defaults.events, *details], defaults.metrics, defaults.events
-    return events, {}, []
+    return [*requested, *details], {}, []
 
 
 def _with_modifiers(events: list[Event], options: StatCommandOptions) -> list[Event]:
@@ -375,7 +420,7 @@ def _on_requested_cpus(events: list[Event], target: Target, options: StatCommand
     """Return the events that the CPUs of -C can count. Raises PerfError if no CPU is online, NothingCountedError if no event is left."""
     from perfpy.capture.measurement import on_requested_cpus
 
-    kept, warnings = on_requested_cpus(events, target, options.cpu)
+    kept, warnings = on_requested_cpus(events, target, options.cpu, are_default=not options.event)
     _print_warnings(options, warnings)
     if not target.cpus and not options.event:
         raise PerfError(f"no CPU of -C {options.cpu} is online; see /sys/devices/system/cpu/online")
@@ -392,14 +437,11 @@ def _in_cgroups(
         return events, metrics, only_for_metrics, {}
     from perfpy.capture import cgroups
 
-    given = options.in_order("event", "metrics", "cgroup")
-    if given and given[0].name == "cgroup":
-        fail("-G requires -e before it: it applies to the events before it")
     if options.cgroup and options.for_each_cgroup:
         fail("--cgroup and --for-each-cgroup exclude each other")
     copies = [cgroups.assign(events if options.event else [], options.cgroup)] if options.cgroup else []
     if target.has_tasks:
-        (fail if options.cgroup else _refuse)("counting cgroups requires -a or -C")
+        _refuse("counting cgroups requires -a or -C")
     if options.for_each_cgroup:
         copies = cgroups.expand(events, options.for_each_cgroup)
     events = [copy for of_cgroup in copies for copy in of_cgroup.values()]

@@ -104,6 +104,26 @@ def test_events_that_were_not_counted() -> None:
     assert "   <not supported>      branches" in text
 
 
+def test_ratios_alone_keep_the_place_of_those_without_a_value() -> None:
+    """A field for each event that was not counted, "none" in JSON; the cgroup beside the aggregate."""
+    cycles, instructions = hardware("cycles", HardwareId.CPU_CYCLES), hardware("instructions", HardwareId.INSTRUCTIONS)
+    states = {event: CountState(supported=False) for event in (cycles, instructions)}
+    counts = {cycles: (0, 0, 0), instructions: (0, 0, 0)}
+    assert "".join(CsvView(",", metric_only=True).render(tally(counts, states))).splitlines()[1] == ",,"
+    assert "".join(JsonView(metric_only=True).render(tally(counts, states))) == '{"metric-value" : "none"}\n'
+    assert "".join(JsonView(metric_only=True).render(tally(counts, states, timestamp=10**9))).endswith(', "metric-value" : "none"}\n')
+    for event in counts:
+        event.cgroup = "/a"
+    assert "".join(CsvView(",", metric_only=True).render(tally(counts, states))).splitlines() == ["cgroup,", "/a,,,"]
+    assert "".join(JsonView(metric_only=True).render(tally(counts, states))) == '{"cgroup" : "/a", "metric-value" : "none"}\n'
+
+
+def test_no_line_is_empty_before_the_time_if_only_the_time_is_measured() -> None:
+    """-n, also beside events of -e."""
+    assert "\n\n       2.000000000 seconds" in "".join(TextView("'cmd'").render(tally(pmu_counts())))
+    assert "\n\n       2.000000000 seconds" not in "".join(TextView("'cmd'").render(tally(pmu_counts(), is_null=True)))
+
+
 @pytest.mark.parametrize("view", [TextView("'cmd'"), CsvView(","), JsonView()])
 def test_a_count_of_no_time_at_all_has_no_share(view: TextView | CsvView | JsonView) -> None:
     """Only damaged files have one: a counter that ran although it was never enabled."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import pytest
 
 from perfpy.cli import run
 from perfpy.cli.stat.command import machine_lines
-from perfpy.cli.stat.options import StatCommandOptions, plan_of
-from perfpy.errors import PerfError
+from perfpy.cli.stat.options import StatCommandOptions, of_one_set
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_cpu_has_its_numbers_as_perf_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,11 +27,69 @@ def test_cgroups_apply_to_the_events_before_them(line, capsys):
     assert "-G requires -e before it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--transaction", "--smi-cost"])
-def test_a_warning_tells_that_options_with_their_own_metrics_ignore_details(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """perf leaves -d out without a word."""
-    name = option.removeprefix("--").replace("-", "_")
-    options = StatCommandOptions(**{name: True}, detailed=1, metrics=("nosuchmetric",), workload=("true",))
-    with pytest.raises(PerfError):  # no such metrics here
-        plan_of(options)
-    assert f"warning: -d has no effect beside {option}" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("-a --table -e nosuch true", 129),  # the event is read before options are compared
+        ("-a --table --filter x==1 true", 129),
+        ("-C 0 -T -G / true", 129),
+        ("-p 999999999 -e nosuch", 129),
+        ("--smi-cost -e nosuch true", 129),
+        ("-n --cputype nosuch true", 129),
+        ("-a --table -e cs true", 234),
+        ("-e cs -G / true", 234),
+        ("-e cs --for-each-cgroup / true", 234),
+    ],
+)
+def test_the_first_fault_in_perfs_order_decides_the_exit_status(line: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stat", *line.split()]) == status
+    assert capsys.readouterr().err.startswith("perfpy stat: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "warnings"),
+    [
+        ({"transaction": True, "detailed": 1}, {"transaction"}, ["-d has no effect beside --transaction"]),
+        ({"smi_cost": True, "detailed": 2}, {"smi_cost"}, ["-d has no effect beside --smi-cost"]),
+        ({"smi_cost": True, "topdown": True}, {"smi_cost"}, ["--topdown has no effect beside --smi-cost"]),
+        (
+            {"transaction": True, "topdown": True, "smi_cost": True},
+            {"transaction"},
+            ["--topdown has no effect beside --transaction", "--smi-cost has no effect beside --transaction"],
+        ),
+        ({"topdown": True, "detailed": 1}, {"topdown", "detailed"}, []),
+        ({"null": True, "topdown": True, "detailed": 1, "transaction": True, "smi_cost": True}, set(), []),
+    ],
+)
+def test_one_option_with_events_of_its_own_excludes_the_others(given, left, warnings, capsys) -> None:
+    """perf leaves them out without a word; -n measures the time alone."""
+    options = of_one_set(StatCommandOptions(**given, workload=("true",)))
+    assert {name for name in ("transaction", "smi_cost", "topdown", "detailed") if getattr(options, name)} == left
+    assert capsys.readouterr().err.splitlines() == [f"warning: {text}" for text in warnings]
+
+
+def test_retirement_latencies_are_refused_where_an_event_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """--record-tpebs alone changes nothing, in perf neither."""
+    assert run(["stat", "--record-tpebs", "-e", "cpu-clock:R", "true"]) == 129
+    assert "--record-tpebs with the modifier R" in capsys.readouterr().err
+    assert run(["stat", "--record-tpebs", "-n", "true"]) == 0
+
+
+def test_raw_counts_are_part_of_the_output_unless_parts_of_the_machine_are_shown(tmp_path: Path) -> None:
+    """As perf writes them; with -vv also those of each counter."""
+    for arguments, expected in (["-v"], 1), (["-v", "-A"], 0), (["-vv", "-A"], os.cpu_count()):
+        path = tmp_path / "out"
+        assert run(["stat", "-a", "-e", "cpu-clock", "-o", str(path), *arguments, "true"]) == 0
+        assert sum(line.startswith("cpu-clock: ") for line in path.read_text().splitlines()) == expected
+
+
+def test_names_of_default_events_have_no_pmu_beside_chosen_ones(tmp_path: Path) -> None:
+    """Those that -d adds, with a line for each CPU; --all-user adds its modifier to them."""
+    path = tmp_path / "out"
+    assert run(["stat", "-A", "-C", "0", "-e", "cs", "-d", "-o", str(path), "true"]) == 0
+    lines = path.read_text().splitlines()
+    assert any("cs [software]" in line for line in lines)
+    assert any(line.rstrip().split("#")[0].rstrip().endswith("LLC-loads") for line in lines)
+    assert run(["stat", "-C", "0", "-e", "cs", "-d", "--all-user", "-o", str(path), "true"]) == 0
+    assert " LLC-loads:u" in path.read_text()
+    assert " cs:u" not in path.read_text()

@@ -27,7 +27,8 @@ def run(options: ReportCommandOptions) -> int:
         from perfpy.cli.report.many import ManyRun
 
         return ManyRun(options).show()
-    is_raw = options.dump_raw_trace or options.header_only or options.stats
+    header_only = options.header_only and not options.quiet
+    is_raw = options.dump_raw_trace or header_only or options.stats
     decoding = None if is_raw else options.decoding
     verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
     files = None if decoding is None or options.tasks or options.mmaps else options.code_files()
@@ -36,17 +37,20 @@ def run(options: ReportCommandOptions) -> int:
     with open_recording(
         options.input, force=options.force, quiet=options.quiet, verbose=verbose, losses=losses, itrace=decoding, code=files
     ) as recording:
-        if (options.header or options.header_only) and not options.dump_raw_trace:
+        if (options.header or options.header_only) and not options.quiet:
             from perfpy.cli.output.header import print_header
 
             print_header(recording, full=options.show_info)
-            if options.header_only:
+            if header_only:
                 return 0
-        if (options.tasks or options.mmaps) and not options.dump_raw_trace:
-            return _show_tasks(recording, options)
-        from perfpy.cli.report.run import ReportRun
+        is_tree = options.tasks or options.mmaps
+        if not is_tree or options.dump_raw_trace:
+            from perfpy.cli.report.run import ReportRun
 
-        return ReportRun(recording, options).show()
+            status = ReportRun(recording, options).show()
+            if not is_tree:
+                return status
+        return _show_tasks(recording, options)
 
 
 def _show_tasks(recording: Recording, options: ReportCommandOptions) -> int:

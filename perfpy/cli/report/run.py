@@ -111,10 +111,14 @@ class ReportRun:
         from perfpy.views.recording_summary import record_count_lines
 
         sys.stdout.flush()
-        symbols = self._request.symbol_options(plain=True)
-        entries = write_dump(self._recording, sys.stdout.buffer, hint=f"{HEADER_HINT}\n", guests=symbols.guests)
+        options, symbols = self._options, self._request.symbol_options(plain=True)
+        is_bare = options.quiet or options.header or options.stats or options.tasks or options.mmaps
+        hint = "" if is_bare else f"{HEADER_HINT}\n"
+        entries = write_dump(self._recording, sys.stdout.buffer, hint=hint, guests=symbols.guests)
         sys.stdout.buffer.flush()
-        return _print_counts(record_count_lines(self._recording, entries)) if is_read_to_the_end(self._recording) else 0
+        if options.tasks or options.mmaps or not is_read_to_the_end(self._recording):
+            return 0
+        return _print_counts(record_count_lines(self._recording, entries))
 
     def _report(self) -> int:
         if self._options.json is None and self._report_pmcu():

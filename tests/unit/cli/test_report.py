@@ -97,6 +97,35 @@ def test_programs_read_names_whole(form: str, tmp_path: Path, capfdbinary: pytes
     assert "…" not in printed
 
 
+# A dump (-D) beside the options for the header, counts and tasks.
+
+
+def text_of(options: str, path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> bytes:
+    assert command.run("report", [*options.split(), "--stdio", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    return capfdbinary.readouterr().out
+
+
+def test_a_dump_follows_the_header_and_precedes_the_tasks(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(2).feature(Feature.HOSTNAME, "vm").file())
+    dump, header, tasks = (text_of(options, path, capfdbinary) for options in ("-D", "--header-only", "--tasks"))
+    hint, records = dump.split(b"\n#\n", 1)
+    assert hint.startswith(b"# To display")
+    assert text_of("-D -q", path, capfdbinary) == text_of("-D --stats", path, capfdbinary) == records
+    assert text_of("-D --header", path, capfdbinary) == header + records
+    assert text_of("-D --header-only", path, capfdbinary) == header
+    alone = records[: records.index(b"\nAggregated stats")]
+    assert text_of("-D --tasks", path, capfdbinary) == alone + tasks
+
+
+def test_quiet_hides_the_header(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(2).feature(Feature.HOSTNAME, "vm").file())
+    rows = text_of("-q", path, capfdbinary)
+    assert b"7:" in rows or b"busy" in rows
+    assert text_of("-q --header", path, capfdbinary) == text_of("-q --header-only", path, capfdbinary) == rows
+
+
 # Configured defaults of callchains in reports.
 
 

@@ -1100,7 +1100,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from inject' -s b -l build-ids -f 
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l buildid-all -f -d 'add build-ids of all files'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -s B -l mmap2-buildids -f -d 'put build-ids into mappings of sampled files, drop others'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l mmap2-buildid-all -f -d 'put build-ids into all mappings'
-complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'trust these build-ids: \'path id,...\', or @FILE'
+complete -c perfpy -n '__fish_seen_subcommand_from inject' -l known-build-ids -x -d 'use these, \'ID PATH,...\' or file://LIST'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l itrace -d 'decode a hardware trace into these samples, such as i100us'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l strip -f -d 'with --itrace: drop the recorded samples and switches'
 complete -c perfpy -n '__fish_seen_subcommand_from inject' -l convert-callchain -f -d 'unwind copies of stacks into callchains, drop the copies'

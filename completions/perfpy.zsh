@@ -1577,7 +1577,7 @@ _perfpy() {
                 '*-B[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildids[put build-ids into mappings of sampled files, drop others]' \
                 '*--mmap2-buildid-all[put build-ids into all mappings]' \
-                '*--known-build-ids=[trust these build-ids\: '\''path id,...'\'', or @FILE]:value: ' \
+                '*--known-build-ids=[use these, '\''ID PATH,...'\'' or file\://LIST]:value: ' \
                 '*--itrace=-[decode a hardware trace into these samples, such as i100us]::value: ' \
                 '*--strip[with --itrace\: drop the recorded samples and switches]' \
                 '*--convert-callchain[unwind copies of stacks into callchains, drop the copies]' \

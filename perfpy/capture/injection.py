@@ -23,7 +23,7 @@ from perfpy.capture.unwinding.process import plain_attr
 from perfpy.capture.unwinding.unwinder import Rewriting, parts_of, recordable
 from perfpy.errors import OutputFailedError, PerfError
 from perfpy.perfdata.header import AuxtraceIndexEntry, Feature, encode_feature, key_of
-from perfpy.perfdata.skeleton import features_of
+from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.symbols import jitdump
 from perfpy.symbols.dso import KERNEL_NAME, is_anonymous, is_user_map, shown_name
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 _MAPPING: Final = (records.Mmap, records.Mmap2)
 _STDOUT_FD: Final = 1
+_TRACES: Final = (RecordType.AUXTRACE_INFO, RecordType.AUXTRACE)
+#: records that the writer makes itself: a pipe has its events and features in records
+_NOT_COPIED: Final = NOT_IN_RECORDINGS.difference(_TRACES, (RecordType.CALLCHAIN_DEFERRED,))
 _PIECE: Final = 1 << 20  # bytes of trace that are copied at once
 
 
@@ -255,7 +258,7 @@ def inject(
 
 
 def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None, mapper: BuildIdMapper | None) -> list[AuxtraceIndexEntry]:
-    """Copy all records except FINISHED_ROUND, with changed mappings; return the positions of AUXTRACE records."""
+    """Copy all records that are no part of the header, with changed mappings; return the positions of AUXTRACE records."""
     traces = iter(sorted((side.offset, side.record.size) for side in data.side_band([RecordType.AUXTRACE])))
     index: list[AuxtraceIndexEntry] = []
     for stream in data.records.chunks():
@@ -270,7 +273,7 @@ def _copy_records(data: PerfData, writer: RecordWriter, jit: JitInjector | None,
                     record = mapper.map_record(kind, misc, record) if mapper else record
                 if kind == RecordType.AUXTRACE:
                     index.append(AuxtraceIndexEntry(writer.size, len(record)))
-                if record and kind != RecordType.FINISHED_ROUND:
+                if record and kind not in _NOT_COPIED:
                     writer.write(record)
                 if kind == RecordType.AUXTRACE:
                     offset, size = next(traces)
@@ -321,7 +324,7 @@ class CallchainConverter:
     def convert(self, ordered: OrderedChunk) -> list[bytes]:
         """Return the records of a chunk in order, without FINISHED_ROUND."""
         rewriting = Rewriting(ordered.chunk)
-        left_out = (RecordType.FINISHED_ROUND, RecordType.AUXTRACE_INFO, RecordType.AUXTRACE)  # the traces themselves are not in chunks
+        left_out = (*_NOT_COPIED, *_TRACES)  # the traces themselves are not in chunks
         rewriting.kept_records[np.isin(ordered.chunk.types, left_out)] = False
         for number in self._unwound:
             indexes = np.flatnonzero(ordered.events == number)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _MODE: Final = 0o600  # the mode of record's files
 _LARGEST_LIST: Final = 16 << 20  # bytes of a file with build-ids
 _LONGEST_ID: Final = 20
+_LIST_FILE: Final = "file://"
 _LACKING: Final = {
     "-s,--sched-stat": "use record --off-cpu for sleeping tasks",
     "--guest-data": "it merges a guest's recording",
@@ -52,7 +53,7 @@ class InjectCommandOptions(InputOptions, lacks=_LACKING):
     mmap2_buildids: bool = option("-B,--mmap2-buildids", Flag(), "put build-ids into mappings of sampled files, drop others")
     mmap2_buildid_all: bool = option("--mmap2-buildid-all", Flag(), "put build-ids into all mappings")
     known_build_ids: str = option(
-        "--known-build-ids", Value(default=""), "trust these build-ids: 'path id,...', or @FILE", metavar="<list or @file>"
+        "--known-build-ids", Value(default=""), "use these, 'ID PATH,...' or file://LIST", metavar="<buildid path [,buildid path...]>"
     )
     itrace: str | None = option("--itrace", Attached(""), "decode a hardware trace into these samples, such as i100us", metavar="<opts>")
     strip: bool = option("--strip", Flag(), "with --itrace: drop the recorded samples and switches")
@@ -128,22 +129,22 @@ def _converter(recording: Recording, options: InjectCommandOptions) -> Callchain
 
 
 def _known_build_ids(text: str) -> dict[str, bytes]:
-    """Parse --known-build-ids: `PATH BUILD-ID,...`, or @FILE with one per line. Raises UsageError for other text."""
-    if not text:
-        return {}
-    if text.startswith("@"):
-        lines = read_named(text[1:], limit=_LARGEST_LIST).decode("utf-8", "surrogateescape").splitlines()
+    """Parse --known-build-ids: `BUILD-ID PATH,...`, or file://LIST, the output of buildid-list. Raises UsageError for other text."""
+    if text.startswith(_LIST_FILE):
+        content = read_named(text.removeprefix(_LIST_FILE), limit=_LARGEST_LIST).decode("utf-8", "surrogateescape")
+        lines = [line for line in content.splitlines() if not line.startswith(" ")]  # a file without a build-id
     else:
         lines = text.split(",")
     build_ids = {}
     for line in filter(None, map(str.strip, lines)):
-        name, _, digits = line.rpartition(" ")
+        digits, _, name = line.partition(" ")
+        name = name.strip()
         try:
-            build_ids[name.strip()] = bytes.fromhex(digits)
+            build_ids[name] = bytes.fromhex(digits)
         except ValueError:
             name = ""
-        if not name or not 0 < len(build_ids[name.strip()]) <= _LONGEST_ID:
-            fail(f"--known-build-ids: expected 'PATH BUILD-ID', not {line!r}")
+        if not name or not 0 < len(build_ids[name]) <= _LONGEST_ID:
+            fail(f"--known-build-ids: expected 'BUILD-ID PATH', not {line!r}")
     return build_ids
 
 

@@ -477,11 +477,14 @@ class _FilePreamble:
         return BadPerfDataError(self._source.path, reason, offset=offset)
 
     def _data_section(self) -> FileSection:
-        """Return the section of the records. The header of a killed recording has size 0, or that of the last mark without features."""
+        """Return the section of the records. The header of a killed recording has size 0, or that of the last mark without features.
+
+        A table of events after the data is written when all data is there (`perf inject` of a pipe).
+        """
         data, size = self._header.data, self._source.size
         if data.offset > size:
             raise self._fail(f"the data begins here, beyond the file's {size} bytes", data.offset)
-        if data.size and (self._header.features or data.end >= size):
+        if data.size and (self._header.features or data.end >= size or self._header.attrs.offset >= data.end):
             return data
         self._warn(f"data size {data.size}: the recording was not finished; read up to its last whole record")
         return FileSection(data.offset, size - data.offset)

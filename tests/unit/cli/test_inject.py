@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy import cli
-from perfpy.abi import records
+from perfpy.abi import perf_records, records
 from perfpy.abi.flags import CONTEXT_USER, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
 from perfpy.abi.records import SampleId
+from perfpy.perfdata.header import Feature
 from perfpy.perfdata.reader import PerfData
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 PERFPY = [sys.executable, "-m", "perfpy"]
 IDS = {f"/bin/{name}": f"{number:02x}" * 20 for number, name in enumerate(("one", "two", "three"), 1)}
-KNOWN = ",".join(f"{path} {build_id}" for path, build_id in IDS.items())
+KNOWN = ",".join(f"{build_id} {path}" for path, build_id in IDS.items())
 
 
 @pytest.fixture
@@ -72,8 +73,8 @@ def test_files_with_a_build_id_in_their_mapping_are_listed_too(tmp_path: Path) -
 
 def test_all_files_get_build_ids(chained: Path, tmp_path: Path) -> None:
     out, list_file = tmp_path / "out.data", tmp_path / "known"
-    list_file.write_text(KNOWN.replace(",", "\n") + "\n")
-    assert cli.run(["inject", "--buildid-all", f"--known-build-ids=@{list_file}", "-i", str(chained), "-o", str(out)]) == 0
+    list_file.write_text(" " * 41 + "/bin/four\n" + KNOWN.replace(",", "\n") + "\n")
+    assert cli.run(["inject", "--buildid-all", f"--known-build-ids=file://{list_file}", "-i", str(chained), "-o", str(out)]) == 0
     assert listed(out) == IDS
 
 
@@ -96,7 +97,22 @@ def test_a_pipe_takes_the_result(chained: Path, tmp_path: Path, output: list[str
     assert kinds(again).count(RecordType.SAMPLE) == 1
 
 
-@pytest.mark.parametrize("text", ["/bin/one", "/bin/one xyz", "/bin/one " + "00" * 21, "0" * 40])
+def test_the_parts_of_a_pipes_header_are_written_once(tmp_path: Path) -> None:
+    """Readers take the bytes of a second set of tracepoint formats for records, and a second attr for another event."""
+    source, again, whole = tmp_path / "source.data", tmp_path / "again.data", tmp_path / "whole.data"
+    formats = b"\x17\x08\x44tracing0.6\0"
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)]).feature(Feature.HOSTNAME, "here")
+    built.raw(perf_records.encode(perf_records.HeaderTracingData(0, len(formats)), "<") + formats)
+    built.sample(ip=0x1004, pid=7, tid=7, time=10, period=1, misc=MISC_USER)
+    source.write_bytes(built.pipe())
+    again.write_bytes(subprocess.run([*PERFPY, "inject", "-i", str(source)], check=True, capture_output=True, timeout=60).stdout)
+    last_feature = [RecordType.HEADER_FEATURE]
+    assert sorted(kinds(again)) == sorted([*kinds(source), *last_feature])
+    assert cli.run(["inject", "-i", str(source), "-o", str(whole)]) == 0
+    assert kinds(whole) == [RecordType.SAMPLE]
+
+
+@pytest.mark.parametrize("text", ["/bin/one", "xyz /bin/one", "00" * 21 + " /bin/one", "0" * 40, "/bin/one " + "00" * 20])
 def test_a_bad_list_of_build_ids_is_refused(chained: Path, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["inject", "-b", "--known-build-ids", text, "-i", str(chained), "-o", str(tmp_path / "out")]) == 129
     assert "--known-build-ids" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from perfpy.analysis.report.options import ReportOptions
 from perfpy.analysis.report.report import make_report
 from perfpy.analysis.stacks import StackOptions, make_stacks
 from perfpy.errors import BadPerfDataError
-from perfpy.perfdata.header import EventDesc, EventGroup, Feature
+from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, EventDesc, EventGroup, Feature, FileHeader, FileSection
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.records.delivery import delivery_order
 from perfpy.perfdata.sample_source import SampleSource, SourceHeader
@@ -191,6 +191,17 @@ def test_a_killed_recording_is_read_beyond_its_last_mark(tmp_path: Path) -> None
     file = opened(tmp_path, built.file(data_size=len(built.body) - 400) + b"\x09\0\0")
     assert len(column(file, "ip")) == 50
     assert "was not finished" in file.warnings[0]
+
+
+def test_a_table_of_events_after_the_data_ends_a_recording_without_features(tmp_path: Path) -> None:
+    """perf inject writes the table last if its input is a pipe."""
+    built = simple_recording(50)
+    data = FileSection(HEADER_SIZE, len(built.body))
+    entry = AttrEntry(built.attrs[0], FileSection(data.end, 0)).encode(built.endian)
+    header = FileHeader(built.endian, built.version, len(entry), FileSection(data.end, len(entry)), data, FileSection(0, 0), ())
+    file = opened(tmp_path, header.encode() + bytes(built.body) + entry)
+    assert len(column(file, "ip")) == 50
+    assert file.warnings == []
 
 
 def test_damage_in_the_middle_keeps_the_records_before_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from perfpy.debuginfo.kept_answers import link_addresses
 from perfpy.errors import PerfError
 from perfpy.symbols.dso import DsoKind
-from perfpy.symbols.files.debug_files import has_code
+from perfpy.symbols.files.debug_files import has_code, of_build
 from perfpy.symbols.files.elf import DAMAGE, ElfFile
 from perfpy.untrusted.files import open_regular
 
@@ -112,7 +112,8 @@ def _in_file(symbolizer: Symbolizer, number: int, name: str, start: int, end: in
         return file_of(machine, first, code), first + start, first + end
     if dso.kind not in (DsoKind.FILE, DsoKind.VDSO):
         raise NoCodeError(name, f"{dso.name}: {_NO_FILE[dso.kind]}")
-    file_that_ran = symbolizer.files(number).runtime
+    files = symbolizer.files(number)
+    file_that_ran = files.runtime or of_build(files.original, dso.build_id)  # a file without symbols has code, too
     if file_that_ran is None:
         raise NoCodeError(name, f"{dso.name}{_build_id(dso)} is missing; keep it with perfpy buildid-cache --add, or give --symfs")
     first, last = link_addresses(file_that_ran, np.array([start, end - 1], np.uint64)).tolist()

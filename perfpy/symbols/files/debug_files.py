@@ -266,14 +266,14 @@ def own_build_id(dso: Dso, ended: float) -> bytes:
     return bytes.fromhex(file.build_id) if file else b""
 
 
-def _of_build(file: ElfFile | None, build_id: str) -> ElfFile | None:
+def of_build(file: ElfFile | None, build_id: str) -> ElfFile | None:
     """Return a stored file unless it is of another build: two files of a recording may have one name."""
     return None if file and build_id and not same_build_id(file.build_id, build_id) else file
 
 
 def _use_stored(dso: Dso, files: DsoFiles, stored: bytes, stored_symbols: bytes | None) -> DsoFiles:
     """Use the files stored in the recording."""
-    symbols, runtime = (_of_build(_read(dso.name, files, data), dso.build_id) if data else None for data in (stored_symbols, stored))
+    symbols, runtime = (of_build(_read(dso.name, files, data), dso.build_id) if data else None for data in (stored_symbols, stored))
     files.runtime = runtime or symbols
     files.symbols = symbols or runtime
     files.origin = KEPT if files.symbols else "!"

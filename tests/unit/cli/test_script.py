@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, SampleType
 from perfpy.abi.perf_records import AuxtraceInfo
+from perfpy.abi.records import Mmap2, SampleId
 from perfpy.cli.commands import load_command
 from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
 from perfpy.perfdata.header import Feature
+from tests.builders.elf import ALLOC, ET_EXEC, EXEC, Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
@@ -62,6 +64,30 @@ def test_debug_mode_finds_samples_without_times_in_order(tmp_path: Path, capfdbi
     path.write_bytes(PerfDataBuilder(attrs=[usual_attr(SampleType.IP | SampleType.TID)]).sample(ip=1, pid=7, tid=7).file())
     assert command.run("script", ["-d", "-F", "ip", "-i", str(path), "--symfs", "/nonexistent"]) == 0
     assert capfdbinary.readouterr().err == b"Misordered timestamps: 0\n"
+
+
+@pytest.mark.parametrize("build_id", ["", "ab" * 20])
+def test_instructions_of_a_stripped_static_program_are_read(
+    build_id: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """It has neither .symtab nor .dynsym. A file of another build is not read."""
+    program = Elf(type=ET_EXEC).segment(0x401000, 0x1000, 16)
+    program.section(".text", b"\x90\xc3" * 8, flags=ALLOC | EXEC, addr=0x401000, offset=0x1000)
+    path = tmp_path / "bare"
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL)]).feature(Feature.ARCH, "x86_64")
+    misc = MISC_USER | (MISC_MMAP_BUILD_ID if build_id else 0)
+    at = SampleId(pid=7, tid=7, time=1)
+    built.record(Mmap2(misc, 7, 7, 0x401000, 0x1000, 0x1000, 0, 0, 0, 0, 5, 2, str(path), bytes.fromhex(build_id), at))
+    built.sample(ip=0x401001, pid=7, tid=7, time=2, period=1, misc=MISC_USER)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    path.write_bytes((program.build_id(build_id) if build_id else program).build())
+    arguments = ["-F", "insn", "-i", str(tmp_path / "perf.data")]
+    assert command.run("script", arguments) == 0
+    assert capfdbinary.readouterr().out == b" insn: c3\n"
+    if build_id:
+        path.write_bytes(path.read_bytes().replace(bytes.fromhex(build_id), b"\0" * 20))
+        assert command.run("script", arguments) == 0
+        assert capfdbinary.readouterr().out == b"\n"
 
 
 @pytest.mark.parametrize("styles", ["libdw", "libunwind", "libunwind,libdw"])

@@ -189,7 +189,8 @@ class OutputFields:
                 if one.chosen and not one.wildcard and kind != SYNTH:
                     raise PerfError(f"-F: this recording has no {long_kind_name(kind)} events; drop their -F")
                 continue
-            _check_branches(one, events)
+            if not has_stat:
+                _check_branches(one, events)
             if one.fields and not has_stat and not (is_pipe and (kind >= SYNTH or not first.attr.sample_type)):
                 self._fit(one, first, events, has_aux)
             if "dsoff" in one.fields:
@@ -260,9 +261,9 @@ def _check_branches(one: FieldSet, events: Iterable[FileEvent]) -> None:
     recorded = 0
     for event in events:
         recorded |= event.attr.branch_sample_type
-    if one.requested & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
+    if one.fields & {"brstackinsn", "brstackinsnlen", "brstackdisasm"} and not recorded & BranchSample.ANY:
         raise PerfError("-F brstackinsn requires all branches between two samples; record with -b")
-    if "brcntr" in one.requested and not recorded & BranchSample.COUNTERS:
+    if "brcntr" in one.fields and not recorded & BranchSample.COUNTERS:
         raise PerfError("-F brcntr: the branches have no counters; record with -j any,counter")
 
 

@@ -700,6 +700,8 @@ def test_requests_that_make_no_sense(text: str, reason: str) -> None:
         ("+addr", "have no ADDR"),
         ("brstackinsn", "record with -b"),
         ("brcntr", "have no counters"),
+        ("hw:brcntr", "have no counters"),
+        ("hw:brstackinsnlen", "record with -b"),
         ("sw:", "has no software events"),
         ("+tod", "does not name its clock"),
     ],
@@ -707,6 +709,11 @@ def test_requests_that_make_no_sense(text: str, reason: str) -> None:
 def test_requests_that_a_recording_cannot_meet(text: str, reason: str) -> None:
     with pytest.raises(PerfError, match=reason):
         settled([text], [HARDWARE])
+
+
+@pytest.mark.parametrize("text", ["brcntr", "hw:brstackinsn", "+addr"])
+def test_counts_of_stat_need_no_samples(text: str) -> None:
+    settled([text], [HARDWARE], has_stat=True)
 
 
 @pytest.mark.parametrize(

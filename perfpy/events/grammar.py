@@ -188,7 +188,11 @@ class _EventParser:
                 self.fail(f"the group opened at column {opened + 1} is not closed", "',' or '}'")
             if not self.take(","):
                 self.fail("unexpected character", "',' or '}'")
-        modifiers = self.modifiers(after_colon=True) if self.take(":") else Modifiers()
+        modifiers = Modifiers()
+        if self.take(":"):
+            modifiers = self.modifiers(after_colon=True)
+            if not modifiers.text:
+                self.fail("unexpected character", f"modifiers ({' '.join(MODIFIER_LETTERS)})")
         return GroupSpec(tuple(events), name, modifiers, start)
 
     # one event

@@ -123,7 +123,7 @@ def _unknown_bits(events: Sequence[EventDraft], machine: Machine) -> Iterator[st
         pmu = machine.sysfs.pmu(event.pmu) if event.pmu else machine.core_pmus[0]
         if not pmu or all(pmu.covers(field, getattr(event.attr, field)) for field in CONFIG_FIELDS):
             continue
-        known: dict[str, int] = {}
+        known = dict.fromkeys(CONFIG_FIELDS if pmu.formats else (), 0)
         for term in pmu.formats.values():
             known[term.field] = known.get(term.field, 0) | term.spread(-1)
         for field, mask in known.items():
@@ -208,7 +208,7 @@ class _Resolver:
         return event
 
     def word(self, name: str, spec: EventSpec) -> list[EventDraft]:
-        if name in (*TOOL, *MACHINE_VALUES) and spec.terms is None:
+        if name in (*TOOL, *MACHINE_VALUES) and not spec.terms:
             event = EventDraft(spec.name, PerfType.SOFTWARE, SoftwareId.DUMMY)
             event.tool = name
             event.snapshot = name in MACHINE_VALUES
@@ -297,6 +297,9 @@ class _Resolver:
             tracepoints = find_tracepoints(target, self.machine.tracefs)
         except KernelRefusedError as error:
             raise KernelRefusedError(error.call, error.errno, event=spec.name, cause=error.cause, remedy=error.remedy) from None
+        for term in spec.terms or ():
+            if term.name in CONFIG_FIELDS:
+                raise EventSyntaxError(self.text, term.column, f"'{term.name}' does not apply to tracepoints, whose name is their config")
         events = []
         for system, name, number in tracepoints:
             event = self.plain(f"{system}:{name}", spec, PerfType.TRACEPOINT, number)

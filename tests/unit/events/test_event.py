@@ -332,6 +332,8 @@ def test_a_breakpoint_with_a_length_is_named_by_its_address_as_perf_does() -> No
         ("{cs,{faults}}", 4, "an event"),
         ("{cs}}", 4, "',' or the end"),
         ("{cs}:q", 5, "one of"),
+        ("{cs}:", 5, "modifiers"),
+        ("{cs}:,faults", 5, "modifiers"),
         ("cpu/event=1", 11, "'/'"),
         ("cpu/=1/", 4, "a term"),
         ("cpu/event=/", 10, "a value for 'event'"),

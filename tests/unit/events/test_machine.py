@@ -60,10 +60,11 @@ def test_an_uncore_pmu_by_name_by_family_by_pattern_and_without_uncore(tmp_path:
 
 def test_bits_that_no_format_term_has_are_warned_of(tmp_path: Path) -> None:
     machine = sysfs_tree.intel_skylake(tmp_path).machine()
-    events = parse_events("r3000000000000,cpu/config=0x8000000000000,name=foo/,cycles,r1a8:u,cs", machine=machine)
+    events = parse_events("r3000000000000,cpu/config=0x8000000000000,name=foo/,cycles,r1a8:u,cs,cpu/config3=5/", machine=machine)
     assert events.warnings == [
         "WARNING: event 'N/A' not valid (bits 48-49 of config '3000000000000' not supported by kernel)!",
         "WARNING: event 'foo' not valid (bits 51 of config '8000000000000' not supported by kernel)!",
+        "WARNING: event 'N/A' not valid (bits 0,2 of config3 '5' not supported by kernel)!",
     ]
     assert not parse_events("r3000000000000", machine=sysfs_tree.software_only(tmp_path / "none").machine()).warnings
 

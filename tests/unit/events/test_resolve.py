@@ -273,6 +273,12 @@ def test_the_name_of_a_pmu_alone_is_explained(machine: Machine) -> None:
         parse_events("msr", machine=machine)
 
 
+@pytest.mark.parametrize("text", ["sched:sched_switch/config=1/", "sched:sched_*/name=x,config1=2/"])
+def test_the_config_of_a_tracepoint_cannot_be_changed(text: str, machine: Machine) -> None:
+    with pytest.raises(EventSyntaxError, match="does not apply to tracepoints"):
+        parse_events(text, machine=machine)
+
+
 def test_patterns_of_tracepoints_name_all_matches(machine: Machine) -> None:
     events = parse_events("sched:sched_w*:k", machine=machine)
     assert {(event.name, event.attr.config, excluded(event)) for event in events} == {
@@ -304,7 +310,7 @@ def test_a_filter_acts_on_all_events_of_the_last_option_before_it(machine: Machi
 
 
 def test_tool_events_are_marked_and_never_opened(machine: Machine) -> None:
-    assert [event.tool for event in parse_events("duration_time,user_time,cs", machine=machine)] == ["duration_time", "user_time", ""]
+    assert [event.tool for event in parse_events("duration_time,user_time//,cs", machine=machine)] == ["duration_time", "user_time", ""]
 
 
 def test_a_uprobe_keeps_the_path_alive_that_its_attr_points_to(machine: Machine) -> None:

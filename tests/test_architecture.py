@@ -594,7 +594,7 @@ def test_the_quick_commands_load_nothing_slow(line, slow, tmp_path):
     assert not result
 
 
-@pytest.mark.parametrize("line", ["evlist", "report --header-only", "script --header-only"])
+@pytest.mark.parametrize("line", ["evlist", "report --header-only", "script --header-only", "report --tasks", "report --mmaps"])
 def test_headers_are_shown_without_anything_heavy(line, tmp_path):
     (tmp_path / "perf.data").write_bytes(simple_recording(3).file())
     loaded, process = loaded_by(*line.split(), "-i", "perf.data", cwd=tmp_path)
@@ -603,7 +603,7 @@ def test_headers_are_shown_without_anything_heavy(line, tmp_path):
     assert not loaded & (HEAVY | {"click", "inspect"})
 
 
-@pytest.mark.parametrize("line", ["report --header-only", "script --header-only"])
+@pytest.mark.parametrize("line", ["report --header-only", "script --header-only", "report --header --mmaps"])
 def test_headers_are_shown_without_anything_slow(line, tmp_path):
     """Python's own start takes as long as perf's whole run: what is added counts."""
     (tmp_path / "perf.data").write_bytes(simple_recording(3).feature(Feature.HOSTNAME, "here").file())

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, TypeAlias
 
-    from perfpy.abi.newer_records import NewerRecord
-
 
 #: AuxtraceInfo.type of a HiSilicon PMCU; perf uses the number for another tracer, after HiSilicon PTT's
 HISI_PMCU: Final = 7
@@ -311,9 +309,7 @@ def decode(type: int, misc: int, body: bytes, endian: str = "<") -> UserRecord |
             return fixed
         decoder: Callable[[int, bytes, str], UserRecord | NewerRecord] | None = _DECODERS.get(type)
         if type > RecordType.COMPRESSED2:
-            from perfpy.abi.newer_records import DECODERS  # few recordings have any
-
-            decoder = DECODERS.get(type)
+            decoder = _NEWER_DECODERS.get(type)
         return decoder(misc, body, endian) if decoder else Unknown(misc, type, body)
     except (struct.error, IndexError) as error:
         raise ValueError(f"{names_of(RecordType)[type]} ({type}) record with a body of {len(body)} bytes is cut") from error
@@ -324,9 +320,7 @@ def encode(record: UserRecord | NewerRecord, endian: str) -> bytes:
     if isinstance(record, Unknown):
         return with_header(record.type, record.misc, record.body, endian)
     if type(record) not in _TYPE_OF:
-        from perfpy.abi.newer_records import ENCODERS  # few recordings have any
-
-        number, encoder = ENCODERS[type(record)]
+        number, encoder = _NEWER_ENCODERS[type(record)]
         return with_header(number, record.misc, pad_to_words(encoder(record, endian)), endian)
     number = _TYPE_OF[type(record)]
     body = struct.pack(endian + _FIXED[number][1], *record[1:]) if number in _FIXED else _ENCODERS[type(record)](record, endian)
@@ -509,3 +503,105 @@ def encode_cpu_map(cpus: tuple[int, ...], endian: str) -> bytes:
         return struct.pack(endian + "HBxHH", RANGE, len(real) != len(cpus), real[0], real[-1])
     values = [0xFFFF if cpu < 0 else cpu for cpu in cpus]
     return struct.pack(f"{endian}HH{len(values)}H", LIST, len(values), *values)
+
+
+# Perf's own records that only perf 7 and later write. BPF_METADATA has the bpf_metadata_* variables of a BPF program. SCHEDSTAT_CPU and
+# SCHEDSTAT_DOMAIN have the lines of /proc/schedstat, as `perf sched stats record` writes them. The counts keep the order of the lines;
+# their meaning depends on the version in the file's first line (Documentation/scheduler/sched-stats.rst).
+
+_METADATA_NAME: Final = 512  # bytes; the longest name of a kernel symbol
+_METADATA_ENTRY: Final = struct.Struct("64s256s")
+_SCHEDSTAT_CPU: Final = "QIH2x"
+_SCHEDSTAT_CPU_COUNTS: Final = "6I3Q"
+_SCHEDSTAT_DOMAIN: Final = "QIHH"
+#: version of /proc/schedstat -> number of counts of a domain
+SCHEDSTAT_DOMAIN_COUNTS: Final = {15: 36, 16: 36, 17: 45}
+SCHEDSTAT_LONG_COUNTS: Final = 6  #: the first count of a CPU that has 64 bits (_SCHEDSTAT_CPU_COUNTS); all others have 32
+
+
+class BpfMetadata(NamedTuple):
+    """{ char prog_name[512]; u64 nr; { char key[64], value[256]; } entries[nr]; }"""
+
+    misc: int
+    program: str
+    entries: tuple[tuple[str, str], ...]
+
+
+class SchedstatCpu(NamedTuple):
+    """{ u64 timestamp; u32 cpu; u16 version; u8 pad[2]; u32 yld_count, array_exp, sched_count, sched_goidle, ttwu_count, ttwu_local;
+    u64 rq_cpu_time, run_delay, pcount; } : a line "cpuN"; an unknown version has no counts
+    """
+
+    misc: int
+    timestamp: int
+    cpu: int
+    version: int
+    counts: tuple[int, ...]
+
+
+class SchedstatDomain(NamedTuple):
+    """{ u64 timestamp; u32 cpu; u16 version, domain; u32 counts[]; } : a line "domainN" below its CPU's line"""
+
+    misc: int
+    timestamp: int
+    cpu: int
+    version: int
+    domain: int
+    counts: tuple[int, ...]
+
+
+NewerRecord: TypeAlias = BpfMetadata | SchedstatCpu | SchedstatDomain
+
+
+def _bpf_metadata(misc: int, body: bytes, endian: str) -> BpfMetadata:
+    (count,) = struct.unpack_from(endian + "Q", body, _METADATA_NAME)
+    entries = body[_METADATA_NAME + 8 :]
+    if count * _METADATA_ENTRY.size > len(entries):
+        raise ValueError(f"{count} entries in a record with room for {len(entries) // _METADATA_ENTRY.size}")
+    pairs = _METADATA_ENTRY.iter_unpack(entries[: count * _METADATA_ENTRY.size])
+    return BpfMetadata(misc, text(body[:_METADATA_NAME]), tuple((text(key), text(value)) for key, value in pairs))
+
+
+def _schedstat_cpu(misc: int, body: bytes, endian: str) -> SchedstatCpu:
+    timestamp, cpu, version = struct.unpack_from(endian + _SCHEDSTAT_CPU, body)
+    counts = struct.unpack_from(endian + _SCHEDSTAT_CPU_COUNTS, body, 16) if version in SCHEDSTAT_DOMAIN_COUNTS else ()
+    return SchedstatCpu(misc, timestamp, cpu, version, counts)
+
+
+def _schedstat_domain(misc: int, body: bytes, endian: str) -> SchedstatDomain:
+    timestamp, cpu, version, domain = struct.unpack_from(endian + _SCHEDSTAT_DOMAIN, body)
+    counts = struct.unpack_from(f"{endian}{SCHEDSTAT_DOMAIN_COUNTS.get(version, 0)}I", body, 16)
+    return SchedstatDomain(misc, timestamp, cpu, version, domain, counts)
+
+
+def _encode_bpf_metadata(record: BpfMetadata, endian: str) -> bytes:
+    entries = b"".join(_METADATA_ENTRY.pack(_as_bytes(key), _as_bytes(value)) for key, value in record.entries)
+    return struct.pack(f"{endian}{_METADATA_NAME}sQ", _as_bytes(record.program), len(record.entries)) + entries
+
+
+def _as_bytes(words: str) -> bytes:
+    return words.encode("utf-8", "surrogateescape")
+
+
+def _encode_cpu(record: SchedstatCpu, endian: str) -> bytes:
+    counts = struct.pack(endian + _SCHEDSTAT_CPU_COUNTS, *record.counts) if record.counts else b""
+    return struct.pack(endian + _SCHEDSTAT_CPU, record.timestamp, record.cpu, record.version) + counts
+
+
+def _encode_domain(record: SchedstatDomain, endian: str) -> bytes:
+    head = struct.pack(endian + _SCHEDSTAT_DOMAIN, record.timestamp, record.cpu, record.version, record.domain)
+    return head + struct.pack(f"{endian}{len(record.counts)}I", *record.counts)
+
+
+#: record type -> decoder of misc, body and byte order; raises ValueError or struct.error for a short body
+_NEWER_DECODERS: Final[dict[int, Callable[[int, bytes, str], NewerRecord]]] = {
+    RecordType.BPF_METADATA: _bpf_metadata,
+    RecordType.SCHEDSTAT_CPU: _schedstat_cpu,
+    RecordType.SCHEDSTAT_DOMAIN: _schedstat_domain,
+}
+#: class -> record type, and the encoder of a value's body in a byte order
+_NEWER_ENCODERS: Final[dict[type, tuple[int, Any]]] = {
+    BpfMetadata: (RecordType.BPF_METADATA, _encode_bpf_metadata),
+    SchedstatCpu: (RecordType.SCHEDSTAT_CPU, _encode_cpu),
+    SchedstatDomain: (RecordType.SCHEDSTAT_DOMAIN, _encode_domain),
+}

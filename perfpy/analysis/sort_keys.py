@@ -28,7 +28,8 @@ from perfpy.analysis.sort_key import (
     number,
     summed_number,
 )
-from perfpy.symbols.address_spaces import number_of, without_mark
+from perfpy.symbols.address_spaces import without_mark
+from perfpy.symbols.tasks import number_of
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:

@@ -26,9 +26,10 @@ from perfpy.perfdata.header import AuxtraceIndexEntry, Feature, encode_feature, 
 from perfpy.perfdata.skeleton import NOT_IN_RECORDINGS, features_of
 from perfpy.perfdata.writer import FileWriter, PipeWriter, WrittenEvent
 from perfpy.symbols import jitdump
-from perfpy.symbols.dso import KERNEL_NAME, is_anonymous, is_user_map, shown_name
+from perfpy.symbols.dso import KERNEL_NAME
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.symbols.jitdump import RecordedClock, is_dump, new_folder, on_clock, read_dump
+from perfpy.symbols.tasks import is_anonymous, is_user_map, shown_name
 from perfpy.untrusted import files
 from perfpy.untrusted.destinations import create_new
 from perfpy.unwind.callchains import has_user_stacks

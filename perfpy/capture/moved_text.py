@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.capture.process_memory import ProcessMemory
 from perfpy.kernel.procfs import MAP_PRIVATE, PROT_EXEC, ProcMapping
-from perfpy.symbols.dso import is_move_target
+from perfpy.symbols.tasks import is_move_target
 from perfpy.untrusted.process_files import open_identified
 
 if TYPE_CHECKING:

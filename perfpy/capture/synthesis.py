@@ -79,7 +79,8 @@ from perfpy.perfdata.header import (
     SampleTime,
     encode_feature,
 )
-from perfpy.symbols.dso import is_move_target, seen_by
+from perfpy.symbols.dso import seen_by
+from perfpy.symbols.tasks import is_move_target
 from perfpy.untrusted.destinations import own
 from perfpy.untrusted.files import below, read_named, read_regular, trusted_file_owners
 from perfpy.version import __version__

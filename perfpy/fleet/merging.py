@@ -27,12 +27,12 @@ from perfpy.fleet.portable_profile import (
     merged_data,
     merged_fields,
 )
-from perfpy.symbols.address_spaces import name_of_unnamed
 from perfpy.symbols.dso import DsoKind
 from perfpy.symbols.dso_symbols import loader_of
 from perfpy.symbols.interning import GroupSums, TupleTable
 from perfpy.symbols.known_frames import KnownFrames, SymbolColumns
 from perfpy.symbols.quality_notes import TruncatedStacks
+from perfpy.symbols.tasks import name_of_unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.columns import Columns
+    from perfpy.abi.records import KernelRecord
     from perfpy.abi.sample_decoding import SampleLayout
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.kept_files import KeptFiles
@@ -342,6 +343,13 @@ class PerfData:
         """
         return self.records.side_band(types)
 
+    def few_records(self, types: Collection[int]) -> Iterable[KernelRecord] | None:
+        """Return the kernel's records of these types in order of delivery, without numpy; None unless the recording is small and usual."""
+        if self.is_pipe or self.as_stored or len(self._sources) > 1 or self.data.size > _MOST_BYTES:
+            return None
+        data = self._source.read(self.data.offset, self.data.size)
+        return few_records(data, self.events, self.endian, types) if len(data) == self.data.size else None
+
     def batches(self, fields: Collection[str] | None = None, more: FurtherColumns | None = None) -> Iterator[Batch]:
         """Yield all samples in order of delivery, some thousands at a time.
 
@@ -511,6 +519,73 @@ class _FilePreamble:
                 self._warn(f"at offset {section.offset:#x}: feature {number} of {section.size} bytes extends beyond the file; skipped")
             elif number in FEATURE_NAMES:
                 preamble.add_feature(number, self._source.read(*section), header.endian, self._warn)
+
+
+# The records of a small recording, one by one: numpy's import takes longer. Whatever RecordScans would warn of is left to it.
+
+_MOST_BYTES: Final = 1 << 19
+_LEADING_FIELDS: Final = (  # of samples and trailers: they decide where times and ids are
+    SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.ADDR | SampleType.ID | SampleType.STREAM_ID
+    | SampleType.CPU
+)  # fmt: skip
+_IDS: Final = SampleType.IDENTIFIER | SampleType.ID
+_UNUSUAL: Final = frozenset((RecordType.HEADER_TRACING_DATA, RecordType.AUXTRACE, RecordType.COMPRESSED, RecordType.COMPRESSED2))
+_FIRST_FOREIGN_TYPE: Final = 0x8000
+_NO_TIME: Final = (1 << 64) - 1
+
+
+def few_records(data: bytes, events: Sequence[FileEvent], endian: str, types: Collection[int]) -> list[KernelRecord] | None:
+    """Return the kernel's records of these types in order of delivery (perfpy.perfdata.records.delivery has the rule).
+
+    Return None if they are damaged, or of unusual types, or if times and ids stand elsewhere in another event's.
+
+    Args:
+        data: all records of the recording.
+        events: of the recording.
+        endian: "<" or ">".
+        types: below HEADER_ATTR, SAMPLE excluded.
+    """
+    from struct import Struct
+
+    from perfpy.abi import records  # headers need neither
+    from perfpy.abi.framing import HEADER
+    from perfpy.abi.sample_layout import words_before
+
+    attr = events[0].attr
+    if len({(event.attr.sample_type & _LEADING_FIELDS, event.attr.sample_id_all) for event in events}) > 1:
+        return None
+    if len(events) > 1 and not attr.sample_type & _IDS:
+        return None
+    trailer = records.IdLayout.of(attr, endian)
+    by_time = bool(attr.sample_type & SampleType.TIME) and bool(attr.sample_id_all)
+    in_sample = 8 * words_before(attr.sample_type, SampleType.TIME)
+    from_end = trailer.size - 8 * bool(attr.sample_type & SampleType.TID)
+    header, number = HEADER[endian].unpack_from, Struct(endian + "Q").unpack_from
+    chosen: list[tuple[int, int, KernelRecord]] = []  # with their keys and times
+    begin = floor = limit = latest = 0
+    while begin < len(data):
+        kind, misc, size = header(data, begin) if begin + 8 <= len(data) else (0, 0, 0)
+        if size < 8 or size & 7 or begin + size > len(data) or kind in _UNUSUAL or kind >= _FIRST_FOREIGN_TYPE:
+            return None
+        time = 0
+        if kind == RecordType.FINISHED_ROUND:
+            floor, limit = max(floor, limit), latest
+        elif by_time and kind < RecordType.HEADER_ATTR:
+            position = in_sample if kind == RecordType.SAMPLE else size - from_end
+            if 8 <= position <= size - 8:
+                (time,) = number(data, begin + position)
+                time = 0 if time == _NO_TIME else time
+                latest = max(latest, time)
+        if kind in types:
+            try:
+                record = records.decode(kind, misc, data[begin + 8 : begin + size], trailer, endian)
+            except ValueError:
+                return None
+            chosen.append((max(time, floor + 1 if floor else 0), time, record))
+        begin += size
+    if by_time:
+        chosen.sort(key=lambda entry: entry[:2])
+    return [record for _, _, record in chosen]
 
 
 # Recordings that are folders (perf record --threads): a main file, and one file for each recording thread. Layout:

@@ -17,8 +17,7 @@ import numpy as np
 
 from perfpy.abi.columns import are_among, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, RecordType
-from perfpy.abi.light_types import TYPE_CHECKING, Generic, TypeVar
-from perfpy.abi.records import Comm, Exit, Fork, copies_parent
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.symbols.dso import (
     GUEST_KERNEL_NAME,
     HOST,
@@ -27,16 +26,24 @@ from perfpy.symbols.dso import (
     DsoTable,
     is_kernel_map,
     is_kernel_name,
-    is_memory,
     is_module,
-    shown_name,
     user_kind,
 )
 from perfpy.symbols.interning import IdTable, number_values
 from perfpy.symbols.mappings import FOREVER, Mapping, MappingColumns, SpaceBuilder
+from perfpy.symbols.tasks import (
+    GUEST_TASK,
+    IDLE,
+    KERNEL_PID,
+    ProcessSpaces,
+    ThreadComms,
+    is_memory,
+    name_of_unnamed,
+    shown_name,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
     from typing import Any, Final
 
     from numpy.typing import ArrayLike, NDArray
@@ -49,6 +56,10 @@ if TYPE_CHECKING:
 
 
 NO_SPACE: Final = 0  # the view without mappings, of unknown processes
+KERNEL_SPACE: Final = 0
+SHARED_GUEST: Final = 0  # the machine of guests without a kernel of their own
+_GUEST_KERNEL: Final = 3 << 29  # the owner of the address space of a guest's kernel
+_NEGATIVE: Final = 1 << 31
 
 
 def kernel_name(entries: Iterable[tuple[int, str]]) -> str:
@@ -588,171 +599,6 @@ def _keys(owner: NDArray[Any], rank: NDArray[Any]) -> NDArray[np.uint64]:
     return owner.astype(np.uint32).astype(np.uint64) << _WIDTH | rank.astype(np.uint64)
 
 
-# Apply fork, exec, comm and exit to tasks.
-#
-# Records arrive in delivery order, one call each, as plain numbers. ThreadComms has the current comm of each thread. ProcessSpaces has the
-# current address space of each process and the space it was copied from. Reports call them from columns (task_replay), `report --tasks` and
-# `script` from records (task_tree, TaskNames).
-#
-# The rules are perf 6.12's, derived from its output: a thread gets its name from the thread that forked it, if that one is named; exec
-# itself ends nothing, because the new program's COMM and mappings follow and cover the old ones.
-
-
-KERNEL_PID: Final = -1  # the pid of the kernel's address space
-KERNEL_SPACE: Final = 0
-SHARED_GUEST: Final = 0  # the machine of guests without a kernel of their own
-GUEST_TASK: Final = 1 << 30  # no process has so large a number
-_GUEST_KERNEL: Final = 3 << 29  # the owner of the address space of a guest's kernel
-_NEGATIVE: Final = 1 << 31
-NO_PARENT: Final = -1  # of an address space that is not a copy
-_UNSIGNED: Final = (1 << 32) - 1
-IDLE: Final = "swapper"  # the comm of thread 0
-
-CommT = TypeVar("CommT")
-
-
-def name_of_unnamed(tid: int) -> str:
-    """Return the name of an unnamed thread."""
-    return f":{number_of(tid)}"
-
-
-def number_of(task: int) -> int:
-    """Return a pid or tid without the mark of guest_tasks()."""
-    return task & ~GUEST_TASK if task > 0 else task
-
-
 def without_mark(tasks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return number_of() of many tasks."""
     return np.where(tasks > 0, tasks & ~GUEST_TASK, tasks)
-
-
-class ThreadComms(Generic[CommT]):
-    """The current comm of each thread.
-
-    Args:
-        idle: the name of thread 0.
-
-    Attributes:
-        living: tid -> name of running threads.
-    """
-
-    __slots__ = ("_ended", "living")
-
-    def __init__(self, idle: CommT) -> None:
-        self.living = {0: idle}
-        self._ended: dict[int, CommT] = {}
-
-    def fork(self, tid: int, ptid: int) -> CommT | None:
-        """Give a new thread its parent's name and return it, or None if the parent is unnamed."""
-        comm = self.living.get(ptid)
-        if comm is None:
-            self.forget(tid)
-        else:
-            self.living[tid] = comm
-        return comm
-
-    def exit(self, tid: int) -> None:
-        """Remove a thread, remembering its last name."""
-        if tid in self.living:
-            self._ended[tid] = self.living.pop(tid)
-
-    def forget(self, tid: int) -> None:
-        """Forget a thread's name, because its tid now means another thread."""
-        self.living.pop(tid, None)
-        self._ended.pop(tid, None)
-
-    def last(self) -> dict[int, CommT]:
-        """The last name of every thread, including exited ones."""
-        return self._ended | self.living
-
-
-class TaskNames:
-    """ThreadComms updated from records."""
-
-    __slots__ = ("_comms",)
-
-    def __init__(self) -> None:
-        self._comms = ThreadComms(IDLE)
-
-    def apply(self, record: object) -> None:
-        """Apply a record."""
-        if isinstance(record, Comm):
-            self._comms.living[record.tid] = record.comm
-        elif isinstance(record, Fork):
-            self._comms.fork(record.tid, record.ptid)
-        elif isinstance(record, Exit):
-            self._comms.exit(record.tid)
-
-    def name(self, tid: int) -> str:
-        """Return the comm of a thread (signed or unsigned tid), ":TID" if it is unnamed."""
-        return self._comms.living.get(tid & _UNSIGNED, name_of_unnamed(tid))
-
-
-class ProcessSpaces:
-    """The address space of each process. Spaces are numbered in order of appearance; the first are the kernels'.
-
-    Args:
-        with_exits: whether exits are reported, so that processes end with their last thread.
-        kernels: the owners of the kernels' spaces, the host's first.
-
-    Attributes:
-        pid: the process of each space.
-        since: the rank from which the process has the space.
-        parent: the space that each space started as a copy of.
-    """
-
-    __slots__ = ("_dropped", "_of", "_threads", "_with_exits", "parent", "pid", "since")
-
-    def __init__(self, *, with_exits: bool = False, kernels: Sequence[int] = (KERNEL_PID,)) -> None:
-        self.pid = [*kernels]
-        self.since = [0] * len(self.pid)
-        self.parent = [NO_PARENT] * len(self.pid)
-        self._of: dict[int, int] = {}  # by pid
-        self._with_exits = with_exits
-        self._threads: dict[int, set[int]] = {}  # running threads by pid
-        self._dropped: dict[int, tuple[int, int]] = {}  # exited process -> rank of the exit, and the space it had
-
-    def of(self, pid: int, rank: int = 0) -> int:
-        """Return the space of a process, creating one for an unknown process."""
-        space = self._of.get(pid)
-        return self._start(pid, rank) if space is None else space
-
-    def add_thread(self, pid: int, tid: int) -> None:
-        """Record that a thread of the process runs."""
-        threads = self._threads.get(pid)
-        if threads is not None:
-            threads.add(tid)
-        elif self._with_exits:  # without exits, the remaining threads do not matter
-            self._threads[pid] = {tid}
-
-    def fork(self, pid: int, tid: int, ppid: int, misc: int, rank: int = 0) -> None:
-        """Apply the fork of a thread or process."""
-        self._dropped.pop(pid, None)
-        if pid == ppid:
-            self.add_thread(pid, tid)
-        else:
-            self._start(pid, rank, self._of.get(ppid, NO_PARENT) if copies_parent(pid, ppid, misc) else NO_PARENT)
-
-    def forget(self, pid: int) -> None:
-        """Forget a process, because its pid now means another one."""
-        self._of.pop(pid, None)
-
-    def exit(self, pid: int, tid: int, rank: int) -> None:
-        """Remove a thread, and with its last thread a process."""
-        threads = self._threads.get(pid, set())
-        threads.discard(tid)
-        dropped = self._dropped.pop(pid, None)
-        if dropped and tid != pid:  # an unknown thread kept the mappings until now
-            self._start(pid, *dropped)
-        space = self._of.get(pid)
-        if not threads and space is not None:
-            self._dropped[pid] = rank, space
-            self._start(pid, rank)
-
-    def _start(self, pid: int, rank: int, parent: int = NO_PARENT) -> int:
-        self.add_thread(pid, pid)
-        space = self._of[pid] = len(self.pid)
-        self.pid.append(pid)
-        self.since.append(rank)
-        self.parent.append(parent)
-        return space

@@ -13,8 +13,9 @@ from functools import lru_cache
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL
 from perfpy.abi.light_types import TYPE_CHECKING, Enum
+from perfpy.symbols.tasks import is_memory
 from perfpy.untrusted import files
-from perfpy.untrusted.files import PYTHON_IMAGE, is_file, perf_map
+from perfpy.untrusted.files import PYTHON_IMAGE, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -177,18 +178,12 @@ class DsoTable:
         return number
 
 
-# The meanings of file names in MMAP records: the kernel, anonymous memory, generated code.
-#
-# Imports no numpy, because the end of `perfpy record` uses it. The names are the kernel's (mm/mmap.c, kernel/events/core.c), and perf's for
-# the kernel.
+# The names of the kernel in MMAP records, which are perf's.
 
 
 KERNEL_NAME: Final = "[kernel.kallsyms]"
 GUEST_KERNEL_NAME: Final = "[guest.kernel.kallsyms]"
-MAP_HUGETLB: Final = 0x40000  # asm-generic/mman-common.h
 _KERNEL_PREFIX: Final = KERNEL_NAME[:-1]
-#: memory that programs move their text to, in /proc/PID/maps; the name of usual anonymous memory is empty
-_MOVE_TARGETS: Final = ("/anon_hugepage", "/memfd:", "/dev/shm/", "/dev/hugepages/", "/dev/zero", "[anon:", "[anon_shmem:")
 
 
 def is_kernel_map(misc: int) -> bool:
@@ -201,39 +196,9 @@ def is_guest_map(misc: int) -> bool:
     return misc & MISC_CPUMODE_MASK in (MISC_GUEST_KERNEL, MISC_GUEST_USER)
 
 
-def is_user_map(misc: int) -> bool:
-    """Whether a record maps something into its process's address space."""
-    return misc & MISC_CPUMODE_MASK not in (MISC_KERNEL, MISC_GUEST_KERNEL)
-
-
 def is_kernel_name(name: str, *, of_guest: bool = False) -> bool:
     """Whether a kernel mapping is the kernel itself, not a module. The name may be followed by the symbol at the mapping's start."""
     return name.startswith(_KERNEL_PREFIX) or (of_guest and name.startswith(GUEST_KERNEL_NAME[:-1]))
-
-
-def is_anonymous(name: str) -> bool:
-    """Whether a mapping has no file: //anon, /dev/zero, huge pages."""
-    return name == "//anon" or name.startswith(("/dev/zero", "/anon_hugepage"))
-
-
-def has_no_file(name: str) -> bool:
-    """Whether a mapping is [heap], [stack...] or System V shared memory."""
-    return name == "[heap]" or name.startswith(("[stack", "/SYSV"))
-
-
-def is_memory(name: str, flags: int = 0) -> bool:
-    """Whether a mapping is memory instead of a file. `flags`: of mmap()."""
-    return is_anonymous(name) or has_no_file(name) or bool(flags & MAP_HUGETLB)
-
-
-def is_move_target(path: str) -> bool:
-    """Whether a name in /proc/PID/maps is that of memory to which programs move their text."""
-    return not path or path.startswith(_MOVE_TARGETS)
-
-
-def shown_name(name: str, pid: int, flags: int, *, executable: bool) -> str:
-    """Return the name of a mapping: its file, or for generated code the perf map of its process."""
-    return perf_map(pid) if executable and is_memory(name, flags) else name
 
 
 # Paths below /proc to files of running processes: deleted programs, memfds, files of containers. Empty without /proc, or if the process

@@ -6,7 +6,7 @@ import os
 
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import plural
-from perfpy.symbols.dso import is_memory
+from perfpy.symbols.tasks import is_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

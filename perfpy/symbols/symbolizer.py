@@ -11,12 +11,13 @@ import numpy as np
 from perfpy.abi.columns import Growing, distinct, rows_where
 from perfpy.abi.flags import MISC_GUEST_KERNEL, MISC_GUEST_USER, MISC_KERNEL, MISC_RECORDED_USER, MISC_USER
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
-from perfpy.symbols.address_spaces import GUEST_TASK, NO_SPACE, TaskTimeline
+from perfpy.symbols.address_spaces import NO_SPACE, TaskTimeline
 from perfpy.symbols.dso import HOST, KERNEL_NAME, Dso, DsoKind, is_runtime
 from perfpy.symbols.dso_symbols import SymbolLoader
 from perfpy.symbols.files.debug_files import Inline, SymbolOptions
 from perfpy.symbols.interning import IdTable
 from perfpy.symbols.symbol_table import STT_OBJECT
+from perfpy.symbols.tasks import GUEST_TASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from perfpy.abi.flags import MISC_MMAP_DATA, RecordType, names_of
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.records import Comm, Fork, Mmap, Mmap2
 from perfpy.perfdata.header import Feature
-from perfpy.perfdata.records.batches import carries_readings, split_readings
-from perfpy.symbols.address_spaces import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, name_of_unnamed
-from perfpy.symbols.dso import is_user_map, shown_name
+from perfpy.symbols.tasks import IDLE, NO_PARENT, ProcessSpaces, ThreadComms, is_user_map, name_of_unnamed, shown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections import Counter
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Final
 
-    from perfpy.perfdata.records.delivery import SideRecord
     from perfpy.views.recorded import Recorded
 
 
@@ -48,14 +44,12 @@ def record_count_lines(recording: Recorded, entries: Counter[int] | None = None,
     yield _line("TOTAL", total)
     for name, count in counts.items():
         yield f"{_line(name, count)}  ({100 * count / total:4.1f}%)"
-    samples, lost = (_samples(recording), _lost_samples(recording)) if entries is None else (entries, Counter[int]())
+    samples, lost = (_samples(recording), _lost_samples(recording)) if entries is None else (entries, {})
     for event in recording.events:
-        if samples[event.index] or lost[event.index] or not skip_empty:
+        own = {"SAMPLE": samples.get(event.index, 0), "LOST_SAMPLES": lost.get(event.index, 0)}
+        if any(own.values()) or not skip_empty:
             yield f"{event.name} stats:"
-            if samples[event.index]:
-                yield _line("SAMPLE", samples[event.index])
-            if lost[event.index]:
-                yield _line("LOST_SAMPLES", lost[event.index])
+            yield from (_line(name, count) for name, count in own.items() if count)
 
 
 def _line(name: str, count: int) -> str:
@@ -71,31 +65,35 @@ def _auxtrace_note(recording: Recorded) -> str:
 def _by_name(recording: Recorded, *, skip_empty: bool) -> dict[str, int]:
     """Return counts in order of the types' numbers; types that perf lacks are skipped."""
     types = recording.data.record_index.type_counts
-    counts_of_names: Counter[str] = Counter()
+    counts_of_names: dict[str, int] = {}
     for kind, name in names_of(RecordType).items():
         if types[kind] or not (skip_empty or kind in _NEW):
-            counts_of_names[_NAMES.get(kind, name)] += types[kind]
+            counts_of_names[_NAMES.get(kind, name)] = types[kind]
     return counts_of_names
 
 
-def _samples(recording: Recorded) -> Counter[int]:
+def _samples(recording: Recorded) -> Mapping[int, int]:
     """Count the delivered samples of each event: with counter readings, one for each counter that advanced."""
+    from perfpy.perfdata.records.batches import carries_readings, split_readings  # lists of tasks need no numpy
+
+    sample_counts = recording.data.record_index.sample_counts
     if not any(carries_readings(event) for event in recording.events):
-        return recording.data.record_index.sample_counts
-    counts: Counter[int] = Counter()
+        return sample_counts
+    counts = type(sample_counts)()
     for batch in split_readings(recording.batches(["read", "period"]), recording.events):
         counts.update(batch.event.tolist())
     return counts
 
 
-def _lost_samples(recording: Recorded) -> Counter[int]:
+def _lost_samples(recording: Recorded) -> dict[int, int]:
     """Count the lost samples reported by the kernel, for each event."""
-    lost: Counter[int] = Counter()
+    lost: dict[int, int] = {}
     index_of = {ident: event.index for event in recording.events for ident in event.ids}
     for side in recording.side_band([RecordType.LOST_SAMPLES]):
         sample_id = side.record.sample_id
         ident = (sample_id.identifier or sample_id.id or 0) if sample_id else 0
-        lost[index_of.get(ident, 0)] += side.record.lost
+        index = index_of.get(ident, 0)
+        lost[index] = lost.get(index, 0) + side.record.lost
     return lost
 
 
@@ -105,7 +103,11 @@ def _lost_samples(recording: Recorded) -> Counter[int]:
 def task_lines(recording: Recorded, *, mappings: bool = False) -> Iterator[str]:
     """Yield a line a thread; with `mappings` (--mmaps) followed by its process's final mappings."""
     yield f"# {'pid':>8} {'tid':>8} {'ppid':>8}  comm"
-    for task in tasks_of(recording.side_band(TREE + MAPPINGS if mappings else TREE)):
+    types = TREE + MAPPINGS if mappings else TREE
+    records = recording.data.few_records(types)
+    if records is None:
+        records = (side.record for side in recording.side_band(types))
+    for task in tasks_of(records):
         columns = f"  {task.pid:8} {task.tid:8} {task.parent:8} |{' ' * task.level}"
         yield columns + task.comm
         for mapping in task.mappings:
@@ -153,14 +155,14 @@ class Task:
     level: int = 0
 
 
-def tasks_of(side_band: Iterable[SideRecord]) -> list[Task]:
+def tasks_of(records: Iterable[object]) -> list[Task]:
     """Return all threads, the idle one first, each followed by its children by tid.
 
-    `side_band`: records of the types TREE, and optionally MAPPINGS, which add mappings and threads without other records.
+    `records`: of the types TREE, and optionally MAPPINGS, which add mappings and threads without other records.
     """
     tree = _TaskTree()
-    for side in side_band:
-        tree.apply(side.record)
+    for record in records:
+        tree.apply(record)
     return list(tree.tasks())
 
 

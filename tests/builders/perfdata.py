@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perfpy.abi import perf_records, records
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import SampleType
-from perfpy.abi.newer_records import NewerRecord
+from perfpy.abi.perf_records import NewerRecord
 from perfpy.abi.records import Aux, IdLayout, SampleId
 from perfpy.abi.sample_encoding import encode_sample
 from perfpy.perfdata.header import HEADER_SIZE, AttrEntry, Feature, FileHeader, FileSection, PipeHeader, encode_feature

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfpy.abi.newer_records import SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import SchedstatCpu, SchedstatDomain
 from perfpy.perfdata.header import CpuCount, CpuDomains, DomainInfo, Feature, SchedDomain
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 

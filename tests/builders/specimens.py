@@ -14,7 +14,7 @@ from perfpy.abi import records as r
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, SampleType
 from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import (
     AuxtraceIndexEntry,

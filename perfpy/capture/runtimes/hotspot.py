@@ -24,8 +24,8 @@ from perfpy.capture.runtimes.hotspot_code import VARIABLES, CompiledCode, VmStru
 from perfpy.capture.runtimes.v8_functions import V8Process
 from perfpy.kernel.procfs import ProcFs
 from perfpy.symbols import dso
-from perfpy.symbols.dso import is_memory
 from perfpy.symbols.files import elf
+from perfpy.symbols.tasks import is_memory
 from perfpy.untrusted.text import one_line
 from perfpy.unwind.rules import OFFSET, FrameRules
 

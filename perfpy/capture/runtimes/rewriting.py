@@ -26,7 +26,7 @@ from perfpy.perfdata.header import KEPT_FILES, SECTION_SIZE, Feature, encode_fea
 from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.reader import PerfData
 from perfpy.perfdata.writer import FileWriter, Packer, WrittenEvent
-from perfpy.symbols.dso import is_memory
+from perfpy.symbols.tasks import is_memory
 from perfpy.untrusted import files as paths
 from perfpy.untrusted import process_files
 from perfpy.untrusted.destinations import FileDestination, UnfinishedFile, create_new, open_named

@@ -18,8 +18,8 @@ from perfpy.errors import OutputFailedError
 from perfpy.perfdata.kept_files import encode
 from perfpy.perfdata.reader import PerfData
 from perfpy.symbols import dso
-from perfpy.symbols.dso import is_memory, is_user_map
 from perfpy.symbols.perf_map import LARGEST
+from perfpy.symbols.tasks import is_memory, is_user_map
 from perfpy.untrusted import files, process_files
 from perfpy.untrusted.files import append_to_ours
 

@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_CPUMODE_MASK, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType
-from perfpy.symbols.dso import is_move_target, seen_by
+from perfpy.symbols.dso import seen_by
+from perfpy.symbols.tasks import is_move_target
 from perfpy.untrusted.process_files import root_of
 
 if TYPE_CHECKING:

@@ -24,12 +24,13 @@ from perfpy.capture.unwinding.process import has_stacks, plain_attr
 from perfpy.perfdata.kept_files import PROCESSES, STATES
 from perfpy.perfdata.records.delivery import EventTable, OrderedChunk
 from perfpy.perfdata.records.stream import Chunk
-from perfpy.symbols.dso import DsoKind, DsoTable, is_memory, is_user_map, user_kind
+from perfpy.symbols.dso import DsoKind, DsoTable, user_kind
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debug_files import find as find_files
 from perfpy.symbols.live_tasks import LiveTasks
 from perfpy.symbols.quality_notes import TruncatedStacks, truncation_note
 from perfpy.symbols.symbolizer import Symbolizer
+from perfpy.symbols.tasks import is_memory, is_user_map
 from perfpy.unwind.callchains import UserCallchains
 
 if TYPE_CHECKING:

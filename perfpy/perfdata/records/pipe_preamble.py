@@ -15,7 +15,7 @@ from perfpy.perfdata.header import PIPE_HEADER_SIZE, Feature, FileSection, PipeH
 from perfpy.perfdata.records.stream import RecordStream
 
 if TYPE_CHECKING:
-    from perfpy.abi.newer_records import NewerRecord
+    from perfpy.abi.perf_records import NewerRecord
     from perfpy.perfdata.events import Warn
     from perfpy.perfdata.records.stream import Chunk
     from perfpy.perfdata.source import ByteSource

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from perfpy.abi.attr import EventAttr
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import NATIVE_ENDIAN, PerfType, RecordType, SoftwareId
-from perfpy.abi.newer_records import SCHEDSTAT_DOMAIN_COUNTS, SCHEDSTAT_LONG_COUNTS, SchedstatCpu, SchedstatDomain
-from perfpy.abi.perf_records import encode
+from perfpy.abi.perf_records import SCHEDSTAT_DOMAIN_COUNTS, SCHEDSTAT_LONG_COUNTS, SchedstatCpu, SchedstatDomain, encode
 from perfpy.capture.session.output import find_destination, new_recording
 from perfpy.capture.synthesis import Environment
 from perfpy.capture.targets import Workload

@@ -17,7 +17,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.cpu_list import cpu_list_text
 from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, NO_DATA_SOURCE, BranchSample, ReadFormat, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
 from perfpy.abi.sample_layout import register_name, words_before
 from perfpy.auxtrace.itrace import aux_pieces

@@ -15,7 +15,7 @@ from perfpy.abi.flags import NATIVE_ENDIAN, RecordType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.records.batches import Batch
-from perfpy.symbols.address_spaces import TaskNames
+from perfpy.symbols.tasks import TaskNames
 from perfpy.untrusted.text import one_line
 from perfpy.views.pieces import Flat, TextBlock
 from perfpy.views.script import field_text

@@ -20,7 +20,7 @@ from perfpy.abi.columns import Ragged, count_each, grouped
 from perfpy.abi.cpu_list import MOST_CPUS, cpu_list_text, parse_cpu_list
 from perfpy.abi.flags import MISC_KERNEL, MISC_MMAP_BUILD_ID, MISC_MMAP_DATA, MISC_USER, NATIVE_ENDIAN, ReadFormat, RecordType, SampleType
 from perfpy.abi.framing import HEADER
-from perfpy.abi.newer_records import NewerRecord
+from perfpy.abi.perf_records import NewerRecord
 from perfpy.abi.records import NO_ID, Comm, Exit, Fork, IdLayout, Ksymbol, Mmap, Mmap2, SampleId, code_mapping, decode, encode
 from perfpy.abi.ring_records import RingDecoder, RingSample
 from perfpy.abi.sample_encoding import encode_sample

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from itertools import pairwise
@@ -482,3 +483,79 @@ def test_perf_data_implements_the_protocol(recording):
     assert sum(len(batch.event) for batch in source.stored_batches([], range(source.part_count))) == 20
     (*_, last) = source.batches([])
     assert 0 < source.share_read(last) <= 1
+
+
+# Small recordings can be read without numpy, as far as their side-band is concerned.
+
+
+TASKS = (RecordType.COMM, RecordType.FORK)
+
+
+def disordered(seed: int) -> PerfDataBuilder:
+    """Names and forks between samples and rounds, with times that go back, or without time; of one or two events."""
+    rng = random.Random(seed)
+    sample_type = rng.choice((USUAL, USUAL | SampleType.IDENTIFIER, USUAL & ~SampleType.TIME, SampleType.TIME | SampleType.CPU))
+    attr = usual_attr(sample_type, sample_id_all=rng.random() < 0.9)
+    built = PerfDataBuilder([attr], [(5,)], endian=rng.choice("<>"))
+    if sample_type & SampleType.IDENTIFIER:
+        built.attrs.append(attr.copy(sample_type=sample_type | SampleType.PERIOD | SampleType.RAW))
+        built.ids.append((6, 7))
+    for number in range(60):
+        event, time = rng.randrange(len(built.attrs)), max(0, 1000 + 10 * number - rng.choice((0, 0, 5, 300, 5000)))
+        at = SampleId(pid=number, tid=number, time=time, identifier=built.ids[event][0], cpu=0)
+        match rng.randrange(4):
+            case 0:
+                built.round()
+            case 1:
+                built.sample(event, ip=1, pid=7, tid=7, time=time, period=1, raw=b"")
+            case 2:
+                built.record(records.Comm(0, number, number, f"name{number}", at), event)
+            case _:
+                built.record(records.Fork(0, number, 1, number, 1, time, at), event)
+    return built
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_few_records_are_those_of_the_side_band_in_its_order(tmp_path: Path, seed: int) -> None:
+    with opened(tmp_path, disordered(seed).file()) as data:
+        few = data.few_records(TASKS)
+        assert few == [side.record for side in data.side_band(TASKS)]
+        assert not data.warnings
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_few_records_of_a_damaged_recording_are_right_or_left_to_those_who_warn(tmp_path: Path, seed: int) -> None:
+    built, rng = disordered(seed), random.Random(seed)
+    for _ in range(rng.choice((1, 3, 20))):
+        built.body[rng.randrange(len(built.body))] = rng.choice((0, 8, 255, rng.randrange(256)))
+    with opened(tmp_path, built.file()[: -rng.choice((1, 8, 1000)) or None] if rng.random() < 0.3 else built.file()) as data:
+        before = list(data.warnings)
+        few = data.few_records(TASKS)
+        if few is not None:
+            assert few == [side.record for side in data.side_band(TASKS)]
+            assert data.warnings == before
+
+
+def test_unusual_recordings_have_no_few_records(tmp_path: Path) -> None:
+    """Those that need numpy, and those of which a warning tells."""
+    plain = simple_recording(3).file()
+    without_ids = PerfDataBuilder([usual_attr(), usual_attr()]).sample(ip=1, time=1)
+    elsewhere = PerfDataBuilder([usual_attr(USUAL | SampleType.ID), usual_attr(USUAL | SampleType.ID | SampleType.ADDR)], [(1,), (2,)])
+    unusual = {
+        "pipe": simple_recording(3).pipe(),
+        "compressed": simple_recording(3).compressed().file(),
+        "foreign": simple_recording(3).raw(header_of(0x8001, 8)).file(),
+        "cut": simple_recording(3).raw(header_of(RecordType.COMM, 400)).file(),
+        "too short": simple_recording(3).raw(header_of(RecordType.COMM, 8)).file(),
+        "odd size": simple_recording(3).raw(header_of(RecordType.COMM, 12) + bytes(4)).file(),
+        "no size": simple_recording(3).raw(bytes(8)).file(),
+        "trace": simple_recording(3).record(perf_records.Auxtrace(0, 0, 0, 0, 0, 0, 0)).file(),
+        "no ids": without_ids.file(),
+        "ids elsewhere": elsewhere.file(),
+        "large": simple_recording(3).raw(header_of(RecordType.FINISHED_INIT, 8) * (1 << 16)).file(),
+    }
+    with opened(tmp_path, plain) as data:
+        assert data.few_records(TASKS)
+    for name, content in unusual.items():
+        with opened(tmp_path, content) as data:
+            assert data.few_records(TASKS) is None, name

@@ -12,8 +12,9 @@ import pytest
 from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC, MISC_GUEST_KERNEL, MISC_KERNEL, MISC_USER
 from perfpy.symbols import mappings
 from perfpy.symbols.address_spaces import DeliveredValues, TaskTimeline, ValueHistory, kernel_name
-from perfpy.symbols.dso import MAP_HUGETLB, DsoKind, short_name
+from perfpy.symbols.dso import DsoKind, short_name
 from perfpy.symbols.mappings import FOREVER, Mapping, SpaceBuilder, find_lines
+from perfpy.symbols.tasks import MAP_HUGETLB
 from tests.builders.timeline import comm, dsos, exited, fork, frames, kernel_mmap, ksymbol, mmap, timeline
 
 if TYPE_CHECKING:

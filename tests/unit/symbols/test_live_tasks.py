@@ -12,11 +12,10 @@ from perfpy.abi.flags import MISC_COMM_EXEC, MISC_FORK_EXEC
 from perfpy.abi.records import Comm, Exit, Fork, Mmap2, SampleId, copies_parent
 from perfpy.live.window import LiveWindow
 from perfpy.perfdata.events import FileEvent
-from perfpy.perfdata.records.delivery import SideRecord
 from perfpy.symbols import live_tasks
-from perfpy.symbols.address_spaces import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms
 from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.live_tasks import LiveTasks
+from perfpy.symbols.tasks import NO_PARENT, ProcessSpaces, TaskNames, ThreadComms
 from perfpy.views.recording_summary import tasks_of
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
 from tests.builders.timeline import comm, fork, mmap, timeline
@@ -145,10 +144,8 @@ def test_threads_that_come_and_go_leave_nothing() -> None:
 
 
 def test_tasks_without_a_parent_come_before_those_of_the_first_task() -> None:
-    side_band = [
-        SideRecord(record, key=key, offset=0) for key, record in enumerate((fork(1, 0), fork(3, 1), comm(2, "stranger"), comm(1, "init")))
-    ]
-    assert [(task.tid, task.level) for task in tasks_of(side_band)] == [(0, 0), (2, 1), (1, 1), (3, 2)]
+    records = [fork(1, 0), fork(3, 1), comm(2, "stranger"), comm(1, "init")]
+    assert [(task.tid, task.level) for task in tasks_of(records)] == [(0, 0), (2, 1), (1, 1), (3, 2)]
 
 
 def test_mappings_that_are_gone_are_replaced_by_the_present_ones() -> None:
@@ -361,7 +358,7 @@ def test_samples_script_lines_and_the_tree_agree_on_names(history: Sequence[reco
     lines = TaskNames()
     for record in history:
         lines.apply(record)
-    tree = {task.tid: task.comm for task in tasks_of(SideRecord(record, 1, 0) for record in history)}
+    tree = {task.tid: task.comm for task in tasks_of(history)}
     tids = list(tree)
     numbers = columns.comm_ids(np.array(tids, np.uint32), np.full(len(tids), 2, np.uint64)).tolist()
     assert [columns.comms[number] for number in numbers] == list(tree.values())
@@ -371,5 +368,5 @@ def test_samples_script_lines_and_the_tree_agree_on_names(history: Sequence[reco
 
 def test_a_process_whose_number_a_thread_of_another_took_has_lost_its_mappings() -> None:
     history = [comm(1, "init"), fork(12, 1), mmap(12, 0x1000, 0x1000, "/a"), fork(1, 1, 12, 1), fork(12, 12, 3, 12)]
-    tasks = {task.tid: task for task in tasks_of(SideRecord(record, 1, 0) for record in history)}
+    tasks = {task.tid: task for task in tasks_of(history)}
     assert (tasks[12].pid, tasks[12].comm, tasks[3].mappings) == (12, ":12", [])

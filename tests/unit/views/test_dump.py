@@ -12,7 +12,7 @@ import pytest
 import perfpy
 from perfpy.abi import perf_records, records
 from perfpy.abi.flags import ReadFormat
-from perfpy.abi.newer_records import BpfMetadata, SchedstatCpu, SchedstatDomain
+from perfpy.abi.perf_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
 from perfpy.perfdata.header import Feature
 from perfpy.recording import Recording

@@ -195,6 +195,8 @@ def _read(stream: BufferedReader, size: int) -> bytearray:
 
 #: Each process gets at least this many samples to fold. Two processes take 1.0 times the time of one for 1 M, 0.87 for 2 M, 0.85 for 10 M.
 SAMPLES_EACH: Final = 1_000_000
+#: Each process gets at least this many samples to fold with their callchains, which take most of the time.
+CHAINS_EACH: Final = 250_000
 #: Each process gets at least this many stacks to unwind.
 STACKS_EACH: Final = 8_000
 

@@ -531,7 +531,7 @@ def _enlarge(values: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 # frames of callchains to look up together
-_FRAMES_AT_ONCE: Final = 1 << 16
+_FRAMES_AT_ONCE: Final = 1 << 17
 
 
 def parts_of_chains(rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -19,7 +19,7 @@ from perfpy.analysis.aggregate.profile import KnownNames, Profile, name_maps
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
 from perfpy.analysis.sort_key import Mode
 from perfpy.perfdata.records.batches import carries_readings, split_readings
-from perfpy.workers import SAMPLES_EACH, STACKS_EACH, ForkedWorkers, jobs_for
+from perfpy.workers import CHAINS_EACH, SAMPLES_EACH, STACKS_EACH, ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -153,7 +153,7 @@ class SampleScan:
     def _ranges(self) -> list[range]:
         """Divide the parts of the source into one range for each process that reads some of them."""
         parts = self.data.part_count
-        each = SAMPLES_EACH if self.unwinding is None else STACKS_EACH
+        each = STACKS_EACH if self.unwinding is not None else CHAINS_EACH if self.folding.chains else SAMPLES_EACH
         is_alone = self.jobs == 1 or self.folding.history is not None  # whose entries have numbers in this process only
         jobs = 1 if is_alone else min(jobs_for(self.jobs, self.data.sample_counts.total(), each), max(parts, 1))
         borders = [parts * number // jobs for number in range(jobs + 1)]

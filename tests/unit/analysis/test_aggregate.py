@@ -221,6 +221,7 @@ def parts(monkeypatch):
 
     monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
     monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
+    monkeypatch.setattr(scan, "CHAINS_EACH", 1)
     monkeypatch.setattr("perfpy.workers.can_fork", lambda: True)
     return counts
 
@@ -281,6 +282,15 @@ def test_small_recordings_have_one_process(path, parts, monkeypatch):
     monkeypatch.setattr(scan, "SAMPLES_EACH", 1_000_000)
     text(path, ReportOptions(), 0)
     assert parts == [1]
+
+
+@pytest.mark.parametrize("path", ["chains"], indirect=True)
+def test_callchains_are_divided_sooner(path, parts, monkeypatch):
+    monkeypatch.setattr(scan, "SAMPLES_EACH", 1_000_000)
+    with_chains = ReportOptions(chains=ChainOptions(call_graph=GRAPH))
+    assert text(path, with_chains, 2) == text(path, with_chains, 1)
+    text(path, ReportOptions(), 2)
+    assert parts == [2, 1, 1]
 
 
 def test_a_part_whose_process_was_killed_is_folded_here(path, parts, monkeypatch):
@@ -391,6 +401,7 @@ def scan_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(scan.SampleScan, "_ranges", counted)
     monkeypatch.setattr(scan, "STACKS_EACH", 1)
     monkeypatch.setattr(scan, "SAMPLES_EACH", 1)
+    monkeypatch.setattr(scan, "CHAINS_EACH", 1)
     monkeypatch.setattr("perfpy.workers.can_fork", lambda: True)
     return counts
 

@@ -96,6 +96,12 @@ class _TreeLevel:
     # the fields of BranchSums of each node; None without branch records
     branches: NDArray[np.int64] | None = None
 
+    @cached_property
+    def numbers(self) -> tuple[memoryview, ...]:
+        """The columns that nodes are read from, one number at a time: memoryview's items take a third of the time of numpy's."""
+        columns = (self.example, self.first_child, self.continues, self.period, self.count, self.child_period, self.child_count)
+        return tuple(column.data for column in columns)
+
 
 class CallNode:
     """A run of calls without a branch.
@@ -181,23 +187,16 @@ class CallForest:
         frames, branches = [], []
         while True:
             level = self._levels[depth]
-            frames.append(level.example.item(index))
+            example, first_child, continues, period, count, child_period, child_count = level.numbers
+            frames.append(example[index])
             if level.branches is not None:
                 branches.append(BranchSums(*level.branches[index].tolist()))
-            first, last = level.first_child.item(index), level.first_child.item(index + 1)
+            first, last = first_child[index], first_child[index + 1]
             depth += 1
-            if last != first + 1 or not level.continues.item(index):
+            if last != first + 1 or not continues[index]:
                 break
             index = first
-        node = CallNode(
-            frames,
-            level.period.item(index),
-            level.count.item(index),
-            level.child_period.item(index),
-            level.child_count.item(index),
-            [],
-            branches,
-        )
+        node = CallNode(frames, period[index], count[index], child_period[index], child_count[index], [], branches)
         return node, first, last, depth
 
 
@@ -411,6 +410,7 @@ class Trees:
         self._branches = branches  # of each frame
         self._alone: dict[int, list[CallNode]] = {}
         self._frame_names: dict[int, str] = {}
+        self._frame_at = frames.data
 
     @cached_property
     def _root_of(self) -> Int64:
@@ -467,7 +467,7 @@ class Trees:
 
     def frame_name(self, position: int) -> str:
         """Return the name of a frame in a call tree: its function, or its address."""
-        frame = self._frames.item(position)
+        frame = self._frame_at[position]
         name = self._frame_names.get(frame)
         if name is None:
             name = self._frame_names[frame] = self._text_of(frame)

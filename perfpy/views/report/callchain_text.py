@@ -143,7 +143,9 @@ class ChainWriter:
             head += "|" if level.open_bars & bit else " "
             first, *others = self._names(node)
             lines.append(f"{head}--{self._value(node.period, node.count, level.total)}--{first}")
-            lines += [f"{head}{_PAD}{name}" for name in others]
+            if others:
+                head += _PAD
+                lines += [head + name for name in others]
             if node.children:
                 below = node.child_period if relative else level.total
                 work.append(_OpenLevel(node.children, below, node.child_count, level.depth + 1, level.open_bars | _bit(level.depth)))

@@ -241,7 +241,7 @@ class HistogramText:
         return self._options.widths[index] if index < len(self._options.widths) else 0
 
     def lines(self, *, many_at_once: bool = False) -> Iterator[str]:
-        """Yield header, rows and call trees; many_at_once: join the rows between trees."""
+        """Yield header, rows and call trees; many_at_once: join the rows between trees, and the lines of each tree."""
         if not self._options.quiet:
             yield from heading(self.columns, self._options.separator)
         writer = chain_writer(self._histogram, self._options)
@@ -261,8 +261,12 @@ class HistogramText:
             printed = 0
             for index in np.flatnonzero(trees.have_calls(entries)).tolist():  # most rows of long tables have none
                 yield from rows(printed, index + 1)
-                printed, entry = index + 1, int(entries[index])
-                yield from writer.lines_of(histogram, entry)
+                printed = index + 1
+                calls = writer.lines_of(histogram, int(entries[index]))
+                if not many_at_once:
+                    yield from calls
+                elif lines := list(calls):
+                    yield "\n".join(lines)
             yield from rows(printed, len(entries))
 
     def _rows(self, entries: Int64, joiner: Joiner, *, joined: bool) -> Callable[[int, int], list[str]]:

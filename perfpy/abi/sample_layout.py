@@ -109,3 +109,14 @@ _FAMILIES: Final = (
     ("riscv", REGISTERS["riscv64"]),
     ("s390", REGISTERS["s390x"]),
 )
+
+
+def page_size_text(size: int) -> str:
+    """Return 4K, 2M or 1024M, in perf's units: 1024 of one are not 1 of the next; N/A for 0."""
+    if not size:
+        return "N/A"
+    for unit in "BKMG":
+        if size < 2048 or unit == "G":
+            break
+        size >>= 10
+    return f"{size}{unit}"

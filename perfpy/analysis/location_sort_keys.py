@@ -13,6 +13,7 @@ import numpy as np
 from perfpy.abi.columns import distinct, first_of_each
 from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
+from perfpy.abi.sample_layout import page_size_text
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
 from perfpy.analysis.sort_key import KeyColumn, by_number, by_text
 from perfpy.symbols.dso import DsoKind
@@ -281,19 +282,9 @@ def _trace_texts(texts: KeyTexts, numbers: list[int]) -> list[str]:
     return [data.words.raw_text(data.payloads[number]) for number in numbers] if texts.style.raw_trace else data.texts(numbers)
 
 
-_PAGE_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
-
-
 def page_size(_texts: KeyTexts, values: Int64) -> KeyColumn:
     """Return the column of page sizes."""
     return by_number(values, lambda i: page_size_text(int(values[i])))
-
-
-def page_size_text(size: int) -> str:
-    """Return a page's size as perf formats it; "N/A" for 0."""
-    if not size:
-        return "N/A"
-    return next((f"{size // unit}{letter}" for unit, letter in _PAGE_UNITS if size >= unit), str(size))
 
 
 _TRANSACTION_BITS = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import SampleType
@@ -215,9 +216,16 @@ class AnnotateRun:
 
     def _dump(self) -> int:
         from perfpy.views.dump.recording import write_dump
+        from perfpy.views.recording_summary import record_count_lines
 
+        part = self._recording.narrowed(self._report_options().sample_filter, self._symbols())
         sys.stdout.flush()
         write_dump(self._recording, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        samples: Counter[int] = Counter()
+        for batch in part.batches(["ip"]):
+            samples.update(batch.event.tolist())
+        print_lines(record_count_lines(self._recording, samples, skip_empty=bool(self._options.skip_empty)))
         return 0
 
     def _explain(self) -> int:
@@ -340,7 +348,9 @@ class AnnotateRun:
         if options.prefix_strip and not options.prefix:
             fail("--prefix-strip requires --prefix")
         return ReportOptions(
-            rows=RowOptions(group=options.group), names=NameOptions(verbose=options.verbose > 0), sample_filter=self._filter()
+            rows=RowOptions(group=options.group, splits_memory_loads=False),
+            names=NameOptions(verbose=options.verbose > 0),
+            sample_filter=self._filter(),
         )
 
     def _filter(self) -> SampleFilter:

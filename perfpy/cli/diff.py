@@ -39,6 +39,7 @@ from perfpy.cli.line.shared_options import (
     parse_names,
     parse_numbers,
     parse_ranges,
+    parse_separator,
     report_exceeded,
     shown_machines,
     symbol_options_of,
@@ -89,7 +90,9 @@ class DiffComparisonOptions(CommandOptions):
     cpus: tuple[int, ...] | None = option("--cpu", Value(parse_ranges), "only these CPUs", metavar="<cpu>")
     time: str = option("--time", Value(default=""), "only this time: 10%-20%, or start,stop:start,stop", metavar="<str>")
     percentage: str | None = option("--percentage", Value(Choice("relative", "absolute")), "percentages of the filtered or of all samples")
-    field_separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
+    field_separator: str | None = option(
+        "-t,--field-separator", Value(parse_separator), "separate columns with this string", metavar="<separator>"
+    )
     with_off_cpu: bool = option("--with-off-cpu", Flag(), "merge on-CPU and off-CPU time (needs record --off-cpu)")
     fail_above: float | None = option(
         "--fail-above", Value(percent), "exit with 90 if a row rises by more than noise and this", metavar="<percent>"
@@ -176,8 +179,6 @@ def compute_of(options: DiffCommandOptions, config: Config) -> Compute:
 
 def run(options: DiffCommandOptions) -> int:
     """Compare recordings (default: perf.data.old and perf.data)."""
-    if options.field_separator == ".":
-        fail("-t .: numbers contain dots; choose another separator")
     if groups := _groups(options):
         return GroupDiffRun(groups, options).show()
     paths = _paths(options.files, options.default_files)

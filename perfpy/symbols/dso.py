@@ -58,6 +58,7 @@ class Dso:
         build_id: lower-case hex, "" if unknown.
         listed: whether the recording's build-id table has it.
         identity: device (major, minor), inode and generation of the mapped file; None if the build-id or the name alone decides.
+        recorded_id: device, inode and generation in the record of the first mapping; zeros if it has none.
         machine: HOST, or the hypervisor of the virtual machine whose kernel has it; 0 for all guests that share one.
     """
 
@@ -69,6 +70,7 @@ class Dso:
         *,
         listed: bool = False,
         identity: FileId | None = None,
+        recorded_id: FileId = (0, 0, 0, 0),
         machine: int = HOST,
     ) -> None:
         self.name = name
@@ -80,6 +82,7 @@ class Dso:
         self.pids: set[int] = set()
         self.listed = listed
         self.identity = identity
+        self.recorded_id = recorded_id
 
     @property
     def kernel(self) -> bool:
@@ -161,7 +164,7 @@ class DsoTable:
 
     def id_of(self, name: str, kind: DsoKind, build_id: str = "", identity: FileId | None = None, *, machine: int = HOST) -> int:
         """Return the number of a machine's Dso with a name and build-id. The recording's build-id table supplies a missing build-id."""
-        build_id = build_id or self._build_ids.get(name, "")
+        build_id, recorded_id = build_id or self._build_ids.get(name, ""), identity or (0, 0, 0, 0)
         if build_id or not self._by_identity or kind is not DsoKind.FILE or not identity or not identity[2]:
             identity = None
         numbers = self._ids.setdefault((name, build_id, machine, identity[:3] if identity else ()), {})
@@ -174,7 +177,8 @@ class DsoTable:
             self.dsos[number].identity = identity
         elif number is None:
             number = numbers[generation] = len(self.dsos)
-            self.dsos.append(Dso(name, kind, build_id, listed=name in self._build_ids, identity=identity, machine=machine))
+            listed = name in self._build_ids
+            self.dsos.append(Dso(name, kind, build_id, listed=listed, identity=identity, recorded_id=recorded_id, machine=machine))
         return number
 
 

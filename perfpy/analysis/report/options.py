@@ -282,6 +282,7 @@ class RowOptions(NamedTuple):
     Attributes:
         hierarchy: whether each sort key has a level of its own
         group: whether events of a group share a table; True: all events, if none are grouped
+        splits_memory_loads: whether a group that mem-loads-aux leads comes apart, as in report, but not in annotate
         sort_member: the event of a group by which the table is sorted
         parent: a regular expression, for --sort parent
         exclude_other: whether to omit samples without a parent
@@ -293,6 +294,7 @@ class RowOptions(NamedTuple):
 
     hierarchy: bool = False
     group: bool | None = None
+    splits_memory_loads: bool = True
     sort_member: int = 0
     parent: str = DEFAULT_PARENT
     exclude_other: bool = False
@@ -409,7 +411,9 @@ def plan_report(data: SourceHeader, options: ReportOptions, fields: Finder | Non
     """
     events, tracing = data.events, data.tracing
     options = _as_recorded(options, events, is_pipe=data.is_pipe)
-    groups = EventGroups.of(events, data.features.get("group_desc", ()), options.rows.group)
+    groups = EventGroups.of(
+        events, data.features.get("group_desc", ()), options.rows.group, splits_memory_loads=options.rows.splits_memory_loads
+    )
 
     def traced(token: str) -> list[SortKey]:
         if tracing is None:
@@ -504,17 +508,21 @@ class EventGroups(NamedTuple):
     sizes: Mapping[int, int]
 
     @classmethod
-    def of(cls, events: Sequence[FileEvent], recorded: Sequence[EventGroup], as_groups: bool | None) -> EventGroups:
+    def of(
+        cls, events: Sequence[FileEvent], recorded: Sequence[EventGroup], as_groups: bool | None, *, splits_memory_loads: bool = True
+    ) -> EventGroups:
         """Group events as recorded; not at all if as_groups is False; all together if it is True and none are recorded.
 
-        A group that mem-loads-aux leads comes apart: the kernel demands this leader for memory loads, and its samples say nothing of them.
+        splits_memory_loads: whether a group that mem-loads-aux leads comes apart. The kernel demands this leader for memory loads, and its
+        samples say nothing of them.
         """
         count, titles = len(events), {}
         leader, member = list(range(count)), [0] * count
         groups = [(group.leader, group.members, group.name) for group in recorded]
         if as_groups is not None and not recorded:
             groups = [(0, count, "")]  # perf treats them as a group then, even if it is not shown
-        groups = [group for group in groups if not (group[0] < count and _AUXILIARY in events[group[0]].name)]
+        if splits_memory_loads:
+            groups = [group for group in groups if not (group[0] < count and _AUXILIARY in events[group[0]].name)]
         for first, members, name in groups if as_groups is not False else ():
             titles[first] = "anon group" if name == "{anon_group}" else name
             for position in range(1, min(members, count - first)):

@@ -192,6 +192,13 @@ def parse_widths(text: str) -> tuple[int, ...]:
     return tuple(min(width, _WIDEST) for width in parse_numbers(text) or ())
 
 
+def parse_separator(text: str) -> str | None:
+    """Check a separator of columns. An empty one is none, as in perf."""
+    if text.startswith("."):
+        raise ValueError("a separator other than a dot, which numbers contain")
+    return text or None
+
+
 def parse_quantum(text: str) -> int:
     """Convert a time with its unit to nanoseconds."""
     digits = text.rstrip("smun")

@@ -92,8 +92,6 @@ def _refuse_contradictions(options: ReportCommandOptions) -> None:
         from perfpy.cli.report.run import check  # loads numpy
 
         check(options.call_graph)  # before any output
-    if options.separator == ".":
-        fail("-t .: numbers contain dots; choose another separator")
 
 
 def _refuse_file_as_name(options: ReportCommandOptions) -> None:

@@ -28,6 +28,7 @@ from perfpy.cli.line.shared_options import (
     parse_pattern,
     parse_quantum,
     parse_ranges,
+    parse_separator,
     parse_widths,
 )
 
@@ -118,7 +119,9 @@ class ReportTableOptions(CommandOptions):
 
     group: bool | None = option("--group", Flag(default=None), "show the events of a group side by side (default)")
     sort_member: int = option("--group-sort-idx", Value(int, default=0), "sort groups by this event", metavar="<n>")
-    separator: str | None = option("-t,--field-separator", Value(), "separate columns with this string", metavar="<separator>")
+    separator: str | None = option(
+        "-t,--field-separator", Value(parse_separator), "separate columns with this string", metavar="<separator>"
+    )
     widths: tuple[int, ...] = option(
         "-w,--column-widths", Value(parse_widths, default=()), "set the column widths", metavar="<width[,width...]>"
     )

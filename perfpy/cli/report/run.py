@@ -632,15 +632,17 @@ class ReportRequest:
         return columns._replace(metrics=(*columns.metrics, "seconds")) if timed else columns
 
     def sample_filter(self) -> SampleFilter:
-        """Return the filters."""
-        options = self._options
+        """Return the filters. Raises PerfError for CPUs that samples do not have."""
+        options, data = self._options, self._recording.data
+        if options.cpus and not data.is_pipe and not data.has(SampleType.CPU):
+            raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
         machines = shown_machines(options, self._recording)
         chosen = options.fill(SampleFilter, symbol_part=options.symbol_part, times=self._times(), switch=self._switch(), machines=machines)
         if options.event:
             chosen = chosen._replace(events=events_named(options.event, self._recording.events))
         if options.socket_filter < 0:
             return chosen
-        cpus = cpus_of_socket(self._recording.data, options.socket_filter)
+        cpus = cpus_of_socket(data, options.socket_filter)
         if not cpus:
             raise PerfError(f"--socket-filter {options.socket_filter}: {self._recording.path} has no CPU in this socket")
         return chosen._replace(cpus=tuple(sorted(cpus if chosen.cpus is None else cpus.intersection(chosen.cpus))))
@@ -740,8 +742,6 @@ class ReportRequest:
             yield kind, "no branch records for --branch-history; record with -b"
         elif options.call_graph is not None and not options.call_graph.startswith("none"):
             yield SampleType.CALLCHAIN, "no callchains for -g; record with -g"
-        if options.cpus:
-            yield SampleType.CPU, "the samples have no CPU field; drop -C, or record with --sample-cpu"
         if options.branch_stack:
             yield SampleType.BRANCH_STACK, "no branch records for -b; record with -b"
         if options.mem_mode:

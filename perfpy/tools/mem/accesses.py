@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfpy.abi.cpu_list import MOST_CPUS, parse_cpu_list
-from perfpy.analysis.location_sort_keys import page_size_text
+from perfpy.abi.sample_layout import page_size_text
 from perfpy.analysis.sample_view import DeliveryOrder, SampleView
 from perfpy.errors import PerfError
 

@@ -26,7 +26,7 @@ LEAST_SHARE: Final = 0.001
 
 
 class CacheLines(NamedTuple):
-    """The lines of a recording, in ascending order of CPU mode, file and address.
+    """The lines of a recording, in ascending order of CPU mode, device and inode of the file, and address.
 
     Attributes:
         size: of a line in bytes; 128 for pairs.
@@ -82,9 +82,17 @@ def _line_keys(accesses: Accesses, symbolizer: Symbolizer, size: int) -> list[ND
     table = symbolizer.resolve()
     dso = table.dso[accesses.data].astype(np.int64)
     is_anonymous = np.array([file.is_anonymous for file in symbolizer.dsos] + [False], bool)
+    file = _file_ranks(symbolizer)[dso]
     owner = np.where((dso >= 0) & is_anonymous[dso], accesses.pid, 0).astype(np.int64)
     address = np.where(dso >= 0, table.address[accesses.data], accesses.address) & ~np.uint64(size - 1)
-    return [accesses.mode.astype(np.int64), (dso < 0).astype(np.int64), dso, owner, address.view(np.int64) ^ np.int64(-1 << 63)]
+    return [accesses.mode.astype(np.int64), (dso < 0).astype(np.int64), file, owner, address.view(np.int64) ^ np.int64(-1 << 63)]
+
+
+def _file_ranks(symbolizer: Symbolizer) -> NDArray[np.int64]:
+    """Return the rank of each file: by device, inode and generation, as in perf. Memory without a file is one. The last is that of none."""
+    keys = [(file.recorded_id, -1 if file.is_anonymous else number) for number, file in enumerate(symbolizer.dsos)]
+    rank_of = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([*(rank_of[key] for key in keys), len(keys)], np.int64)
 
 
 def group_rows(keys: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

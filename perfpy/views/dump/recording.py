@@ -19,7 +19,7 @@ from perfpy.abi.flags import CONTEXT_USER, NATIVE_ENDIAN, NO_DATA_SOURCE, Branch
 from perfpy.abi.framing import HEADER
 from perfpy.abi.perf_records import BpfMetadata, SchedstatCpu, SchedstatDomain
 from perfpy.abi.records import SampleId
-from perfpy.abi.sample_layout import register_name, words_before
+from perfpy.abi.sample_layout import page_size_text, register_name, words_before
 from perfpy.auxtrace.itrace import aux_pieces
 from perfpy.perfdata.header import PIPE_HEADER_SIZE
 from perfpy.symbols.address_spaces import guest_tasks
@@ -29,7 +29,7 @@ from perfpy.untrusted.text import one_line
 from perfpy.views.dump.aux_data import aux_texts, info_text
 from perfpy.views.dump.coresight import trace_lines, trace_units, unit_lines
 from perfpy.views.record_text import alternate, as_perf_reads, record_name, record_text, signed_number, swap_record
-from perfpy.views.script.field_text import branch_counter_size, branch_parts, branch_type_text, has_column, page_size_text
+from perfpy.views.script.field_text import branch_counter_size, branch_parts, branch_type_text, has_column
 
 if TYPE_CHECKING:
     from perfpy.auxtrace.itrace import AuxPiece, AuxPieces
@@ -699,7 +699,7 @@ def _numbers(sample: _Sample, bits: int) -> str:
         parts.append(f" .. phys_addr: 0x{sample.number('phys_addr', 0):x}\n")
     for bit, name, label in ((SampleType.DATA_PAGE_SIZE, "data_page_size", "data"), (SampleType.CODE_PAGE_SIZE, "code_page_size", "code")):
         if bits & bit:
-            parts.append(f" .. {label} page size: {page_size_text(sample.number(name, 0)).decode()}\n")
+            parts.append(f" .. {label} page size: {page_size_text(sample.number(name, 0))}\n")
     if bits & SampleType.TRANSACTION:
         parts.append(f"... transaction: {sample.number('transaction', 0):x}\n")
     return "".join(parts)

@@ -13,6 +13,7 @@ from perfpy.abi import flags
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER, NO_DATA_SOURCE
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.sample_decoding import BRANCH_FLAGS
+from perfpy.abi.sample_layout import page_size_text
 from perfpy.symbols.dso import UNKNOWN_NAME, Dso, DsoKind
 from perfpy.untrusted.text import one_line, one_line_bytes
 from perfpy.views.pieces import Coded, Piece, ValueTexts
@@ -104,20 +105,9 @@ class TaskTexts:
         return Coded(codes, self._texts)
 
 
-def page_size_text(size: int) -> bytes:
-    """Return 4K, 2M or 1024M, in perf's units: 1024 of one are not 1 of the next; N/A for 0."""
-    if not size:
-        return b"N/A"
-    for unit in b"BKMG":
-        if size < 2048 or unit == ord("G"):
-            break
-        size >>= 10
-    return b"%d%c" % (size, unit)
-
-
 def page_size_field(size: int) -> bytes:
     """Return a page size as a field of a line."""
-    return b" " + page_size_text(size)
+    return f" {page_size_text(size)}".encode()
 
 
 class DataSourceTexts:

@@ -12,7 +12,7 @@ from perfpy.abi.columns import Ragged
 from perfpy.abi.flags import BranchSample, ReadFormat, SampleType
 from perfpy.abi.sample_decoding import SampleLayout
 from perfpy.abi.sample_encoding import encode_sample
-from perfpy.abi.sample_layout import FIXED_FIELDS, words_before
+from perfpy.abi.sample_layout import FIXED_FIELDS, page_size_text, words_before
 
 ALL_FIXED = (
     SampleType.IDENTIFIER | SampleType.IP | SampleType.TID | SampleType.TIME | SampleType.ADDR | SampleType.ID
@@ -204,3 +204,21 @@ def test_a_word_follows_the_present_words_before_it(sample_type, field, words):
 def test_there_are_nine_of_them():
     every = sum(bit for bit, _ in FIXED_FIELDS)
     assert words_before(every) == 10
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "N/A"),
+        (1, "1B"),
+        (4096, "4K"),
+        (65536, "64K"),
+        (1 << 20, "1024K"),
+        (2 << 20, "2M"),
+        (1 << 30, "1024M"),
+        (16 << 30, "16G"),
+    ],
+)
+def test_page_sizes_have_perfs_units(size: int, text: str) -> None:
+    """perf takes the next unit for more than one of it."""
+    assert page_size_text(size) == text

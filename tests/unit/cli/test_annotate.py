@@ -120,6 +120,17 @@ def test_each_event_has_its_own_functions(annotate: Annotate) -> None:
     assert annotate("-s", "spin", events=2).count("Source code & Disassembly") == 2
 
 
+def test_the_dump_ends_with_numbers_of_records_and_of_the_functions_samples(annotate: Annotate) -> None:
+    """As in perf: of all types of records, or of those that the recording has."""
+    lines = annotate("-D", "-s", "spin").splitlines()
+    assert lines[-2:] == ["cpu-clock:u stats:", "              SAMPLE events:         10"]
+    assert any(line.split()[:3] == ["AUXTRACE", "events:", "0"] for line in lines)
+    lines = annotate("-D", "-s", "other", "--skip-empty").splitlines()
+    assert "Aggregated stats:" in lines
+    assert not any(line.split()[:1] == ["AUXTRACE"] for line in lines)
+    assert "cpu-clock:u stats:" not in lines
+
+
 def test_events_side_by_side(annotate: Annotate) -> None:
     text = annotate("-s", "spin", "--group", "--show-total-period", events=2)
     assert text.count("Source code & Disassembly") == 1

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import SampleType
+from perfpy.analysis.report.options import EventGroups
 from perfpy.cli import run
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.command import command
 from perfpy.cli.report.many import ManyRecordingOptions
 from perfpy.cli.report.options import ReportCommandOptions
 from perfpy.cli.report.run import call_graph
+from perfpy.perfdata.events import FileEvent
 from perfpy.perfdata.header import EventDesc, EventGroup, Feature
 from perfpy.recording import Recording
 from tests.builders.annotated import recording as annotated_recording
@@ -543,3 +545,22 @@ def test_a_group_that_mem_loads_aux_leads_comes_apart(
     assert run(["report", "--stdio", "-s", "pid", *words, "-i", str(tmp_path / "perf.data")]) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# Samples:")]
     assert [re.sub(".* of events? '(.*)'$", r"\1", line) for line in shown] == titles
+
+
+@pytest.mark.parametrize("command_name", ["report", "diff"])
+def test_an_empty_separator_is_none(command_name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "perf.data").write_bytes(simple_recording().file())
+    texts = []
+    for words in ([], ["-t", ""]):
+        files = ["-i", str(tmp_path / "perf.data")] if command_name == "report" else [str(tmp_path / "perf.data")] * 2
+        assert run([command_name, "-q", "--stdio", *words, *files]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != ""
+
+
+def test_annotate_keeps_a_group_that_mem_loads_aux_leads() -> None:
+    """As perf's annotate does, unlike its report."""
+    events = [FileEvent(usual_attr(USUAL), (number,), name, number) for number, name in enumerate(("mem-loads-aux", "loads"))]
+    groups = [EventGroup("{anon_group}", 0, 2)]
+    assert EventGroups.of(events, groups, None).leader == (0, 1)
+    assert EventGroups.of(events, groups, None, splits_memory_loads=False).leader == (0, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import perfpy
+from perfpy.abi.flags import SampleType
 from perfpy.abi.records import Comm, Mmap2, SampleId
 from perfpy.cli import run
 from perfpy.cli.commands import load_command
@@ -185,6 +186,15 @@ def test_accesses_are_lines(tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_cpus_that_samples_lack_are_refused(tmp_path, capsys):
+    path = tmp_path / "x"
+    path.write_bytes(access_recording(fields=SampleType.IDENTIFIER | SampleType.IP | SampleType.TID).file())
+    assert run(["mem", "report", "-D", "-C", "1", "-i", str(path)]) == 255
+    output = capsys.readouterr()
+    assert not output.out
+    assert "no CPU field; drop -C" in output.err
+
+
 def test_samples_without_a_source_have_that_of_unknown_ones_as_in_perf(tmp_path, capsys):
     path = tmp_path / "x"
     path.write_bytes(simple_recording().file())
@@ -255,6 +265,17 @@ def test_anonymous_memory_at_one_address_is_a_line_for_each_process(tmp_path):
     _, lines, _, _ = lines_of(tmp_path / "x", built)
     assert lines.counts.hitm.tolist() == [2, 1]
     assert lines.address.tolist() == [0x600000, 0x600000]
+
+
+def test_lines_are_in_order_of_their_files_inodes(tmp_path):
+    """As in perf, so that lines with equal numbers are, too. Anonymous memory comes first, whatever its name."""
+    built = access_recording()
+    ids = SampleId(pid=10, tid=10, time=2, cpu=0, identifier=1, id=1)
+    for start, inode, name in ((0x800000, 9, "/z"), (0x900000, 7, "/y"), (0xA00000, 8, "/x"), (0xB00000, 0, "[heap]")):
+        built.record(Mmap2(2, 10, 10, start, 0x1000, 0, 8 if inode else 0, 1 if inode else 0, inode, 0, 3, 2, name, b"", ids))
+    for start in (0x800000, 0x900000, 0xA00000, 0xB00000):
+        access(built, HITM, addr=start + 8)
+    assert lines_of(tmp_path / "x", built)[1].address.tolist() == [0xB00000, 0x900000, 0xA00000, 0x800000]
 
 
 def test_pairs_of_lines_are_one_line_of_128_bytes(tmp_path):

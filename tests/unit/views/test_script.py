@@ -46,7 +46,7 @@ from perfpy.views.script import lines as script_lines
 from perfpy.views.script import run as divided
 from perfpy.views.script.code import ipc_text
 from perfpy.views.script.event_lines import KnownChains
-from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, page_size_text, time_piece, time_text
+from perfpy.views.script.field_text import RelativeTimes, memory_text, outermost_first, time_piece, time_text
 from perfpy.views.script.fields import OutputFields
 from perfpy.views.script.run import ScriptOptions, ScriptRun
 from tests.builders.own_corpus import RECORDINGS
@@ -714,24 +714,6 @@ def test_requests_that_a_recording_cannot_meet(text: str, reason: str) -> None:
 @pytest.mark.parametrize("text", ["brcntr", "hw:brstackinsn", "+addr"])
 def test_counts_of_stat_need_no_samples(text: str) -> None:
     settled([text], [HARDWARE], has_stat=True)
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, b"N/A"),
-        (1, b"1B"),
-        (4096, b"4K"),
-        (65536, b"64K"),
-        (1 << 20, b"1024K"),
-        (2 << 20, b"2M"),
-        (1 << 30, b"1024M"),
-        (16 << 30, b"16G"),
-    ],
-)
-def test_page_sizes_have_perfs_units(size: int, text: bytes) -> None:
-    """perf takes the next unit for more than one of it."""
-    assert page_size_text(size) == text
 
 
 def test_instructions_per_cycle_are_rounded_as_perf_rounds_them() -> None:

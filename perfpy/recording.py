@@ -298,8 +298,14 @@ class Recording:
         """The commands and address spaces of all tasks over time; threads lose their names when they exit."""
         return self.make_timeline(keep_exited=False)
 
-    def make_timeline(self, *, keep_exited: bool, has_spaces: bool = True) -> TaskTimeline:
-        """Return a new timeline; keep_exited: threads keep their names when they exit; has_spaces: False for names only, made sooner."""
+    def make_timeline(self, *, keep_exited: bool, has_spaces: bool = True, comms: list[str] | None = None) -> TaskTimeline:
+        """Return a new timeline of the known side-band.
+
+        Args:
+            keep_exited: threads keep their names when they exit.
+            has_spaces: False for names only, made sooner.
+            comms: of an earlier timeline, whose indexes stay valid.
+        """
         from perfpy.abi.task_columns import NAMING_TYPES, TASK_TYPES
         from perfpy.symbols.address_spaces import TaskTimeline, kernel_name
         from perfpy.symbols.dso import DsoTable, is_guest_map
@@ -311,7 +317,7 @@ class Recording:
         dso_table = DsoTable({entry.filename: entry.build_id.hex() for entry in listed}, by_identity=self.data.ended_here > 0)
         guests = {entry.pid for entry in listed if entry.pid > 0 and is_guest_map(entry.misc)}
         records = self.data.side_band(types).tasks()
-        return TaskTimeline(records, dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited, guests=guests)
+        return TaskTimeline(records, dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited, guests=guests, comms=comms)
 
     def symbolizer(self, options: SymbolOptions | None = None) -> Symbolizer:
         """Return a new Symbolizer for the recording's addresses; options: where to look for symbols."""

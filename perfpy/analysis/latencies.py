@@ -15,7 +15,7 @@ from perfpy.analysis.lock_waits import BEGIN, END, read_waits, type_of
 from perfpy.analysis.scheduler import SWITCH, read_events, transitions_of
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
-from perfpy.scheduling.event_pairs import numbers_of_keys, pair_events
+from perfpy.scheduling.segments import numbers_of_keys, pair_events
 from perfpy.scheduling.switch_times import QueueStates, sorted_by_thread
 
 if TYPE_CHECKING:

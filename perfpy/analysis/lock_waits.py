@@ -8,7 +8,7 @@ from perfpy.abi.columns import distinct
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import UsageError
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
-from perfpy.scheduling.event_pairs import LockEvents, pair_contentions
+from perfpy.scheduling.segments import LockEvents, pair_contentions
 
 if TYPE_CHECKING:
     from typing import Final

@@ -10,6 +10,7 @@ from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.errors import UsageError
+from perfpy.perfdata.records.delivery import RawRecords
 from perfpy.perfdata.tracepoint_rows import TASK_COLUMNS, WINDOW, TracepointRows, read_tracepoints, tracepoint_windows, tracepoints_of
 from perfpy.scheduling.switch_times import (
     CAME,
@@ -136,26 +137,32 @@ def event_windows(
 
 def _read_ahead(source: FileSource, windows: Iterator[dict[str, TracepointRows]], threads: IdTable) -> Iterator[dict[str, TracepointRows]]:
     """Yield windows that a forked process reads meanwhile; it is one window ahead. threads: takes the threads that it has read."""
-    begun, is_indexed = 0, source.is_indexed
+    begun = 0
+    sent: RawRecords | RecordIndex | None = source.record_index if source.is_indexed else None
 
-    def window(number: int) -> tuple[dict[str, list[Any]] | None, RecordIndex | None, list[str]]:
-        """Return the number-th window, after the last one the index, and the warnings; without that process this one reads them."""
-        nonlocal begun
+    def window(number: int) -> tuple[dict[str, list[Any]] | None, RawRecords | RecordIndex | None, list[str]]:
+        """Return the number-th window, the side-band so far or at the end the index, if they are new, and the warnings.
+
+        Without that process this one reads them.
+        """
+        nonlocal begun, sent
         rows = None
         while begun <= number:
             rows, begun = next(windows, None), begun + 1
             if rows is not None:
                 threads.ids(rows[SWITCH].with_numbers(["next_pid"]).fields["next_pid"].astype(np.int64).view(np.uint64))
-        if rows is None:
-            return None, None if is_indexed else source.record_index, source.warnings
-        return {name: table.packed() for name, table in rows.items()}, None, source.warnings
+        records = source.record_index if source.is_indexed else source.records.side_band_so_far
+        sent, records = records, None if records is sent else records
+        return None if rows is None else {name: table.packed() for name, table in rows.items()}, records, source.warnings
 
     with ForkedWorkers(range(sys.maxsize), window, 1) as reader:
-        for tables, index, warnings in reader.results():
+        for tables, records, warnings in reader.results():
             source.warnings.extend([warning for warning in warnings if warning not in source.warnings])
+            if isinstance(records, RawRecords):
+                source.records.take_side_band(records)
+            elif records is not None:
+                source.take_index(records)
             if tables is None:
-                if index is not None:
-                    source.take_index(index)
                 return
             yield {name: TracepointRows.unpacked(columns) for name, columns in tables.items()}
 

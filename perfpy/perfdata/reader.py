@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.event_format import Tracing
     from perfpy.perfdata.kept_files import KeptFiles
     from perfpy.perfdata.records.batches import Batch, Change, FurtherColumns, RecordIndex, StoredBatch
-    from perfpy.perfdata.records.delivery import EqualTimes, KeyedSamples, RawRecord, SideBand, Span
+    from perfpy.perfdata.records.delivery import KeyedSamples, RawRecord, SideBand, Span
     from perfpy.perfdata.records.scans import RecordScans
     from perfpy.perfdata.sample_source import ThreadRates
     from perfpy.perfdata.source import ByteSource
@@ -321,20 +321,11 @@ class PerfData:
 
     def settled_keys(self, batch: Batch | StoredBatch) -> NDArray[np.uint64]:
         """Return the delivery keys of samples, adjusted to come before records of the same time that follow them in the file."""
-        return self.equal_times.settle(batch.key, batch.offset)
+        return self.records.equal_times.settle(batch.key, batch.offset)
 
     def share_read(self, batch: Batch) -> float:
         """Return the share of the file that is read after a batch, from 0 to 1."""
         return int(batch.offset[-1]) / max(self.size, 1)
-
-    @cached_property
-    def equal_times(self) -> EqualTimes:
-        """The order of samples and side-band records of the same time."""
-        # loaded here because headers need no numpy
-        from perfpy.perfdata.records.delivery import EqualTimes
-
-        raw = self.record_index.raw.rows
-        return EqualTimes(raw["key"], raw["time"], raw["offset"])
 
     def side_band(self, types: Collection[int] | None = None) -> SideBand:
         """Return the records other than samples, in order of delivery.
@@ -428,7 +419,7 @@ class PerfData:
         spare = frozenset() if fields is None else frozenset(more.fields).difference(fields)
 
         def change(samples: StoredBatch) -> StoredBatch:
-            key = self.equal_times.settle(samples.key, samples.offset)
+            key = self.records.equal_times.settle(samples.key, samples.offset)
             columns = more.extend(samples.columns, samples.event, key)
             for name in spare:
                 columns.pop(name, None)

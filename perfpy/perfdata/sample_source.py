@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Batch, FurtherColumns, RecordIndex, StoredBatch
     from perfpy.perfdata.records.delivery import KeyedSamples, SideBand
+    from perfpy.perfdata.records.scans import RecordScans
 
 
 class SourceHeader(Protocol):
@@ -132,6 +133,10 @@ class FileSource(SampleSource, Protocol):
     @property
     def size(self) -> int:
         """The file's size in bytes."""
+
+    @property
+    def records(self) -> RecordScans:
+        """The passes over the records."""
 
     @property
     def is_indexed(self) -> bool:

@@ -21,7 +21,7 @@ from perfpy.perfdata.records.delivery import delivery_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Final
+    from typing import Any, Final, TypeAlias
 
     from numpy.typing import NDArray
 
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.records.batches import Batch
     from perfpy.perfdata.records.delivery import KeyedSamples
     from perfpy.perfdata.records.stream import Chunk
-    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.sample_source import FileSource, SampleSource
 
+
+#: returns the settled keys of samples (SampleSource.settled_keys)
+Settle: TypeAlias = "Callable[[StoredBatch], NDArray[np.uint64]]"
 
 TASK_COLUMNS: Final = ("pid", "tid", "cpu")
 _HALF: Final = 4
@@ -134,7 +137,7 @@ def read_tracepoints(
 
 
 def tracepoint_windows(
-    source: SampleSource,
+    source: FileSource,
     fields_of: Mapping[str, Sequence[str]],
     *,
     with_chains: Collection[str] = (),
@@ -151,26 +154,25 @@ def tracepoint_windows(
     Args:
         source, fields_of, with_chains, columns: see read_tracepoints.
         bare: the tracepoints without these columns.
-        is_settled: whether keys are settled, which needs a first pass over the recording.
+        is_settled: whether keys are settled, and the side-band up to the end of each window is known (RecordScans.note_side_band).
         least: returns the number of samples that are read before the next window is taken.
     """
     if source.tracing is None:
         return
     collected = _CollectedRows(source, fields_of, with_chains, columns, bare)
-    if is_settled or collected.has_chains:
+    if collected.has_chains:
         _ = source.sample_counts  # the first pass
+    settle = source.settled_keys if is_settled else None
     for samples in source.sample_chunks():
-        collected.add(_settled(source, samples) if is_settled else samples)
-        if samples.floor and collected.count >= least():
-            yield collected.take_up_to(samples.floor)
-    yield collected.take()[1]
-
-
-def _settled(source: SampleSource, samples: KeyedSamples) -> KeyedSamples:
-    """Return the samples with settled keys."""
-    chunk = samples.chunk
-    batch = StoredBatch(Columns(len(samples.keys)), samples.events, samples.keys, samples.times, chunk.starts + chunk.shift)
-    return samples._replace(keys=source.settled_keys(batch))
+        collected.add(samples)
+        if not samples.floor or collected.count < least():
+            continue
+        if is_settled:
+            if collected.count < 2 * source.records.side_band_count:  # few windows, because each may need all of the side-band anew
+                continue
+            source.records.note_side_band()
+        yield collected.take_up_to(samples.floor, settle)
+    yield collected.take(settle)[1]
 
 
 class _CollectedRows:
@@ -206,9 +208,13 @@ class _CollectedRows:
                 self._parts[reader.name].append(part)
         self._collector.add(samples)
 
-    def take(self, settle: Callable[[StoredBatch], NDArray[np.uint64]] | None = None) -> tuple[SampleOrder, dict[str, TracepointRows]]:
+    def take(self, settle: Settle | None = None) -> tuple[SampleOrder, dict[str, TracepointRows]]:
         """Return the order of all collected samples and the rows, and forget them. settle: returns the settled keys of a batch."""
-        order = self._collector.order(settle or (lambda batch: batch.key))
+        order = self._collector.order(settle)
+        return order, self._rows(order)
+
+    def _rows(self, order: SampleOrder) -> dict[str, TracepointRows]:
+        """Return the rows in an order, and forget them."""
         tables = {}
         for name, parts in self._parts.items():
             tables[name] = _joined(parts, list(self._fields_of[name]), with_chains=name in self._with_chains)
@@ -227,13 +233,12 @@ class _CollectedRows:
                 chains = None if chains is None else chains.take(of_table)
                 pid, tid, cpu = (_taken(column, of_table) for column in (pid, tid, cpu))
             rows[name] = TracepointRows(positions, key, time, pid, tid, cpu, fields, chains)
-        return order, rows
+        return rows
 
-    def take_up_to(self, floor: int) -> dict[str, TracepointRows]:
-        """Return the rows with keys up to a floor, and keep the others."""
-        order, rows = self.take()
-        count = int(order.key.searchsorted(np.uint64(floor), "right"))
-        self._collector.add_sorted(order.key[count:], order.time[count:].view(np.uint64))
+    def take_up_to(self, floor: int, settle: Settle | None) -> dict[str, TracepointRows]:
+        """Return the rows with keys up to a floor, and keep the others. settle: see take."""
+        order, count = self._collector.order_up_to(floor, settle)
+        rows = self._rows(order)
         for name, table in rows.items():
             first = int(table.order.searchsorted(count))
             later = table.take(slice(first, None))
@@ -501,11 +506,13 @@ class SampleOrder(NamedTuple):
         arrival: the position of each sample in the order of the source; None if both orders are the same.
         key: uint64[n], settled delivery keys.
         time: int64[n], nanoseconds.
+        unsettled: uint64[n], delivery keys.
     """
 
     arrival: NDArray[np.integer[Any]] | None
     key: NDArray[np.uint64]
     time: NDArray[np.int64]
+    unsettled: NDArray[np.uint64]
 
 
 class OrderCollector:
@@ -526,33 +533,44 @@ class OrderCollector:
         self._offsets.append((chunk.starts.astype(np.uint32), chunk.shift))  # a chunk has less than 4 GB
         self.count += len(samples.keys)
 
-    def add_sorted(self, keys: NDArray[np.uint64], times: NDArray[np.uint64]) -> None:
-        """Add samples that were taken before, and whose keys cannot be settled any more."""
+    def order_up_to(self, floor: int, settle: Settle | None) -> tuple[SampleOrder, int]:
+        """Return the order of all samples, and the number of those with keys up to a floor; forget these. settle: see order."""
+        offsets = self._offsets
+        order = self.order(settle)
+        count = int(order.key.searchsorted(np.uint64(floor), "right"))
+        keys, times = order.unsettled[count:].copy(), order.time[count:].view(np.uint64)
         if not np.array_equal(keys, times):
-            self._late[len(self._keys)] = times.copy()
-        self._keys.append(keys.copy())
-        self._offsets.append((np.zeros(len(keys), np.uint32), 0))
-        self.count += len(keys)
+            self._late[0] = times.copy()
+        self._keys.append(keys)
+        shift: int | NDArray[np.int64] = 0
+        if settle is not None:  # with records that are still to be read
+            in_file = np.concatenate([starts + np.int64(0) + before for starts, before in offsets])
+            shift = in_file[count:] if order.arrival is None else in_file.take(order.arrival[count:])
+        self._offsets.append((np.zeros(len(keys), np.uint32), shift))
+        self.count = len(keys)
+        return order, count
 
-    def order(self, settle: Callable[[StoredBatch], NDArray[np.uint64]]) -> SampleOrder:
+    def order(self, settle: Settle | None = None) -> SampleOrder:
         """Return the order of all samples, and forget them. settle: returns the settled keys of a batch."""
-        keys, late = self._keys, self._late
-        self._keys, self._late, self.count = [], {}, 0
+        keys, late, offsets = self._keys, self._late, self._offsets
+        self._keys, self._late, self._offsets, self.count = [], {}, [], 0
         times = [late.get(number, key) for number, key in enumerate(keys)]
-        settled = [
-            settle(StoredBatch(Columns(len(key)), np.zeros(0, np.int32), key, time, starts.astype(np.int64) + shift))
-            for key, time, (starts, shift) in zip(keys, times, self._offsets, strict=True)
-        ]
-        self._offsets.clear()
+        settled = (
+            keys
+            if settle is None
+            else [
+                settle(StoredBatch(Columns(len(key)), np.zeros(0, np.int32), key, time, starts.astype(np.int64) + shift))
+                for key, time, (starts, shift) in zip(keys, times, offsets, strict=True)
+            ]
+        )
         if keys and not late and all(new is old for new, old in zip(settled, keys, strict=True)):
-            times.clear()
-            settled.clear()
+            del times, settled
             return _order_by_time(keys)
         key, time, final = _joined_order(keys), _joined_order(times), _joined_order(settled)
         rows = delivery_order(key, time)
         if rows is None:
-            return SampleOrder(None, final, time.view(np.int64))
-        return SampleOrder(rows, final[rows], time[rows].view(np.int64))
+            return SampleOrder(None, final, time.view(np.int64), key)
+        return SampleOrder(rows, final[rows], time[rows].view(np.int64), key[rows])
 
 
 def _joined_order(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -573,7 +591,7 @@ def _order_by_time(parts: list[NDArray[np.uint64]]) -> SampleOrder:
         key = _joined_order(parts)
         rows = np.argsort(key, kind="stable") if descents else None
         key = key if rows is None else key[rows]
-        return SampleOrder(rows, key, key.view(np.int64))
+        return SampleOrder(rows, key, key.view(np.int64), key)
     packed = np.empty(count, np.uint64)
     begin = 0
     for part in filled:
@@ -588,7 +606,7 @@ def _order_by_time(parts: list[NDArray[np.uint64]]) -> SampleOrder:
     arrival: NDArray[np.integer[Any]] = (packed & np.uint64((1 << bits) - 1)).astype(np.int32 if count < _INT32_END else np.int64)
     packed >>= np.uint64(bits)
     packed += np.uint64(lowest)
-    return SampleOrder(arrival, packed, packed.view(np.int64))
+    return SampleOrder(arrival, packed, packed.view(np.int64), packed)
 
 
 # The raw data of a chunk's samples where they lie in the buffer. Layout: u32 size; char data[size] in a SAMPLE record

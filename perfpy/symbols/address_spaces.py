@@ -80,6 +80,7 @@ class TaskTimeline:
         keep_exited: whether exited threads keep their names (perf report: yes, perf script: no).
         dso_table: the dsos of an earlier timeline, whose numbers stay valid; None for a new table.
         guests: hypervisors whose virtual machine has a kernel of its own; the others' share one, as in perf.
+        comms: the names of an earlier timeline, to which new ones are added; None for a new list.
     """
 
     def __init__(
@@ -91,11 +92,12 @@ class TaskTimeline:
         keep_exited: bool = False,
         dso_table: DsoTable | None = None,
         guests: Collection[int] = (),
+        comms: list[str] | None = None,
     ) -> None:
         self.dso_table = DsoTable(build_ids) if dso_table is None else dso_table
         self._keys = np.maximum.accumulate(records.keys)
         self._guests = np.array(sorted(guests), np.int64)
-        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited, guests=guests)
+        replay = TaskReplay(records, self.dso_table, kernel_name, keep_exited=keep_exited, guests=guests, comms=comms)
         self.comms = replay.comms
         self.tasks = IdTable()  #: of samples: pid << 32 | tid
         self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
@@ -262,9 +264,18 @@ class TaskReplay:
     """
 
     def __init__(
-        self, records: TaskRecords, dso_table: DsoTable, kernel_name: str, *, keep_exited: bool, guests: Collection[int] = ()
+        self,
+        records: TaskRecords,
+        dso_table: DsoTable,
+        kernel_name: str,
+        *,
+        keep_exited: bool,
+        guests: Collection[int] = (),
+        comms: list[str] | None = None,
     ) -> None:
-        self.comms: list[str] = [IDLE]
+        self.comms: list[str] = [] if comms is None else comms
+        if not self.comms:
+            self.comms.append(IDLE)
         self._dso_table = dso_table
         self._kernel_name = kernel_name
         self._files, self._comms, self._ksymbols = records.files, records.comms, records.ksymbols
@@ -289,7 +300,7 @@ class TaskReplay:
         self._early_comms: dict[int, int] = {}  #: tid -> the first name of threads that were there before the recording
         self._unnamed_forks: dict[int, int] = {}  #: tid -> index into the comms of tasks
         self.space_pid, self.space_since = self._processes.pid, self._processes.since
-        self._comm_numbers = {IDLE: 0}
+        self._comm_numbers = {comm: number for number, comm in enumerate(self.comms)}
         self._number_of_comm = [-1] * len(self._comms)
         self._task_comms: list[int] = []  # the comm after each task record
         self._kernel_changes: list[tuple[int, int]] = []  # rank, owner

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Lost, SampleId
+from perfpy.abi.records import Comm, Exit, Fork, Lost, SampleId
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import CpuCount, EventDesc, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -47,6 +47,7 @@ def recording_of_switches(
     cpus: int = 1,
     first: int = _FIRST,
     priorities: int = 1,
+    renames: bool = False,
 ) -> bytes:
     """Return the file: in each turn a thread leaves the CPU to sleep, and wakes the next one.
 
@@ -63,6 +64,8 @@ def recording_of_switches(
         cpus: the number of CPUs, on which turns alternate.
         first: the number of the first thread.
         priorities: the number of priorities, from 120 on, that threads have in turn.
+        renames: whether threads get names, end and begin again, and events are lost all the time. Some of the records have the time of the
+            switch before or after them.
     """
     names = [_SWITCH, _WAKING] if with_wakeups else [_SWITCH]
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU | SampleType.RAW
@@ -90,6 +93,8 @@ def recording_of_switches(
             "<16siiq16sii", names_of.get(prev, b"t"), prev, 120 + turn % priorities, 1, b"t", following, 120 + 3 * turn % priorities
         )
         built.sample(0, **values, time=time_of(turn) + 1, raw=struct.pack("<HBBi", _POINTS[_SWITCH][0], 0, 0, prev) + body)
+        if renames:
+            _add_task_records(built, turn, prev, first, time_of(turn) + 1)
         if turns_each_round and not (turn + 1) % turns_each_round:
             built.round()
     page = b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
@@ -98,3 +103,16 @@ def recording_of_switches(
     descriptions = [EventDesc(attr, name, (number,)) for number, (attr, name) in enumerate(zip(attrs, names, strict=True), 1)]
     built.feature(Feature.EVENT_DESC, tuple(descriptions))
     return built.file()
+
+
+def _add_task_records(built: PerfDataBuilder, turn: int, thread: int, parent: int, time: int) -> None:
+    """Add records of a turn's thread to some turns, every second time at the next turn's time."""
+    trailer = SampleId(pid=thread, tid=thread, time=time + 1000 * (turn % 2), cpu=0, identifier=1)
+    if turn % 5 == 0:
+        built.record(Comm(0, thread, thread, f"name-{turn % 35}", trailer))
+    if turn % 7 == 0:
+        built.record(Exit(0, thread, parent, thread, parent, time, trailer))
+    if turn % 11 == 0:
+        built.record(Fork(0, thread, parent, thread, parent, time, trailer))
+    if turn % 13 == 0:
+        built.record(Lost(0, 1, turn + 1, trailer))

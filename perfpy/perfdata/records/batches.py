@@ -313,6 +313,16 @@ class RecordIndexer:
         self._highest[stream].append(highest)
         self._lowest_bulk[stream].append(_keep_side_band(ordered, self._raw))
 
+    @property
+    def side_band_count(self) -> int:
+        """The number of kept side-band records so far."""
+        return sum(map(len, self._raw))
+
+    def side_band(self) -> RawRecords:
+        """Return the kept side-band so far, in order of delivery."""
+        self._raw = [RawRecords.concat(self._raw)]
+        return self._raw[0].in_order()
+
     def index(self, unpacked: Iterable[Counter[int]]) -> RecordIndex:
         """Return the index. unpacked: the number of compressed records of each type in each stream, which add() never gets."""
         for types in unpacked:

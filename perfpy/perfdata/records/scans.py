@@ -20,6 +20,7 @@ from perfpy.errors import plural
 from perfpy.perfdata.records.batches import Batch, RecordIndex, RecordIndexer, SampleDecoder, StoredBatch, ordered_batches, stored_batches
 from perfpy.perfdata.records.delivery import (
     DeliveryKeys,
+    EqualTimes,
     EventTable,
     KeyedSamples,
     OrderedChunk,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from perfpy.perfdata.events import FileEvent
     from perfpy.perfdata.records.batches import Change
-    from perfpy.perfdata.records.delivery import RawRecord
+    from perfpy.perfdata.records.delivery import RawRecord, RawRecords
     from perfpy.perfdata.records.stream import RecordStream
 
 
@@ -82,6 +83,9 @@ class RecordScans:
         self.by_time = not as_stored and self.table.has_times and (is_pipe or bool(events[0].attr.sample_id_all))
         in_rounds = len(streams) == 1  # rounds of the main file say nothing about the other files
         self._keys = [DeliveryKeys(self.table, by_time=self.by_time, in_rounds=in_rounds) for _ in streams]
+        self._indexer: RecordIndexer | None = None  # of a first pass that is under way
+        self._side_band_so_far: RawRecords | None = None
+        self._equal_times: tuple[RawRecords, EqualTimes] | None = None  # of a side-band
 
     @property
     def column_names(self) -> list[str]:
@@ -158,9 +162,41 @@ class RecordScans:
             self._warn(f"hardware traces in {traces} AUXTRACE records are not decoded or shown")
         return index
 
+    @property
+    def known_side_band(self) -> RawRecords:
+        """The side-band without bulk: all of it, or during a first pass what note_side_band() has noted."""
+        return self.record_index.raw if self.is_indexed or self._side_band_so_far is None else self._side_band_so_far
+
+    @property
+    def side_band_so_far(self) -> RawRecords | None:
+        """The noted side-band of a first pass that is under way; None without."""
+        return None if self.is_indexed else self._side_band_so_far
+
+    @property
+    def side_band_count(self) -> int:
+        """The number of records of the side-band that were read so far."""
+        return len(self.record_index.raw) if self.is_indexed or self._indexer is None else self._indexer.side_band_count
+
+    def note_side_band(self) -> None:
+        """During a first pass, make what was read of the side-band known: all that is delivered before later samples, and more."""
+        if self._indexer is not None and (self._side_band_so_far is None or len(self._side_band_so_far) < self._indexer.side_band_count):
+            self._side_band_so_far = self._indexer.side_band()
+
+    def take_side_band(self, side_band: RawRecords) -> None:
+        """Take over the side-band that the first pass of another process has noted."""
+        self._side_band_so_far = side_band
+
+    @property
+    def equal_times(self) -> EqualTimes:
+        """The order of samples and the known side-band records of the same time."""
+        raw = self.known_side_band
+        if self._equal_times is None or self._equal_times[0] is not raw:
+            self._equal_times = raw, EqualTimes(raw.rows["key"], raw.rows["time"], raw.rows["offset"])
+        return self._equal_times[1]
+
     def side_band(self, types: Collection[int] | None) -> SideBand:
-        """Return the records other than samples, in order of delivery."""
-        return SideBand(self.record_index.raw, self._bulk, self.table, self._warn, types)
+        """Return the known records other than samples, in order of delivery."""
+        return SideBand(self.known_side_band, self._bulk, self.table, self._warn, types)
 
     def _bulk(self, types: Collection[int]) -> Iterator[RawRecord]:
         """Read the side-band records that the index does not keep."""
@@ -228,11 +264,11 @@ class RecordScans:
                 if samples := next(streams[stream], None):  # None: the file was truncated since the first pass
                     yield samples
             return
-        indexer = RecordIndexer(1)
+        indexer = self._indexer = RecordIndexer(1)
         for ordered in self._chunks(0):
             indexer.add(0, ordered)
             yield ordered.keyed_samples
-        self.record_index = self._index(indexer)
+        self.record_index, self._indexer = self._index(indexer), None
 
     def decode(self, samples: KeyedSamples, fields: Collection[str] | None, change: Change | None = None) -> StoredBatch:
         """Decode samples; callchains, raw data and user stacks are Slices, valid as long as their buffer."""

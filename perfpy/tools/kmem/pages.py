@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.analysis.callchains import frames_of
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
-from perfpy.scheduling.event_pairs import numbers_of_keys, pair_events
+from perfpy.scheduling.segments import numbers_of_keys, pair_events
 from perfpy.tools.kmem.slab import RULE
 
 if TYPE_CHECKING:

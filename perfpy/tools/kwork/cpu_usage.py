@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfpy.scheduling.event_pairs import pair_events
+from perfpy.scheduling.segments import pair_events
 from perfpy.tools.kwork.works import ENTRY, EXIT, IRQ, MILLISECOND, SOFTIRQ
 from perfpy.untrusted.text import padded
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfpy.abi.columns import Ragged
 from perfpy.perfdata.tracepoint_rows import read_tracepoints, tracepoints_of
-from perfpy.scheduling.event_pairs import numbers_of_keys, pair_events
+from perfpy.scheduling.segments import numbers_of_keys, pair_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +19,8 @@ from perfpy.errors import PerfError
 from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
-from perfpy.tools.sched.switches import HistoryMaker, Narrowing, SummarySums, TaskFilter, rows_of, rows_of_events, taken
+from perfpy.tools.sched.summary import SummarySums
+from perfpy.tools.sched.switches import HistoryMaker, Narrowing, TaskFilter, rows_of, rows_of_events, taken
 from perfpy.untrusted.text import byte_width, indented, one_line_bytes
 from perfpy.views.pieces import Coded, Joiner, text_of
 
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfpy.abi.records import Lost
-    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.records.delivery import RawRecords
+    from perfpy.perfdata.sample_source import FileSource
     from perfpy.recording import Recording
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.tools.sched.options import TimehistOptions
-    from perfpy.tools.sched.switches import History, IdleChain, Summary, Switches, TaskColumn, TaskEvents, ThreadSummary
+    from perfpy.tools.sched.summary import IdleChain, Summary, ThreadSummary
+    from perfpy.tools.sched.switches import History, Switches, TaskColumn, TaskEvents
     from perfpy.views.pieces import Piece
 
 
@@ -54,11 +56,11 @@ class _Timehist:
     def __init__(self, recording: Recording, options: TimehistOptions) -> None:
         self._recording = recording
         self._options = options
+        self._comms: list[str] = []  # the names of threads
 
-    @cached_property
-    def _timeline(self) -> TaskTimeline:
-        """The names of threads."""
-        return self._recording.make_timeline(keep_exited=False, has_spaces=False)
+    def _make_timeline(self) -> TaskTimeline:
+        """Return the names of threads as far as they are known."""
+        return self._recording.make_timeline(keep_exited=False, has_spaces=False, comms=self._comms)
 
     def show(self) -> None:
         """Print lines and summary, window by window."""
@@ -74,7 +76,7 @@ class _Timehist:
         shows_wakers = bool(options.wakeups or options.migrations or options.pid or options.tid or options.comm or options.prio)
         has_priorities = bool(options.prio or options.show_prio)
         maker = HistoryMaker(
-            recording.data, self._timeline, takes_names=takes_names, shows_wakers=shows_wakers, has_priorities=has_priorities
+            recording.data, self._make_timeline, takes_names=takes_names, shows_wakers=shows_wakers, has_priorities=has_priorities
         )
         unused = ("target_cpu", *(() if has_priorities else ("prev_prio", "next_prio")))
         windows = event_windows(
@@ -82,7 +84,7 @@ class _Timehist:
             unused=unused, of_switches_only=not shows_wakers, is_settled=True, least=maker.least,
         )  # fmt: skip
         narrowing, style = self._narrowing(), self._style(with_chains=has_chains)
-        lines = TimehistLines(style, self._timeline.comms)
+        lines = TimehistLines(style, self._comms)
         totals = SummarySums(with_migrations=shows_migrations, idle_only=options.idle_hist)
         is_complete = True
         if not options.summary:
@@ -119,9 +121,8 @@ class _Timehist:
             from perfpy.analysis.filters import ranges_of
 
             span = ranges_of(options.time, recording.times()).bounded_pairs[0]
-        comms = self._timeline.comms
         names = frozenset(options.comm.split(",")) if options.comm else None
-        tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _chosen_priorities(options.prio), comms)
+        tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _chosen_priorities(options.prio), self._comms)
         return Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
 
     def _print_events(
@@ -162,10 +163,16 @@ class _Timehist:
         if with_chains and options.idle_hist:
             summary = summary._replace(idle_chains=totals.idle_chains())
         is_complete = is_complete or not (options.pid or options.tid or options.comm or options.prio)
-        comms, cpus = self._timeline.comms, chosen_cpus(options.cpu)
+        cpus = chosen_cpus(options.cpu)
         print_lines(
             summary_lines(
-                summary, comms, idle_only=options.idle_hist, is_complete=is_complete, cpus=cpus, shows_waits=options.state, width=width
+                summary,
+                self._comms,
+                idle_only=options.idle_hist,
+                is_complete=is_complete,
+                cpus=cpus,
+                shows_waits=options.state,
+                width=width,
             )
         )
 
@@ -253,13 +260,23 @@ class LossLines(NamedTuple):
 class PendingLosses:
     """The lines about lost events that are still to be printed."""
 
-    def __init__(self, source: SampleSource) -> None:
-        sides = list(source.side_band([RecordType.LOST]))
-        self._keys = np.array([side.key for side in sides], np.uint64)
-        self._lines = [_loss_line(side.record) for side in sides]
+    def __init__(self, source: FileSource) -> None:
+        self._source, self._printed = source, 0
+        self._side_band: RawRecords | None = None  # of the lines
+        self._keys, self._lines = np.zeros(0, np.uint64), list[bytes]()
+
+    def _update(self) -> None:
+        """Take over what was read of the side-band since the last window."""
+        known = self._source.records.known_side_band
+        if known is not self._side_band:
+            self._side_band = known
+            sides = list(self._source.side_band([RecordType.LOST]))[self._printed :]
+            self._keys = np.array([side.key for side in sides], np.uint64)
+            self._lines = [_loss_line(side.record) for side in sides]
 
     def among(self, events: Sequence[tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> LossLines | None:
         """Return the next lines, up to the last of these events (keys, orders); None without."""
+        self._update()
         last = max((int(keys[-1]) for keys, _ in events if len(keys)), default=-1)
         count = int(self._keys.searchsorted(np.uint64(last), side="right")) if last >= 0 else 0
         if not count:
@@ -269,11 +286,12 @@ class PendingLosses:
             rows = keys.searchsorted(self._keys[:count])
             following = np.minimum(following, np.append(orders, np.inf)[rows])
         lines = LossLines(following - 0.5, self._lines[:count])
-        self._keys, self._lines = self._keys[count:], self._lines[count:]
+        self._keys, self._lines, self._printed = self._keys[count:], self._lines[count:], self._printed + count
         return lines
 
     def rest(self) -> bytes:
         """Return the lines after the last event."""
+        self._update()
         return b"".join(self._lines)
 
 

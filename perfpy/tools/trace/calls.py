@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfpy.abi.columns import Column, Index
     from perfpy.perfdata.event_format import EventFormat, TraceField, Tracing
     from perfpy.perfdata.events import FileEvent
-    from perfpy.perfdata.sample_source import SampleSource
+    from perfpy.perfdata.sample_source import FileSource
 
 
 NO_ROW = -1
@@ -362,7 +362,7 @@ def call_events(columns: Columns, key: NDArray[np.uint64]) -> CallEvents:
     return CallEvents(kind, tid, pid, cpu, time, key, number, arguments, result, np.arange(count))
 
 
-def call_windows(source: SampleSource, forms: Mapping[int, CallFields], columns: Collection[str]) -> Iterator[CallEvents]:
+def call_windows(source: FileSource, forms: Mapping[int, CallFields], columns: Collection[str]) -> Iterator[CallEvents]:
     """Yield the calls of a recording that has no other samples, without arguments, window by window (tracepoint_windows).
 
     Args:

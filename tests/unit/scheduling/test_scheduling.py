@@ -14,8 +14,8 @@ from perfpy.abi.perfpy_encodings import LIKE_OTHERS, READY, UNKNOWN_STATE, WOKEN
 from perfpy.abi.records import IdLayout
 from perfpy.capture.off_cpu_events import TIME_ATTR
 from perfpy.capture.unwinding.switches_to_waits import read_records, with_stacks_of_others
-from perfpy.scheduling.event_pairs import LockEvents, numbers_of_keys, pair_contentions, pair_events
 from perfpy.scheduling.intervals import INTERVAL, IntervalPairing, Intervals, RunningTime, count_running
+from perfpy.scheduling.segments import LockEvents, numbers_of_keys, pair_contentions, pair_events
 from perfpy.scheduling.switch_times import (
     CAME,
     LEFT_BLOCKED,

@@ -17,7 +17,7 @@ from perfpy.tools.sched.latency import latency_lines, problem_lines
 from perfpy.tools.sched.map import MapMaker, SwitchMap
 from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_plan, plan_lines
 from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
-from perfpy.tools.sched.switches import History, HistoryMaker
+from perfpy.tools.sched.switches import History, HistoryMaker, TaskColumnMaker
 from perfpy.tools.sched.timehist import duration_piece, milliseconds
 from perfpy.views.pieces import Coded, Joiner, Piece, text_of
 from perfpy.workers import ForkedWorkers, send
@@ -302,6 +302,35 @@ def test_timehist_does_not_depend_on_windows(
     assert len(histories) > 5
     assert histories[-1].kept <= 7 + 2
     assert capfdbinary.readouterr().out == whole
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("args", [("-s",), ("-w", "-n"), ("-S", "--state"), ("-w", "--comm", "name-5,name-10,task-103")])
+def test_each_window_knows_the_names_and_losses_up_to_its_end(
+    args: tuple[str, ...], processes: int, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["sched", "timehist", *args, "-i", str(tmp_path / "perf.data")]
+    (tmp_path / "perf.data").write_bytes(recording_of_switches(7, 3000, named=True, turns_each_round=20, cpus=2, renames=True))
+    assert run(words) == 0
+    whole = capfdbinary.readouterr()
+    assert b"name-" in whole.out
+    assert args == ("-s",) or b" lost " in whole.out
+    known: list[int] = []
+    update = TaskColumnMaker.update
+
+    def update_and_note(maker: TaskColumnMaker) -> None:
+        update(maker)
+        known.append(len(maker._source.records.known_side_band))
+
+    monkeypatch.setattr("perfpy.perfdata.records.stream.chunk_size", lambda *_, **__: 1 << 14)
+    monkeypatch.setattr("perfpy.analysis.scheduler.jobs_for", lambda *_: processes)
+    monkeypatch.setattr("perfpy.analysis.scheduler.WINDOW", 1)
+    monkeypatch.setattr(HistoryMaker, "least", lambda _: 1)
+    monkeypatch.setattr(TaskColumnMaker, "update", update_and_note)
+    assert run(words) == 0
+    assert capfdbinary.readouterr() == whole
+    assert known == sorted(known)
+    assert known[0] < known[-1] // 3
 
 
 @pytest.mark.parametrize("args", [(), ("--compact",), ("--cpus", "1"), ("--task-name", "task-101,task-103")])

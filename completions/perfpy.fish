@@ -552,7 +552,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from script' -l tid -x -d 'only th
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s C -l cpu -x -d 'only these CPUs'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l per-event-dump -f -d 'write each event\'s lines to INPUT.EVENT.dump'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -s S -l symbols -x -d 'only samples in these functions, or at 0xADDRESS'
-complete -c perfpy -n '__fish_seen_subcommand_from script' -l addr-range -x -d 'with -S 0xADDRESS: also the n bytes after it'
+complete -c perfpy -n '__fish_seen_subcommand_from script' -l addr-range -x -d 'with -S 0xADDRESS: the n bytes from there on'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l dsos -x -d 'only samples in these files'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l switch-on -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples after this event'
 complete -c perfpy -n '__fish_seen_subcommand_from script' -l switch-off -x -a '(__perfpy_list (__perfpy_ask events))' -d 'only samples before this event'

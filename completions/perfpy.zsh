@@ -787,7 +787,7 @@ _perfpy() {
                 '*--per-event-dump[write each event'\''s lines to INPUT.EVENT.dump]' \
                 '*-S+[only samples in these functions, or at 0xADDRESS]:value: ' \
                 '*--symbols=[only samples in these functions, or at 0xADDRESS]:value: ' \
-                '*--addr-range=[with -S 0xADDRESS\: also the n bytes after it]:value: ' \
+                '*--addr-range=[with -S 0xADDRESS\: the n bytes from there on]:value: ' \
                 '*--dsos=[only samples in these files]:value: ' \
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \

@@ -455,15 +455,15 @@ def parse_time_ranges(text: str, first: int, last: int, *, relative: bool = Fals
             pairs = [_percent(part, first, last) for part in text.split(",")]
         else:
             pairs = [_pair(part) for part in text.split()]
-            if relative:
-                pairs = [(start + first, end + first if end else last) for start, end in pairs]
     except ValueError:
         raise UsageError(f"Invalid time string '{text}'; {_TIMES}") from None
     if not pairs or any(end and start > end for start, end in pairs):
         raise UsageError(f"Invalid time string '{text}'; {_TIMES}")
-    is_ordered = all(start and end for start, end in pairs) and all(a[1] <= b[0] for a, b in itertools.pairwise(pairs))
+    is_ordered = all(start and end for start, end in pairs) and all(a[1] < b[0] for a, b in itertools.pairwise(pairs))
     if len(pairs) > 1 and not is_ordered and "%" not in text:  # shares may overlap, in any order
         raise UsageError(f"Invalid time string '{text}': several ranges need a start and an end each, in order")
+    if relative and "%" not in text:
+        pairs = [(start + first, end + first if end else last) for start, end in pairs]
     return TimeRanges(tuple(pairs))
 
 
@@ -528,13 +528,13 @@ class AddressRanges(NamedTuple):
 
     @classmethod
     def of(cls, words: Iterable[str], length: int) -> AddressRanges | None:
-        """Return the ranges of `length` bytes beyond each hexadecimal number; None if no word is one.
+        """Return the ranges of `length` bytes (at least one) from each hexadecimal number on; None if no word is one.
 
-        >>> AddressRanges.of(["main", "0x10"], 15)
+        >>> AddressRanges.of(["main", "0x10"], 16)
         AddressRanges(ranges=((16, 31),))
         """
         starts = [start for start in map(_address, words) if start is not None]
-        return cls(tuple((start, min(start + length, _HIGHEST)) for start in starts)) if starts else None
+        return cls(tuple((start, min(start + max(length - 1, 0), _HIGHEST)) for start in starts)) if starts else None
 
     def mask(self, addresses: NDArray[Any]) -> NDArray[Any]:
         """Return a mask of the addresses inside of the ranges."""

@@ -149,7 +149,7 @@ class ScriptFilterOptions(SampleFilterOptions):
     symbols: tuple[str, ...] | None = option(
         "-S,--symbols", Value(parse_names), "only samples in these functions, or at 0xADDRESS", metavar="<symbol[,symbol...]>"
     )
-    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: also the n bytes after it", metavar="<n>")
+    addr_range: int = option("--addr-range", Value(int, default=0), "with -S 0xADDRESS: the n bytes from there on", metavar="<n>")
     dsos: tuple[str, ...] | None = option("--dsos", Value(parse_names), "only samples in these files", metavar="<dso[,dso...]>")
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
@@ -328,15 +328,16 @@ class SampleListing:
             print(one_line(line), file=sys.stderr)
         self._print_pmcu()
         sys.stdout.flush()  # Buffered text goes before bytes that bypass the text layer.
-        if options.dump_raw_trace or options.dump_unsorted_raw_trace:
+        if options.dumps:
             self._dump(run)
-        elif options.per_event_dump:
+        if options.per_event_dump:
             self._write_each(run)
-        elif options.debug_mode:
+        elif options.debug_mode and not options.dumps:
             run.write(sys.stdout.buffer, samples=False)
-            _count_misordered(run)
-        elif not run.write(sys.stdout.buffer):
+        elif not options.dumps and not run.write(sys.stdout.buffer):
             self._explain(run)
+        if options.debug_mode:
+            _count_misordered(run)
         if run.truncated_stacks:
             from perfpy.cli.output.terminal import print_notes
             from perfpy.symbols.quality_notes import truncation_note
@@ -367,15 +368,21 @@ class SampleListing:
     def _dump(self, run: ScriptRun) -> None:
         from perfpy.views.dump.recording import write_dump
 
-        lines, round_text = run.dump_lines()
+        options = self._options
+        lines, round_text = run.dump_lines(samples=not options.per_event_dump, owners=not options.debug_mode)
         write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
 
     def _write_each(self, run: ScriptRun) -> None:
         from perfpy.untrusted.files import component
 
-        for path, printed in run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump"):
-            # perf reads the file's size before it writes the last block of 4096 bytes.
-            size = os.path.getsize(path) // 4096 * 4096 / 1024 / 1024
+        options = self._options
+        sys.stdout.flush()
+        records = None if options.dumps else sys.stdout.buffer
+        files = run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump", records, samples=not options.debug_mode)
+        for path, printed in files:
+            # perf reads the file's size before it writes the last block of 4096 bytes; with -v, it writes each sample at once.
+            block = 1 if options.verbose else 4096
+            size = os.path.getsize(path) // block * block / 1024 / 1024
             print(f"[ perf script: Wrote {size:.3f} MB {path} ({printed} samples) ]")
 
     def _script_options(self) -> ScriptOptions:

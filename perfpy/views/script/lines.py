@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _ROWS: Final = 1 << 14  # samples formatted together; limits the texts of a batch to a few MB
+NO_EVENT: Final = -1
 _TEXTS: Final = 1 << 12  # texts joined together; they are still in the CPU's caches
 
 
@@ -54,7 +55,8 @@ class ScriptLines:
     Args:
         trace: formatters of tracepoints, by id
         relative: for --reltime and --deltatime
-        side: the lines of side-band records, in order of delivery
+        only: index of the event whose samples alone are written, without records; NO_EVENT: records alone. All samples count for
+            relative times and switching events.
     """
 
     events: Sequence[FileEvent]
@@ -63,6 +65,7 @@ class ScriptLines:
     sample_filter: SampleFilter
     trace: TraceSource | None = None
     relative: RelativeTimes | None = None
+    only: int | None = None
 
     def columns(self) -> set[str]:
         """Return the sample columns needed."""
@@ -79,7 +82,7 @@ class ScriptLines:
         for batch in batches:
             for part in _parts(batch):
                 chosen = self._filter(part)
-                printed += len(chosen)
+                printed += len(chosen) if self.only is None else int(np.count_nonzero(chosen.event == self.only))
                 write_texts(self._texts(chosen, waiting.before(part), makers), out)
         out.write(b"".join(self._side_texts(list(waiting.rest()))))
         return printed
@@ -115,12 +118,17 @@ class ScriptLines:
         positions = positions_among(side, part)
         sample_times, side_times = self._shown_times(field_text.times(part, self.events), side, positions)
         texts: list[bytes | None] = [*(self._flat(part, sample_times, makers).lines() or [b""] * len(part))]
-        if not self.sample_filter.is_open:
+        if not self.sample_filter.is_open or self.sample_filter.switch is not None:
             view = self._view(part)
-            for row in np.flatnonzero(~self.sample_filter.passing_mask(view)).tolist():
+            mask = self.sample_filter.passing_mask(view)
+            if self.sample_filter.switch is not None:
+                mask = self.sample_filter.switch.mask(part.event, mask)
+            for row in np.flatnonzero(~mask).tolist():
                 texts[row] = b""
             for row in np.flatnonzero(~self.sample_filter.by_time_and_cpu(view)).tolist():
                 texts[row] = None
+        if self.only is not None:
+            texts = [b"" if text and event != self.only else text for text, event in zip(texts, part.event.tolist(), strict=True)]
         printed = 0
         for record, position, time in zip(side, positions, side_times, strict=True):
             yield from ((None, text) for text in texts[printed:position])
@@ -157,6 +165,11 @@ class ScriptLines:
         positions = positions_among(side, batch)
         times = field_text.times(batch, self.events)
         sample_times, side_times = self._shown_times(times, side, positions)
+        if self.only == NO_EVENT:
+            return [whole(line, time, ns=self.context.ns) for line, time in zip(side, side_times, strict=True)]
+        if self.only is not None:
+            rows = np.flatnonzero(batch.event == self.only)
+            return self._flat(take_rows(batch, rows), sample_times[rows], makers).parts if len(rows) else []
         flat = self._flat(batch, sample_times, makers)
         texts: list[bytes] = []
         joined = 0
@@ -168,6 +181,8 @@ class ScriptLines:
 
     def _side_texts(self, side: list[SideLine]) -> list[bytes]:
         _, times = self._shown_times(np.zeros(0, np.uint64), side, [0] * len(side))
+        if self.only not in (None, NO_EVENT):
+            return []
         return [whole(line, time, ns=self.context.ns) for line, time in zip(side, times, strict=True)]
 
     def _shown_times(

@@ -165,13 +165,21 @@ class ScriptRun:
         """Return the truncated stacks so far."""
         return self._unwound.truncated_stacks if self._unwound else []
 
-    def dump_lines(self) -> tuple[DumpLines, str]:
-        """Return script's lines for a dump of every record, and the dump's text for rounds."""
-        from perfpy.views.script.lines import DumpLines
+    def dump_lines(self, *, samples: bool = True, owners: bool = True) -> tuple[DumpLines, str]:
+        """Return script's lines for a dump of every record, and the dump's text for rounds.
+
+        Args:
+            samples: whether samples have lines
+            owners: whether they have lines of their thread and dso, too
+        """
+        from perfpy.views.script.lines import NO_EVENT, DumpLines
 
         lines = self._lines(self.sample_filter())
+        lines.only = None if samples else NO_EVENT
         columns = lines.columns()
         each = lines.each(self._batches(columns, self._unwinding(columns)), self._side_lines(lines.context))
+        if not owners:
+            each = ((record, None if record is None else text) for record, text in each)
         # perf ignores rounds if it does not sort records
         rounds = ": unhandled!\n" if self._recording.data.as_stored else "\n"
         types = self._shown_types() | {int(RecordType.STAT_ROUND), int(RecordType.AUXTRACE_ERROR)}
@@ -196,19 +204,31 @@ class ScriptRun:
                 yield int(before[row]), int(times[row])
             last = times[-1]
 
-    def write_each(self, name: Callable[[str], str]) -> Iterator[tuple[str, int]]:
+    def write_each(self, name: Callable[[str], str], out: BinaryIO | None, *, samples: bool = True) -> Iterator[tuple[str, int]]:
         """Write each event's lines to its own file, and yield (path, samples printed).
 
         Args:
             name: returns the path for an event's name
+            out: where records are written, None for a dump that has them
+            samples: whether to write samples; else the files are empty
         """
+        from perfpy.views.script.lines import NO_EVENT
+
+        if out is not None and self._options.side_band_types:
+            self._write_only(NO_EVENT, out)
         for event in self._recording.events:
-            path = name(event.name)
-            lines = self._lines(self.sample_filter())
-            with FileDestination(path) as destination, whole_file(destination) as out:
-                columns = lines.columns()
-                printed = lines.write(_only(self._batches(columns, self._unwinding(columns)), event.index), (), out)
+            path, printed = name(event.name), 0
+            with FileDestination(path) as destination, whole_file(destination) as file:
+                if samples:
+                    printed = self._write_only(event.index, file)
             yield path, printed
+
+    def _write_only(self, event: int, out: BinaryIO) -> int:
+        """Write the samples of one event, or the records; return the number of samples."""
+        lines = self._lines(self.sample_filter())
+        lines.only = event
+        columns, side = lines.columns(), self._side_lines(lines.context)
+        return lines.write(self._batches(columns, self._unwinding(columns)), side, out)
 
     def sample_filter(self) -> SampleFilter:
         """Return the filter of printed samples."""
@@ -352,16 +372,6 @@ def _is_shared(out: BinaryIO) -> bool:
         return out.fileno() >= 0
     except OSError:
         return False
-
-
-def _only(batches: Iterable[Batch], event: int) -> Iterator[Batch]:
-    """Yield the rows of one event."""
-    import numpy as np
-
-    from perfpy.views.script.lines import take_rows
-
-    for batch in batches:
-        yield take_rows(batch, np.flatnonzero(batch.event == event))
 
 
 def _kernel_symbol(symbolizer: Symbolizer, address: int) -> tuple[str, int] | None:

@@ -261,7 +261,16 @@ def test_time_ranges(text: str, expected: tuple[tuple[int, int], ...]) -> None:
     assert parse_time_ranges(text, 1_000, 2_000).ranges == expected
 
 
-@pytest.mark.parametrize("text", ["x", "2,1", "110%/1", "50%-10%", "1,2 1.5,3", "1, 3,4", "%", "50%,", "5", "101%"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1,2", ((3 * SECOND, 4 * SECOND),)), (",2", ((2 * SECOND, 4 * SECOND),)), ("5,", ((7 * SECOND, 3 * SECOND),))],
+)
+def test_relative_times_count_from_the_first_sample(text: str, expected: tuple[tuple[int, int], ...]) -> None:
+    """A start after the last sample selects nothing."""
+    assert parse_time_ranges(text, 2 * SECOND, 3 * SECOND, relative=True).ranges == expected
+
+
+@pytest.mark.parametrize("text", ["x", "2,1", "110%/1", "50%-10%", "1,2 1.5,3", "1,2 2,3", "1, 3,4", "%", "50%,", "5", "101%"])
 def test_time_ranges_that_make_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="Invalid time string"):
         parse_time_ranges(text, 1_000, 2_000)
@@ -315,7 +324,8 @@ HIGHEST = (1 << 64) - 1
     ("words", "length", "ranges"),
     [
         (["0x10"], 0, ((0x10, 0x10),)),
-        (["main", "0x10", "0x20"], 15, ((0x10, 0x1F), (0x20, 0x2F))),
+        (["main", "0x10", "0x20"], 16, ((0x10, 0x1F), (0x20, 0x2F))),
+        (["0x10"], -1, ((0x10, 0x10),)),
         ([hex(HIGHEST)], 5, ((HIGHEST, HIGHEST),)),
     ],
 )

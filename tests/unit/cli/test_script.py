@@ -8,7 +8,7 @@ import pytest
 
 from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, SampleType
 from perfpy.abi.perf_records import AuxtraceInfo
-from perfpy.abi.records import Mmap2, SampleId
+from perfpy.abi.records import Comm, Mmap2, SampleId
 from perfpy.cli.commands import load_command
 from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
@@ -104,6 +104,74 @@ def test_perfs_choice_of_an_unwinder_changes_nothing(tmp_path: Path, styles: str
 def test_an_unknown_unwinder_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="--unwind-style expects libdw or libunwind, not 'x'"):
         load_command(name).run(name, ["--unwind-style", "x"])
+
+
+# Samples in a file for each event, and in dumps.
+
+
+def of_two_events(path: Path) -> str:
+    """Write samples of cpu-clock at 1 and 3, of task-clock at 2 and 4 seconds, and a comm record at 3.5 s."""
+    attrs = [usual_attr(USUAL | SampleType.ID, config=number) for number in (0, 1)]
+    built = PerfDataBuilder(attrs=attrs, ids=[(1,), (2,)])
+    for second in (1, 2, 3, 4):
+        if second == 4:
+            built.record(Comm(0, 7, 7, "busy", SampleId(pid=7, tid=7, time=3_500_000_000, id=1)))
+        event = (second + 1) % 2
+        built.sample(event, ip=1, pid=7, tid=7, time=second * 1_000_000_000, period=1, misc=MISC_USER, id=event + 1)
+    path.write_bytes(built.file())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "cpu_clock", "task_clock", "printed"),
+    [
+        ("", "1.0,3.0", "2.0,4.0", ""),
+        ("--reltime", "0.0,2.0", "1.0,3.0", ""),
+        ("--deltatime", "0.0,1.0", "1.0,1.0", ""),
+        ("--switch-on task-clock:u", "3.0", "4.0", ""),
+        ("--show-task-events --reltime", "0.0,2.0", "1.0,3.0", "COMM"),
+        ("-d", "", "", ""),
+        ("-d --show-task-events", "", "", "COMM"),
+        ("-D", "1.0,3.0", "2.0,4.0", "raw event"),
+    ],
+)
+def test_each_events_file_has_what_a_single_listing_prints(
+    options: str, cpu_clock: str, task_clock: str, printed: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Times are relative to samples of all events, and all of them switch."""
+    path = of_two_events(tmp_path / "perf.data")
+    assert command.run("script", ["--per-event-dump", "-F", "time", *options.split(), "-i", path, "--symfs", "/nonexistent"]) == 0
+    out = capfdbinary.readouterr().out.decode()
+    for name, expected in (("cpu-clock:u", cpu_clock), ("task-clock:u", task_clock)):
+        times = [line.strip(" :") for line in (tmp_path / f"perf.data.{name}.dump").read_text().splitlines()]
+        assert times == [f"{float(time):.6f}" for time in expected.split(",") if time]
+        assert f".{name}.dump ({len(times)} samples) ]" in out
+    assert (printed in out) if printed else len(out.splitlines()) == 2
+
+
+def test_the_size_of_an_events_file_is_that_of_whole_blocks_without_v(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL)
+    for verbose, size in (([], "0.000"), (["-v", "--max-stack", "3"], "0.001")):
+        built = PerfDataBuilder(attrs=[usual_attr(USUAL)])
+        for time in range(1, 31):
+            built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2)
+        (tmp_path / "perf.data").write_bytes(built.file())
+        assert command.run("script", ["--per-event-dump", "-F", "comm,time,event", *verbose, "-i", path, "--symfs", "/nonexistent"]) == 0
+        assert f"Wrote {size} MB" in capfd.readouterr().out
+
+
+def test_a_dump_prints_the_samples_after_the_switching_event(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = of_two_events(tmp_path / "perf.data")
+    lines = {}
+    for options in ("-D", "-D --switch-on task-clock:u", "-D -d"):
+        assert command.run("script", [*options.split(), "-F", "time", "-i", path, "--symfs", "/nonexistent"]) == 0
+        out = capfdbinary.readouterr().out.decode().splitlines()
+        lines[options] = [line.strip() for line in out if line.endswith(".000000: ")], sum("... thread: " in line for line in out)
+    assert lines == {
+        "-D": ([f"{time}.000000:" for time in (1, 2, 3, 4)], 4),
+        "-D --switch-on task-clock:u": (["3.000000:", "4.000000:"], 4),
+        "-D -d": ([], 0),
+    }
 
 
 def test_records_are_shown_by_their_options():

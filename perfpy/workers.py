@@ -197,8 +197,8 @@ def _read(stream: BufferedReader, size: int) -> bytearray:
 SAMPLES_EACH: Final = 1_000_000
 #: Each process gets at least this many samples to fold with their callchains, which take most of the time.
 CHAINS_EACH: Final = 250_000
-#: Each process gets at least this many stacks to unwind.
-STACKS_EACH: Final = 8_000
+#: Each process gets at least this many stacks to unwind and fold.
+STACKS_EACH: Final = 4_000
 
 
 def available_cores() -> int:

@@ -794,7 +794,7 @@ def forked(monkeypatch):
 
     monkeypatch.setattr(divided.DividedListing, "jobs", counted)
     monkeypatch.setattr(divided, "_LINES_EACH", 1)
-    monkeypatch.setattr(divided, "STACKS_EACH", 1)
+    monkeypatch.setattr(divided, "_STACKS_EACH", 1)
     monkeypatch.setattr("perfpy.workers.can_fork", lambda: True)
     return counts
 

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfpy.abi.flags import NATIVE_ENDIAN
 from perfpy.abi.perf_records import (
-    EVENT_UPDATE_CPUS,
-    EVENT_UPDATE_NAME,
-    EVENT_UPDATE_SCALE,
-    EVENT_UPDATE_UNIT,
     CpuMap,
-    EventUpdate,
     Stat,
     StatConfig,
     StatRound,
@@ -24,7 +19,7 @@ from perfpy.abi.perf_records import (
     UserRecord,
     encode,
 )
-from perfpy.capture.synthesis import Environment
+from perfpy.capture.synthesis import Environment, updates_of
 from perfpy.capture.targets import ANY, comms
 from perfpy.counts.aggregation import Aggregation
 from perfpy.counts.tally import name_with_pmu
@@ -117,14 +112,7 @@ class CountFile:
             if not ids:
                 continue
             ident = next(iter(ids.values()))
-            if event.unit:
-                yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)
-            if event.scale != 1.0:
-                yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
-            if event.cpus is not None:
-                yield EventUpdate(0, EVENT_UPDATE_CPUS, ident, event.cpus)
-            if self._is_pipe:
-                yield EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name)
+            yield from updates_of(event, ident, pipe=self._is_pipe)
         task_names = comms(counting.tids) if counting.tids != [ANY] else [("", ANY)]
         yield ThreadMap(0, tuple((tid & _U64, comm) for comm, tid in task_names))
         yield CpuMap(0, tuple(counting.cpus))

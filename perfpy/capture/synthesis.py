@@ -23,6 +23,7 @@ from perfpy.abi.flags import (
     MISC_MMAP_DATA,
     MISC_USER,
     NATIVE_ENDIAN,
+    PerfType,
     SampleType,
 )
 from perfpy.abi.light_types import NamedTuple
@@ -55,6 +56,7 @@ from perfpy.abi.records import (
     encode,
 )
 from perfpy.capture.record_options import STANDARD_OUTPUT
+from perfpy.capture.targets import online_cpus
 from perfpy.kernel.procfs import PROT_EXEC, PROT_READ, Module
 from perfpy.kernel.ring import PAGE_SIZE
 from perfpy.perfdata.bpf_programs import kernel_name, program_function_names
@@ -443,19 +445,26 @@ def id_index(counters: SampleCounters) -> Iterator[bytes]:
 
 
 def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:
-    """Yield units and scales of the events; for a pipe also their names and CPUs, which a file has in its features."""
+    """Yield the encoded updates of all events."""
     for event in counters.events:
         ident = next(iter(counters.ids(event)), None)
-        if ident is None:
-            continue
-        if event.unit:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit))
-        if event.scale != 1.0:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale))
-        if event.cpus is not None and pipe:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_CPUS, ident, event.cpus))
-        if pipe:
-            yield _encode(EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name))
+        if ident is not None:
+            yield from map(_encode, updates_of(event, ident, pipe=pipe))
+
+
+def updates_of(event: OpenEvent, ident: int, *, pipe: bool) -> Iterator[EventUpdate]:
+    """Yield an event's unit, scale and the CPUs of its PMU; for a pipe also its name, which a file has in its features."""
+    if event.unit:
+        yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)
+    if event.scale != 1.0:
+        yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
+    cpus, of_type = event.cpus, event.attr.type
+    if cpus is None and (of_type == PerfType.RAW or (of_type == PerfType.HW_CACHE and not event.is_named)):
+        cpus = online_cpus()  # the only core PMU has no list of its own
+    if cpus is not None:
+        yield EventUpdate(0, EVENT_UPDATE_CPUS, ident, cpus)
+    if pipe:
+        yield EventUpdate(0, EVENT_UPDATE_NAME, ident, event.name)
 
 
 def thread_map(counters: SampleCounters) -> bytes:

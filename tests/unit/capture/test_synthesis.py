@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from perfpy.abi.attr import CountedEvent, EventAttr
 from perfpy.abi.flags import (
     MISC_FORK_EXEC,
     MISC_GUEST_KERNEL,
@@ -15,11 +16,13 @@ from perfpy.abi.flags import (
     MISC_MMAP_DATA,
     MISC_USER,
     NATIVE_ENDIAN,
+    PerfType,
     SampleType,
 )
+from perfpy.abi.perf_records import EVENT_UPDATE_CPUS, EVENT_UPDATE_SCALE, EVENT_UPDATE_UNIT
 from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
 from perfpy.capture.record_options import GuestOptions
-from perfpy.capture.synthesis import Environment, Synthesis, guest_kernels, id_layout, kernel_extent
+from perfpy.capture.synthesis import Environment, Synthesis, guest_kernels, id_layout, kernel_extent, updates_of
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text
@@ -334,3 +337,25 @@ def test_unknown_facts_of_a_machine_are_omitted(tmp_path):
     assert Feature.CACHE not in features
     assert Feature.CPUID not in features
     assert features[Feature.HOSTNAME]
+
+
+@pytest.mark.parametrize(
+    ("of_type", "listed", "is_named", "expected"),
+    [
+        (PerfType.RAW, None, False, (0, 1)),
+        (PerfType.RAW, None, True, (0, 1)),
+        (PerfType.HW_CACHE, None, False, (0, 1)),
+        (PerfType.HW_CACHE, None, True, None),  # one of perf's own, as of stat -d
+        (PerfType.HARDWARE, None, False, None),
+        (PerfType.SOFTWARE, None, False, None),
+        (12, (0, 28), False, (0, 28)),
+    ],
+)
+def test_a_file_names_the_cpus_of_an_events_pmu(of_type, listed, is_named, expected, monkeypatch) -> None:
+    """As perf does: those that the PMU lists, and all online ones of the only core PMU; none for generic and software events."""
+    monkeypatch.setattr("perfpy.capture.synthesis.online_cpus", lambda: (0, 1))
+    event = CountedEvent("e", EventAttr(type=of_type), unit="MiB", scale=0.5)
+    event.cpus, event.is_named = listed, is_named
+    updates = [(update.type, update.value) for update in updates_of(event, 7, pipe=False)]
+    assert updates == [(EVENT_UPDATE_UNIT, "MiB"), (EVENT_UPDATE_SCALE, 0.5), *([(EVENT_UPDATE_CPUS, expected)] if expected else [])]
+    assert [update.value for update in updates_of(event, 7, pipe=True)][-1] == "e"

@@ -45,7 +45,8 @@ _AUX_ACTIONS: Final = {"start-paused": 1, "pause": 2, "resume": 4}  # bits of th
 
 
 #: of --call-graph lbr: the hardware keeps the calls of user code that have not returned
-_CALL_STACK: Final = BranchSample.USER | BranchSample.CALL_STACK | BranchSample.NO_CYCLES | BranchSample.NO_FLAGS | BranchSample.HW_INDEX
+_OF_CALL_STACK: Final = BranchSample.USER | BranchSample.CALL_STACK | BranchSample.HW_INDEX
+_CALL_STACK: Final = _OF_CALL_STACK | BranchSample.NO_CYCLES | BranchSample.NO_FLAGS
 
 
 #: of AMD's samplers: the bit of config for l3missonly (arch/x86/events/amd/ibs.c)
@@ -387,6 +388,10 @@ class _Draft:
         mode = terms.call_graph or ("fp" if terms.max_stack else common.mode if common else "no")
         self.sample &= ~(SampleType.CALLCHAIN | SampleType.REGS_USER | SampleType.STACK_USER)
         draft.exclude_callchain_user = draft.exclude_callchain_kernel = draft.sample_stack_user = draft.sample_regs_user = 0
+        self._set_registers()
+        if common and common.mode == "lbr" and not self.options.sampling.branch_filter:
+            self.sample &= ~SampleType.BRANCH_STACK
+            draft.branch_sample_type &= ~_OF_CALL_STACK
         if mode == "no":
             return
         if mode == "dwarf":

@@ -90,7 +90,7 @@ from perfpy.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from perfpy.abi.attr import EventAttr
+    from perfpy.abi.attr import CountedEvent, EventAttr
     from perfpy.abi.framing import HeaderBuildId
     from perfpy.capture.counter import OpenEvent
     from perfpy.capture.record_options import GuestOptions, RecordOptions
@@ -452,7 +452,7 @@ def event_updates(counters: SampleCounters, *, pipe: bool) -> Iterator[bytes]:
             yield from map(_encode, updates_of(event, ident, pipe=pipe))
 
 
-def updates_of(event: OpenEvent, ident: int, *, pipe: bool) -> Iterator[EventUpdate]:
+def updates_of(event: CountedEvent, ident: int, *, pipe: bool) -> Iterator[EventUpdate]:
     """Yield an event's unit, scale and the CPUs of its PMU; for a pipe also its name, which a file has in its features."""
     if event.unit:
         yield EventUpdate(0, EVENT_UPDATE_UNIT, ident, event.unit)

@@ -343,7 +343,7 @@ def run(options: RecordCommandOptions) -> int:
     if _lists_registers(options):
         return 129  # perf's status
     if options.vmlinux and not os.path.exists(options.vmlinux):
-        fail(f"--vmlinux {options.vmlinux}: no such file")
+        raise RefusedOptionsError(f"--vmlinux {options.vmlinux}: no such file")
     if any(map(names_probe, options.event)):
         from perfpy.cli.temporary_probes import run_with_probes  # needs numpy and debug information
 

@@ -498,6 +498,22 @@ def test_the_term_no_call_graph_overrules_the_option():
     assert attr.sample_regs_user == 0
 
 
+@pytest.mark.parametrize("mode", ["no", "fp"])
+def test_the_call_graph_of_an_event_keeps_registers_that_the_user_chose(mode):
+    (attr,) = configured(clock(call_graph=mode), user_regs=0x100)
+    assert attr.sample_type & SampleType.REGS_USER
+    assert attr.sample_regs_user == 0x100
+
+
+@pytest.mark.parametrize("mode", ["no", "fp", "dwarf"])
+def test_an_event_with_a_call_graph_of_its_own_has_no_branches_of_the_hardwares_call_stack(mode):
+    (attr,) = configured(clock(call_graph=mode), callchain=Callchain("lbr"))
+    assert not attr.sample_type & SampleType.BRANCH_STACK
+    assert not attr.branch_sample_type & (BranchSample.USER | BranchSample.CALL_STACK)
+    (attr,) = configured(clock(call_graph=mode), callchain=Callchain("lbr"), branch_filter=BranchSample.ANY)
+    assert attr.sample_type & SampleType.BRANCH_STACK
+
+
 def test_threads_on_any_cpu_have_no_times_by_default():
     (attr,) = configured(clock(), per_thread=True)
     (timed,) = configured(clock(), per_thread=True, time=True)

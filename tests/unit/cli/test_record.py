@@ -11,6 +11,7 @@ import pytest
 from perfpy.capture.record_options import RecordOptions
 from perfpy.capture.sample_attrs import with_frequency
 from perfpy.capture.session.recorder import Recorder
+from perfpy.cli import run
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.record import command, record_options
 from perfpy.errors import PerfError, RefusedOptionsError, UnknownEventError, UsageError
@@ -152,3 +153,8 @@ def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses()
     assert configured is not None
     assert callchain is not None
     assert (configured.mode, configured.addresses, callchain.addresses) == ("dwarf", False, True)
+
+
+def test_a_missing_kernel_image_has_perfs_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "--vmlinux", "/nonexistent", "--", "true"]) == 234
+    assert "--vmlinux /nonexistent: no such file" in capsys.readouterr().err

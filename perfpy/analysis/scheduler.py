@@ -299,13 +299,10 @@ class DelaySums:
         columns = _TaskSums.joined(self._parts)
         return [TaskDelays(comm_of(tid), tid, 1, *values) for tid, *values in zip(*(column.tolist() for column in columns), strict=True)]
 
-    def problems(self, source: SampleSource) -> Problems:
+    def problems(self, source: FileSource) -> Problems:
         """Return the reasons to doubt the delays. source: of the events."""
         lost = [side.record.lost for side in source.side_band({RecordType.LOST})]
-        records = 0
-        if lost:  # perf counts the ends of rounds, too
-            rounds = sum(1 for _ in source.side_band({RecordType.FINISHED_ROUND}))
-            records = sum(source.sample_counts.values()) + sum(1 for _ in source.side_band()) + rounds
+        records = source.record_index.type_counts.total()  # as in perf, with the ends of rounds and with compressed records
         return Problems(self._wrong_switches, self._wakeups, sum(lost), len(lost), records)
 
 

@@ -545,14 +545,17 @@ def test_a_clock_that_jumped_by_hours_is_refused(tmp_path: Path, capfdbinary: py
     assert b"2 hours of CPU time" in capfdbinary.readouterr().err
 
 
-def test_lost_events_are_a_share_of_all_records_with_the_ends_of_rounds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compressed", [0, 2])
+def test_lost_events_are_a_share_of_all_records_as_in_perf(compressed: int, tmp_path: Path) -> None:
     built = EventRecording(["sched:sched_switch"], comms={1: "a"})
     built.event("sched:sched_switch", 10, b"a", 1, 120, 0, b"b", 2, 120).lost(7, 11).end_round()
+    if compressed:
+        built._built.compressed(compressed)
     (tmp_path / "perf.data").write_bytes(built.file())
     with perfpy.open(tmp_path / "perf.data") as recording:
         problems = DelaySums().problems(recording.data)
     assert (problems.lost, problems.chunks) == (7, 1)
-    assert problems.records == 5, "a mapping, a name, a sample, the lost events, the end of a round"
+    assert problems.records == 5 + compressed, "a mapping, a name, a sample, the lost events, the end of a round; and what has them"
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
 
 _ABSENT = "-"

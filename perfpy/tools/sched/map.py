@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Growing, rows_where
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.output.terminal import is_terminal, print_lines
 from perfpy.perfdata.tracepoint_rows import WINDOW
@@ -24,7 +24,7 @@ from perfpy.views.pieces import Coded, Joiner, text_of_equal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from typing import Any
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import rows_where
 from perfpy.abi.flags import RecordType
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.symbols.interning import first_rows, number_values
 from perfpy.tools.sched.switches import IDLE, STATE_BITS, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

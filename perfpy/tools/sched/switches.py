@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
 import numpy as np
 
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import RecordType
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import WINDOW
 from perfpy.scheduling.switch_times import (
     ArrivalPriorities,
@@ -23,6 +22,7 @@ from perfpy.symbols.interning import IdTable, first_rows, number_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

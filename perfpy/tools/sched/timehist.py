@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Columns
 from perfpy.abi.cpu_list import parse_cpu_list
 from perfpy.abi.flags import RecordType, SampleType
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.perfpy_encodings import STATE_BITS
 from perfpy.cli.line.input_recording import LOSSES
 from perfpy.cli.line.option_parsing import fail
@@ -26,6 +26,7 @@ from perfpy.views.pieces import Coded, Joiner, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

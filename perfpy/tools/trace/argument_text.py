@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.system_calls import constants_of, mode_offset, open_bits, structure_size
 from perfpy.untrusted.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

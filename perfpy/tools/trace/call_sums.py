@@ -6,17 +6,17 @@ off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
-
 import numpy as np
 
 from perfpy.abi.columns import Growing, count_each, distinct, grouped, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import arguments_of, names_by_number, structures_of
 from perfpy.tools.trace.calls import ENTER, EXIT, NO_ROW, OTHER
 from perfpy.tools.trace.descriptors import CURRENT_FOLDER, SOCKET, peer_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Final, Self
 
     from numpy.typing import NDArray
 

@@ -7,11 +7,11 @@ string joins them.
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import (
     CREAT,
     Constants,
@@ -42,6 +42,7 @@ from perfpy.tools.trace.calls import NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

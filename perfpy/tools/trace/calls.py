@@ -6,16 +6,16 @@ it at once, and the rest of the line at its return.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
-
 import numpy as np
 
 from perfpy.abi.columns import Columns, Ragged, Slices, are_among, distinct, grouped, rows_where
 from perfpy.abi.flags import PerfType
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.perfdata.tracepoint_rows import tracepoint_windows, tracepoints_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Final, Literal
 
     from numpy.typing import NDArray
 

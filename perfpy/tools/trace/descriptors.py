@@ -9,16 +9,17 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import distinct, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import names_by_number
 from perfpy.tools.trace.calls import ENTER, EXIT, NO_ROW, GroupedValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -11,12 +11,12 @@ Forms, learnt from the output of perf 6.12 and 7.3:
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import Columns, Growing, Ragged, distinct, rows_where
 from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import trace_columns
 from perfpy.symbols.dso import UNKNOWN_NAME
 from perfpy.symbols.interning import IdTable
@@ -28,6 +28,7 @@ from perfpy.views.pieces import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

@@ -7,8 +7,8 @@ import sys
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TextIO
 
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import calls_of_group, numbers_by_name
 from perfpy.cli.line.option_parsing import (
     Attached,
@@ -33,6 +33,7 @@ from perfpy.untrusted.text import lines as one_line_each
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
+    from typing import Final, Self, TextIO
 
     from perfpy.views.pieces import Flat
 

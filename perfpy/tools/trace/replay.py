@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfpy.abi.columns import first_of_each, rows_where
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import numbers_by_name
 from perfpy.analysis.filters import EventSwitch
 from perfpy.cli.line.input_recording import open_recording
@@ -38,6 +38,7 @@ from perfpy.workers import ForkedWorkers, jobs_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import Final
 
     from numpy.typing import NDArray
 

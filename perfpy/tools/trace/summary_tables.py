@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
 import numpy as np
 
 from perfpy.abi.columns import rows_where
+from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.system_calls import error_name
 from perfpy.tools.trace.call_sums import ThreadRows, Totals, is_error
 from perfpy.tools.trace.calls import EXIT, NO_ROW, UNNUMBERED
@@ -15,6 +14,7 @@ from perfpy.views.pieces import Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any, Final
 
     from numpy.typing import NDArray
 

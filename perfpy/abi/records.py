@@ -7,6 +7,7 @@ class. Strings are UTF-8 with surrogate escapes, as in os.fsdecode.
 from __future__ import annotations
 
 import struct
+from _operator import itemgetter  # operator would be one more module for lists of tasks
 
 from perfpy.abi.flags import MISC_FORK_EXEC, MISC_MMAP_BUILD_ID, MISC_USER, RecordType, SampleType, names_of
 from perfpy.abi.framing import encode_padded_name, pad_to_words, text, with_header
@@ -56,8 +57,8 @@ class IdLayout:
         self._names = tuple(names)
         self.size = self._struct.size
         self._zeros = bytes(self.size)
-        # the index of each of SampleId's fields in the unpacked struct, which is followed by a None for missing fields
-        self._positions = tuple(names.index(field) if field in names else len(names) for field in SampleId._fields)
+        # SampleId's fields from the unpacked struct, which is followed by a None for missing fields
+        self._in_order = itemgetter(*(names.index(field) if field in names else len(names) for field in SampleId._fields))
 
     @classmethod
     def of(cls, attr: EventAttr, endian: str) -> IdLayout:
@@ -69,7 +70,7 @@ class IdLayout:
         if not self.size:
             return None
         values = (*self._struct.unpack_from(body, len(body) - self.size), None)
-        return SampleId._make([values[position] for position in self._positions])
+        return SampleId._make(self._in_order(values))
 
     def encode(self, sample_id: SampleId | None) -> bytes:
         """Encode; the mirror of decode(). Missing values become 0."""

@@ -6,7 +6,6 @@ The text is perf 6.12's, byte for byte; features that it lacks have the text of 
 from __future__ import annotations
 
 import time
-from copy import copy
 
 from perfpy.abi.attr import FLAG_BITS, EventAttr
 from perfpy.abi.flags import (
@@ -541,6 +540,8 @@ def _as_perf_has_them(data: PerfData) -> list[FileEvent]:
     """Return the events; those of a pipe without the names and groups after the attrs: perf stops reading before them."""
     if not data.is_pipe:
         return data.events
+    from copy import copy  # only pipes need copies
+
     events = []
     for event, record in zip(map(copy, data.events), data.attr_records, strict=True):
         event.attr = _attr_in_memory(event.attr, record, data.endian)

@@ -107,12 +107,17 @@ def task_lines(recording: Recorded, *, mappings: bool = False) -> Iterator[str]:
     records = recording.data.few_records(types)
     if records is None:
         records = (side.record for side in recording.side_band(types))
+    texts: dict[TaskMapping, str] = {}  # forked processes have the same mappings
     for task in tasks_of(records):
         columns = f"  {task.pid:8} {task.tid:8} {task.parent:8} |{' ' * task.level}"
         yield columns + task.comm
+        indent = " " * (len(columns) + 2)
         for mapping in task.mappings:
-            area = f"{mapping.start:x}-{mapping.end:x} {mapping.access} {mapping.pgoff:08x} {mapping.ino}"
-            yield f"{' ' * len(columns)}  {area} {mapping.name}"
+            text = texts.get(mapping)
+            if text is None:
+                area = f"{mapping.start:x}-{mapping.end:x} {mapping.access} {mapping.pgoff:08x} {mapping.ino}"
+                text = texts[mapping] = f"{area} {mapping.name}"
+            yield indent + text
 
 
 # The tree of threads, and the mappings of processes: report --tasks and --mmaps.
@@ -228,7 +233,7 @@ class _TaskTree:
         """Yield the threads in tree order with their last names. Mappings of one file get one inode, as in perf."""
         for task in self._in_order():
             task.comm = self._comms.living.get(task.tid, name_of_unnamed(task.tid))
-            task.mappings = [one._replace(ino=one.ino or self._inodes.get(one.name, 0)) for one in task.mappings]
+            task.mappings = [one if one.ino else one._replace(ino=self._inodes.get(one.name, 0)) for one in task.mappings]
             yield task
 
     def _in_order(self) -> Iterator[Task]:
@@ -268,6 +273,9 @@ def _mapping(record: Mmap | Mmap2) -> TaskMapping:
 
 def _insert(mappings: list[TaskMapping], new: TaskMapping) -> None:
     """Insert a mapping, removing the covered parts of others."""
+    if not mappings or mappings[-1].end <= new.start:  # the usual case: /proc/PID/maps is in ascending order
+        mappings.append(new)
+        return
     remaining = []
     for old in mappings:
         if old.end <= new.start or old.start >= new.end:

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from perfpy.abi.columns import all_but, pieces, rows_where
+from perfpy.abi.columns import all_but, are_among, pieces, rows_where
 from perfpy.abi.flags import RecordType
 from perfpy.abi.framing import HEADER, as_number
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass
@@ -635,7 +635,7 @@ class Unpacker:
 
     def unpack(self, chunk: Chunk) -> Iterator[Chunk]:
         """Yield the records of one chunk, unpacked, in pieces of bounded size."""
-        packed = np.isin(chunk.types, COMPRESSED_TYPES)
+        packed = are_among(chunk.types, np.array(COMPRESSED_TYPES))
         borders = np.flatnonzero(np.diff(packed)) + 1
         for run in pieces(np.arange(len(packed)), borders):
             if not packed[run[0]]:

@@ -7,6 +7,7 @@ import numpy as np
 from perfpy.abi.columns import Ragged, distinct
 from perfpy.abi.flags import RecordType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
+from perfpy.abi.task_columns import NAMING_TYPES
 from perfpy.perfdata.tracepoint_rows import WINDOW
 from perfpy.scheduling.switch_times import (
     ArrivalPriorities,
@@ -134,21 +135,24 @@ class TaskColumnMaker:
 
     def __init__(self, source: FileSource, make_timeline: Callable[[], TaskTimeline]) -> None:
         self._source, self._make_timeline = source, make_timeline
-        self._side_band: RawRecords | None = None  # of the identities and names
+        self._side_band: RawRecords | None = None  # that was looked at
+        self._record_count = -1  # of the records of it that name threads
         self._recorded_names: dict[int, int] = {}  # indexes into the timeline's comms, by thread id
         self._pids: dict[int, int] = {}
         self._learnt: dict[int, tuple[int, int]] = {}  # the process of a thread, and since which order, in this window
 
     def update(self) -> None:
         """Take over what was read of the side-band since the last window."""
-        source = self._source
-        if source.records.known_side_band is self._side_band:
+        source, known = self._source, self._source.records.known_side_band
+        if known is self._side_band:
             return
-        self._side_band = source.records.known_side_band
+        self._side_band = known
+        numbers = source.side_band(NAMING_TYPES).task_numbers()
+        if len(numbers.tid) == self._record_count:
+            return
+        self._record_count = len(numbers.tid)
         self._ids, self._timeline = ThreadIds(source), self._make_timeline()
-        tasks = source.side_band().tasks().tasks
-        pids = dict(zip(tasks.tid.astype(np.int32).tolist()[::-1], tasks.pid.astype(np.int32).tolist()[::-1], strict=True))
-        self._pids = pids | self._pids
+        self._pids = dict(zip(numbers.tid.tolist()[::-1], numbers.pid.tolist()[::-1], strict=True)) | self._pids
 
     def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32], order: NDArray[np.int64]) -> None:
         """Take over the processes of threads from a window's samples, for threads that only fields of tracepoints mention."""

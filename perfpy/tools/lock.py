@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfpy.symbols.address_spaces import TaskTimeline
     from perfpy.symbols.symbolizer import Symbolizer
 
+    StackOf = Callable[["LockRow"], Sequence[tuple[int, str]]]
 
 _BPF: Final = "it needs perf's BPF programs; record, then lock contention -i FILE"
 _LACKING: Final[Mapping[str, str]] = {
@@ -80,13 +81,14 @@ class LockContentionOptions(LockOptions, lacks=_LACKING):
 
 def report(options: LockReportOptions) -> int:
     """Show the waits for each lock."""
-    check_key(options.key, REPORT_FIELDS)
-    fields = chosen_fields(options.field, REPORT_FIELDS, REPORT_FIELDS)
+    fields = chosen_fields(options.field, options.key, REPORT_FIELDS, REPORT_FIELDS)
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
         read = LockInput(recording, options)
         rows, name_of = _rows(read, options)
-        rows = sorted_rows(rows, options.key)
-        print_table(report_lines(rows[: options.entries or None], fields, name_of), options)
+        shown = sorted_rows((row for row in rows if row.acquired), options.key)[: options.entries or None]
+        lines = report_lines(shown, fields, name_of, with_titles=not options.quiet)
+        total = len(shown if len(shown) == options.entries else rows)  # as perf, which counts up to the last row that it prints
+        print_table((*lines, *_debug_lines(total, (_SEQUENCES,))) if options.verbose and not options.quiet else lines, options)
     return 0
 
 
@@ -112,12 +114,13 @@ def contention(options: LockContentionOptions) -> int:
     """Show the waits for locks by caller, thread or lock."""
     from perfpy.analysis.lock_waits import TYPES
 
-    check_key(options.key, _KEYS)
-    fields = chosen_fields(options.field, _KEYS, CONTENTION_FIELDS)
-    types = {word for word in options.type_filter.split(",") if word}
+    fields = chosen_fields(options.field, options.key, _KEYS, CONTENTION_FIELDS)
+    types = set(options.type_filter.replace(",", " ").split())
     words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
     for word in types - words:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
+    if any(sign in options.field_separator for sign in ":+."):
+        fail(f"-x {options.field_separator}: types of locks have :, callers +, and functions .; use another separator")
     if options.threads + options.lock_addr + options.lock_owner > 1:
         fail("-t, -l and -o exclude each other")
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
@@ -181,16 +184,21 @@ class _ContentionTable:
         """Return the lines of the table."""
         options = self._options
         all_rows = self._rows()
-        rows = sorted_rows(all_rows, options.key)[: options.entries or None]
+        ended = [row for row in all_rows if row.acquired]  # as in perf, waits without an end have no row
+        rows = sorted_rows(ended, options.key)[: options.entries or None]
         texts, titles, headings = self._texts()
+        is_debugged = options.verbose and not options.quiet
+        stack_of = self._stack if options.verbose and options.callstack_filter and headings[-1] == "caller" else None
         if options.field_separator:
-            yield from csv_lines(rows, fields, options.field_separator, headings, texts)
-            if options.verbose:
-                yield f"# debug: total={len(all_rows)}, bad=0, bad_task=0, bad_stack=0, bad_time=0, bad_data=0"
+            if options.verbose and headings[-1] == "caller":
+                headings = (*headings, "stacktrace")
+            yield from csv_lines(rows, fields, options.field_separator, headings, texts, stack_of, with_titles=not options.quiet)
+            if is_debugged:
+                yield f"# debug: total={len(all_rows)}, bad=0, " + ", ".join(f"bad_{name}=0" for name in _SEQUENCES[1])
             return
-        yield from contention_lines(rows, fields, titles, self._aligned(texts))
-        if options.verbose:
-            yield from _debug_lines(len(all_rows))
+        yield from contention_lines(rows, fields, titles, self._aligned(texts), stack_of, with_titles=not options.quiet)
+        if is_debugged:
+            yield from _debug_lines(len(all_rows), (_SEQUENCES, _FAILURES))
 
     def _rows(self) -> list[LockRow]:
         waits, options = self._waits, self._options
@@ -217,14 +225,17 @@ class _ContentionTable:
             flags = [flag for flag in np.unique(waits.flags).tolist() if {type_of(flag), type_of(flag).partition(":")[0]} & self._types]
             chosen &= np.isin(waits.flags, flags)
         if options.lock_filter:
-            words = set(options.lock_filter.split(","))
+            words = set(options.lock_filter.replace(",", " ").split())
             names = self._read.lock_names(waits.lock.tolist())
             numbers = {int(word, 16) for word in words if _is_address(word)}
             locks = [lock for lock, name in names.items() if lock in numbers or name in words]
+            for word in sorted(words - set(names.values())):
+                if not _is_address(word):
+                    print(f"Warning: -L {word}: no lock of this recording has this name", file=sys.stderr)
             chosen &= np.isin(waits.lock, np.array(locks, np.uint64))
         if options.callstack_filter and self._callers is not None:
-            functions = set(options.callstack_filter.split(","))
-            hits = [any(text.partition("+")[0] in functions for _, text in frames) for frames in self._callers.frames]
+            words = options.callstack_filter.replace(",", " ").split()
+            hits = [any(word in text.rpartition("+")[0] for _, text in frames for word in words) for frames in self._callers.frames]
             chosen &= np.array(hits, bool)[self._callers.which]
         return chosen
 
@@ -259,6 +270,10 @@ class _ContentionTable:
 
         return caller_texts, f"{'type':>12}   caller", ("type", "caller")
 
+    def _stack(self, row: LockRow) -> Sequence[tuple[int, str]]:
+        """Return the addresses and functions of the callchain of a row's first wait."""
+        return self._callers.frames[int(self._callers.which[row.first])] if self._callers is not None else ()
+
     def _aligned(self, texts: Callable[[LockRow], Sequence[str]]) -> Callable[[LockRow], str]:
         """Return the function from a row to its last columns in the table."""
 
@@ -291,10 +306,13 @@ def _is_address(word: str) -> bool:
     return True
 
 
-def _debug_lines(total: int) -> Iterator[str]:
+_SEQUENCES: Final = ("events caused bad sequence", ("acquire", "acquired", "contended", "release"))
+_FAILURES: Final = ("failure reasons", ("task", "stack", "time", "data"))
+
+
+def _debug_lines(total: int, counters: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
     """Yield perf's counts of inconsistent events; none is, because waits without begin or end are left out."""
-    sequences, failures = ("acquire", "acquired", "contended", "release"), ("task", "stack", "time", "data")
-    for title, names in (("events caused bad sequence", sequences), ("failure reasons", failures)):
+    for title, names in counters:
         yield from ("", "=== output for debug ===", "", f"bad: 0, total: {total}", "bad rate: 0.00 %", f"histogram of {title}")
         yield from (f"{name:>11}: 0" for name in names)
 
@@ -364,19 +382,15 @@ class LockInput:
         return LockText((*pairs, *(extents[name] for name in _TRACEPOINT_CODE if name in extents)))
 
 
-def chosen_fields(text: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fields of -F. Rejects unknown ones."""
-    fields = tuple(word for word in text.split(",") if word) or default
+def chosen_fields(text: str, key: str, known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the fields of -F, with the sort key as the last one if it is not among them. Rejects unknown names."""
+    fields = tuple(dict.fromkeys(word for word in text.split(",") if word)) or default
     for field in fields:
         if field not in known:
             fail(f"-F {field}: unknown field; expected {', '.join(known)}")
-    return fields
-
-
-def check_key(key: str, keys: tuple[str, ...]) -> None:
-    """Reject an unknown sort key."""
-    if key not in keys:
-        fail(f"-k {key}: unknown sort key; expected {', '.join(keys)}")
+    if key not in known:
+        fail(f"-k {key}: unknown sort key; expected {', '.join(known)}")
+    return fields if key in fields else (*fields, key)
 
 
 def print_table(lines: Iterable[str], options: LockOptions) -> None:
@@ -553,11 +567,12 @@ def _caller(row: Sequence[int], symbolizer: Symbolizer, lock_text: LockText, ski
         address, symbol = int(symbolizer.frames.ip[frame]), int(symbolizer.frames.symbol[frame])
         function = symbolizer.symbols.name(symbol) if symbol >= 0 else ""
         offset = int(symbolizer.frames.symbol_offset[frame])
-        frames.append((address, f"{function}+0x{offset:x}" if function else ""))
+        in_kernel = int(symbolizer.frames.level[frame]) == _KERNEL_LEVEL
+        frames.append((address, f"{function}+0x{offset:x}" if function and in_kernel else ""))
         if level < skip or (function and lock_text.has(address)):
             continue
         key ^= address * _HASH & _WORD
-        if not name and function and int(symbolizer.frames.level[frame]) == _KERNEL_LEVEL:
+        if not name and function and in_kernel:
             name = f"{function}+0x{offset:x}"
     return name or UNKNOWN, key, frames
 
@@ -604,10 +619,12 @@ def _titles(fields: Sequence[str]) -> str:
     return "".join(f"{_TITLES[field][0]:>{_TITLES[field][1]}} " for field in fields)
 
 
-def report_lines(rows: Iterable[LockRow], fields: Sequence[str], name_of: Callable[[LockRow], str]) -> Iterator[str]:
+def report_lines(
+    rows: Iterable[LockRow], fields: Sequence[str], name_of: Callable[[LockRow], str], *, with_titles: bool = True
+) -> Iterator[str]:
     """Yield the table of `lock report`; name_of: the name of a row's lock or thread."""
-    yield f"{'Name':>{_NAME_WIDTH}} {_titles(fields)}"
-    yield ""
+    if with_titles:
+        yield from (f"{'Name':>{_NAME_WIDTH}} {_titles(fields)}", "")
     for row in rows:
         name = one_line(name_of(row))
         if len(name) >= _NAME_WIDTH:
@@ -620,7 +637,9 @@ def contention_lines(
     fields: Sequence[str],
     last_titles: str,
     text_of: Callable[[LockRow], str],
-    details_of: Callable[[LockRow], Iterable[str]] | None = None,
+    stack_of: StackOf | None = None,
+    *,
+    with_titles: bool = True,
 ) -> Iterator[str]:
     """Yield the table of `lock contention`.
 
@@ -629,24 +648,34 @@ def contention_lines(
         fields: of the columns.
         last_titles: the titles of the last columns.
         text_of: the text of a row's last columns.
-        details_of: lines below a row.
+        stack_of: the callchain that is listed below a row.
+        with_titles: whether the titles come first.
     """
-    yield f"{_titles(fields)}{last_titles}"
-    yield ""
+    if with_titles:
+        yield from (f"{_titles(fields)}{last_titles}", "")
     for row in rows:
         yield f"{_values(row, fields)}{one_line(text_of(row))}"
-        if details_of is not None:
-            yield from details_of(row)
+        if stack_of is not None:
+            yield from (f"\t\t\t{address:#x}  {one_line(function)}" for address, function in stack_of(row))
 
 
 def csv_lines(
-    rows: Iterable[LockRow], fields: Sequence[str], separator: str, titles: Sequence[str], texts_of: Callable[[LockRow], Sequence[str]]
+    rows: Iterable[LockRow],
+    fields: Sequence[str],
+    separator: str,
+    titles: Sequence[str],
+    texts_of: Callable[[LockRow], Sequence[str]],
+    stack_of: StackOf | None = None,
+    *,
+    with_titles: bool = True,
 ) -> Iterator[str]:
     """Yield the same as values between separators, in nanoseconds."""
-    names = [*(_TITLES[field][0] for field in fields), *titles]
-    yield "# output: " + f"{separator} ".join(names)
+    if with_titles:
+        yield "# output: " + f"{separator} ".join((*(_TITLES[field][0] for field in fields), *titles))
     for row in rows:
         values = [*(str(VALUES[field](row)) for field in fields), *(one_line(text) for text in texts_of(row))]
+        if stack_of is not None:
+            values.append(": ".join(f"{address:#x} {one_line(function)}" for address, function in stack_of(row)))
         yield f"{separator} ".join(values)
 
 

@@ -97,3 +97,57 @@ def test_the_only_sample_of_a_tracepoint_is_not_cut_if_its_callers_have_rows(tmp
         rows.append(next(line for line in capsys.readouterr().out.splitlines() if "100.00%" in line))
     assert [len(row.split("  ")[-1].strip()) for row in rows] == [len(rows[0].split("%")[-1].strip()), 12]
     assert len(rows[0].split("%")[-1].strip()) > 12
+
+
+def _table(tmp_path: Path, capsys: pytest.CaptureFixture[str], *line: str) -> list[str]:
+    """Return the table of two waits of 9 and 20 ns and one without an end, by thread or caller."""
+    recording = EventRecording(["lock:contention_begin", "lock:contention_end"], with_chains=True)
+    chain = tuple(0xFFFF_FFFF_8100_0000 + offset for offset in (0x310, 0x118, 0x218, 0x408))
+    for start, lock, tid, length in ((10**9, 5, 100, 9), (2 * 10**9, 5, 100, 20), (3 * 10**9, 6, 101, 0)):
+        recording.event("lock:contention_begin", start, lock, 1, tid=tid, chain=chain)
+        if length:
+            recording.event("lock:contention_end", start + length, lock, 0, tid=tid, chain=chain)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    (tmp_path / "kallsyms").write_text(_KALLSYMS)
+    assert run(["lock", *line, "--kallsyms", str(tmp_path / "kallsyms"), "-i", str(tmp_path / "perf.data")]) == 0
+    return capsys.readouterr().err.splitlines()
+
+
+def test_the_sort_key_is_the_last_field_if_the_fields_lack_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert _table(tmp_path, capsys, "report", "-F", "wait_max,wait_min")[0].split() == "Name max wait min wait acquired".split()
+    assert _table(tmp_path, capsys, "contention", "-t", "-F", "contended")[0].split() == "contended total wait pid comm".split()
+    assert _table(tmp_path, capsys, "contention", "-t", "-k", "wait_min")[0].split()[-4:] == "min wait pid comm".split()
+
+
+def test_quiet_tables_have_no_titles(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert _table(tmp_path, capsys, "report", "-q", "-t") == [
+        f"{':100':>20} {2:10} {2:10} {'14 ns':>12} {'29 ns':>12} {'20 ns':>12} {'9 ns':>12} "
+    ]
+    assert _table(tmp_path, capsys, "contention", "-q", "-t", "-x", ",") == ["2, 29, 20, 14, 100, :100"]
+
+
+def test_waits_without_an_end_have_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert [line.split()[-2] for line in _table(tmp_path, capsys, "contention", "-t")[2:]] == ["100"]
+    assert [line.split()[0] for line in _table(tmp_path, capsys, "report", "-t")[2:]] == [":100"]
+
+
+def test_a_filter_of_callchains_takes_parts_of_names_and_shows_the_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lines = _table(tmp_path, capsys, "contention", "-v", "-S", "other no", "--stack-skip", "0")
+    row = next(index for index, line in enumerate(lines) if line.endswith("spinlock   caller_of_wait+0x8"))
+    assert lines[row + 4] == "\t\t\t0xffffffff81000408  another+0x8"
+    assert "total: 1" in " ".join(lines[row + 5 :])
+    table = _table(tmp_path, capsys, "contention", "-v", "-S", "another", "--stack-skip", "0", "-x", ";")
+    heading, values, debug = table[-3:]
+    assert heading.endswith("; caller; stacktrace")
+    assert values.endswith("0xffffffff81000218 caller_of_wait+0x8: 0xffffffff81000408 another+0x8")
+    assert debug.endswith("bad_acquire=0, bad_acquired=0, bad_contended=0, bad_release=0")
+    assert len(_table(tmp_path, capsys, "contention", "-S", "nowhere", "--stack-skip", "0")) == 2
+
+
+def test_separators_that_values_contain_are_refused(capsys: pytest.CaptureFixture[str]):
+    assert run(["lock", "contention", "-x", ":"]) == 129
+    assert "use another separator" in capsys.readouterr().err
+
+
+def test_a_name_that_no_lock_has_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert "Warning: -L absent: no lock of this recording has this name" in _table(tmp_path, capsys, "contention", "-L", "absent", "-l")

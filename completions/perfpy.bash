@@ -144,7 +144,7 @@ _perfpy_value()
     "script --symfs" | "script =--symfs" | "script --guestmount" | "script =--guestmount") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "script --kallsyms" | "script =--kallsyms" | "script -k" | "script --vmlinux" | "script =--vmlinux" | "script --guestkallsyms" | "script =--guestkallsyms" | "script --guestmodules" | "script =--guestmodules" | "script --guestvmlinux" | "script =--guestvmlinux" | "script --py" | "script =--py") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "sched -i" | "sched --input" | "sched =--input") _perfpy_recordings ;;
-    "sched -s" | "sched --sort" | "sched =--sort") _perfpy_offer "," runtime switch avg max ;;
+    "sched -s" | "sched --sort" | "sched =--sort") _perfpy_offer "," pid runtime switch avg max ;;
     "sched -C" | "sched --CPU" | "sched =--CPU" | "sched --max-stack" | "sched =--max-stack" | "sched --time" | "sched =--time" | "sched --pid" | "sched =--pid" | "sched -t" | "sched --tid" | "sched =--tid" | "sched --cpu" | "sched =--cpu" | "sched --prio" | "sched =--prio" | "sched --comm" | "sched =--comm" | "sched --cpus" | "sched =--cpus" | "sched --task-name" | "sched =--task-name" | "sched --color-pids" | "sched =--color-pids" | "sched --color-cpus" | "sched =--color-cpus" | "sched -r" | "sched --repeat" | "sched =--repeat") : ;;
     "sched -k" | "sched --vmlinux" | "sched =--vmlinux" | "sched --kallsyms" | "sched =--kallsyms" | "sched -o" | "sched --output" | "sched =--output") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "sched --symfs" | "sched =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;

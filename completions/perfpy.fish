@@ -589,7 +589,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from sched' -s v -l verbose -f -d 
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s D -l dump-raw-trace -f -d 'print every record as bytes and text first'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s h -f -d 'show this text'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -l help -f -d 'show this text'
-complete -c perfpy -n '__fish_seen_subcommand_from sched' -s s -l sort -x -a '(__perfpy_list runtime switch avg max)' -d 'sort by: runtime, switch, avg, max'
+complete -c perfpy -n '__fish_seen_subcommand_from sched' -s s -l sort -x -a '(__perfpy_list pid runtime switch avg max)' -d 'sort by: pid, runtime, switch, avg, max'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s C -l CPU -x -d 'count migrations as on this CPU'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s p -l pids -f -d 'one row per task instead of per name'
 complete -c perfpy -n '__fish_seen_subcommand_from sched' -s k -l vmlinux -r -F -d 'read kernel symbols from this ELF file'

@@ -838,8 +838,8 @@ _perfpy() {
                 '*--dump-raw-trace[print every record as bytes and text first]' \
                 '*-h[show this text]' \
                 '*--help[show this text]' \
-                '*-s+[sort by\: runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
-                '*--sort=[sort by\: runtime, switch, avg, max]:value: _sequence compadd - runtime switch avg max' \
+                '*-s+[sort by\: pid, runtime, switch, avg, max]:value: _sequence compadd - pid runtime switch avg max' \
+                '*--sort=[sort by\: pid, runtime, switch, avg, max]:value: _sequence compadd - pid runtime switch avg max' \
                 '*-C+[count migrations as on this CPU]:value: ' \
                 '*--CPU=[count migrations as on this CPU]:value: ' \
                 '*-p[one row per task instead of per name]' \

@@ -18,7 +18,7 @@ from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, Protocol
 from perfpy.errors import PerfError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any, Final
 
     from numpy.typing import NDArray
@@ -33,6 +33,25 @@ if TYPE_CHECKING:
 
 _NO_CPU = -1
 _LARGEST = np.iinfo(np.int64).max
+
+
+def check_cpus(cpus: Collection[int] | None, source: RecordedMachine) -> None:
+    """Reject a CPU that the recorded machine did not have."""
+    count = source.features.get("nrcpus")
+    if cpus and count and max(cpus) >= count.available:
+        raise PerfError(f"-C {max(cpus)}: the recorded machine of {source.path} has the CPUs 0 to {count.available - 1}")
+
+
+class RecordedMachine(Protocol):
+    """A recording with the header's features."""
+
+    @property
+    def path(self) -> str:
+        """The name of the file."""
+
+    @property
+    def features(self) -> Mapping[str, Any]:
+        """The features by name."""
 
 
 class NamedSymbols(Protocol):

@@ -207,7 +207,7 @@ def _merged(parts: list[TracepointRows]) -> TracepointRows:
 # The delays on the run queue of each task: the table of `sched latency`.
 
 
-SORT_KEYS: Final = ("runtime", "switch", "avg", "max")
+SORT_KEYS: Final = ("pid", "runtime", "switch", "avg", "max")
 DEFAULT_SORT: Final = ("avg", "max", "switch", "runtime")
 _STATE_BITS: Final = 0xFF  # of prev_state; higher bits mean preemption
 _INT32_END: Final = 1 << 31
@@ -325,6 +325,7 @@ def merged_by_comm(rows: Iterable[TaskDelays]) -> list[TaskDelays]:
 def sorted_delays(rows: Iterable[TaskDelays], keys: Iterable[str]) -> list[TaskDelays]:
     """Return the rows by these keys (SORT_KEYS), highest first."""
     values: dict[str, Callable[[TaskDelays], int]] = {
+        "pid": lambda row: row.tid,
         "runtime": lambda row: row.runtime,
         "switch": lambda row: row.delays,
         "avg": lambda row: row.average,

@@ -340,11 +340,13 @@ class AnnotateRun:
         )
 
     def _report_options(self) -> ReportOptions:
+        from perfpy.analysis.filters import check_cpus
         from perfpy.analysis.report.options import NameOptions, ReportOptions, RowOptions
 
         options, data = self._options, self._recording.data
         if options.cpus and not data.is_pipe and not data.has(SampleType.CPU):
             raise PerfError(f"{self._recording.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
+        check_cpus(options.cpus, data)
         if options.prefix_strip and not options.prefix:
             fail("--prefix-strip requires --prefix")
         return ReportOptions(

@@ -417,15 +417,13 @@ class SampleListing:
         )
 
     def _sample_filter(self) -> SampleFilter:
-        from perfpy.analysis.filters import SampleFilter
+        from perfpy.analysis.filters import SampleFilter, check_cpus
 
         options, data = self._options, self._recording.data
         # The fields of a pipe are unknown before it is read; perf does not check them.
         if options.cpus and not data.is_pipe and not all(event.attr.sample_type & SampleType.CPU for event in data.events):
             raise PerfError(f"{data.path}: the samples have no CPU field; drop -C, or record with --sample-cpu")
-        cpus, count = options.cpus, data.features.get("nrcpus")
-        if cpus and count and max(cpus) >= count.available:
-            raise PerfError(f"-C {max(cpus)}: the recorded machine of {data.path} has the CPUs 0 to {count.available - 1}")
+        check_cpus(options.cpus, data)
         return options.fill(
             SampleFilter,
             addresses=_addresses(options.symbols, options.addr_range),

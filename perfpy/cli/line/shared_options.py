@@ -92,6 +92,11 @@ class KernelSymbolOptions(CommandOptions):
     vmlinux: str = option("--vmlinux", Value(default=""), "read kernel symbols from this ELF file", metavar="<file>")
     kallsyms: str = option("--kallsyms", Value(default=""), "read kernel symbols from this copy of /proc/kallsyms", metavar="<file>")
 
+    def check_symbol_files(self) -> None:
+        """Raise PerfError if a file of the options is unreadable."""
+        _require_readable("kallsyms", self.kallsyms)
+        _require_readable("vmlinux", self.vmlinux)
+
 
 class DumpOptions(CommandOptions):
     """Whether to print all records first."""

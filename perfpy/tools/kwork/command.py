@@ -136,6 +136,7 @@ def timehist(options: KworkTimehistOptions) -> int:
         from perfpy.tools.kwork.works import ENTRY, EXIT, RAISE, history_lines
 
         _check(recording, options, kinds)
+        options.check_symbol_files()
         read = WorkInput(recording, options, kinds, (RAISE, ENTRY, EXIT), chains=options.call_graph)
         print_lines(history_lines(_runs(read, options)))
     return 0
@@ -190,7 +191,7 @@ def _chain_texts(read: WorkInput, options: KworkTimehistOptions, rows: list[int]
     import numpy as np
 
     chains = read.events.chains
-    if chains is None or not rows:
+    if chains is None or not len(chains.values) or not rows:
         return []
     from perfpy.abi.columns import Columns
     from perfpy.views.readable import chain_texts
@@ -233,13 +234,13 @@ def _usage(recording: Recording, options: KworkTopOptions, kinds: tuple[str, ...
     if switches is None:
         fail(f"{recording.path}: no {SWITCH} tracepoint; record it: perfpy kwork -k {','.join(KINDS)} record -- COMMAND")
     switches = switches.with_numbers(("prev_pid", "next_pid"))
-    switches = switches.take(selected(recording, options, switches.cpu.astype(np.int64), switches.time))
+    chosen = selected(recording, options, switches.cpu.astype(np.int64), switches.time)
     interrupts: dict[str, WorkEvents] = {}
     for kind in (IRQ, SOFTIRQ):
         if kind in kinds:
             events = read_work(recording.data, (kind,), (ENTRY, EXIT))
             interrupts[kind] = events.take(selected(recording, options, events.cpu, events.time))
-    return measure_usage(switches, interrupts, options.name)
+    return measure_usage(switches, interrupts, options.name, chosen)
 
 
 class WorkInput:
@@ -329,10 +330,13 @@ def selected(recording: Recording, options: KworkOptions, cpu: NDArray[np.int64]
 
     chosen = np.ones(len(cpu), bool)
     if options.cpu:
+        from perfpy.analysis.filters import check_cpus
+
         try:
             cpus = parse_cpu_list(options.cpu)
         except ValueError as error:
             fail(f"-C {options.cpu!r}: {error}")
+        check_cpus(cpus, recording.data)
         chosen &= np.isin(cpu, cpus)
     if options.time:
         from perfpy.analysis.filters import ranges_of

@@ -36,7 +36,7 @@ class TaskUsage(NamedTuple):
     """The run time of one task.
 
     Attributes:
-        cpu: the highest CPU that it ran on.
+        cpu: the highest CPU that it came to.
         tid: 0 for the idle task of one CPU.
         comm: its name, a recorded text.
         runtime: nanoseconds, without interrupts.
@@ -54,7 +54,7 @@ class CpuUsage(NamedTuple):
     """The use of all CPUs. Times are nanoseconds.
 
     Attributes:
-        tasks: in order of the highest CPU on which each ran, then of the highest number.
+        tasks: in order of the highest CPU that each came to, then of the highest number.
         total: all run times, interrupts included.
         idle, interrupts: of the idle tasks; by kind of interrupt.
         load: hundredths of a percent that the tasks used, by CPU.
@@ -84,15 +84,18 @@ SORT_KEYS: Final[dict[str, Callable[[TaskUsage], tuple[int, ...]]]] = {
 }
 
 
-def measure_usage(switches: TracepointRows, interrupts: Mapping[str, WorkEvents], name: str = "") -> CpuUsage:
+def measure_usage(
+    switches: TracepointRows, interrupts: Mapping[str, WorkEvents], name: str = "", selected: NDArray[np.bool_] | None = None
+) -> CpuUsage:
     """Return the use of the CPUs.
 
     Args:
         switches: with FIELDS.
+        selected: mask of the switches whose time counts; None: all. As in perf, the others give tasks their names.
         interrupts: the ENTRY and EXIT events by kind, IRQ before SOFTIRQ.
         name: leave out tasks with other names; "": all.
     """
-    table = _RunTable(switches)
+    table = _RunTable(switches, selected)
     total_of_cpu = table.total_of_cpu()
     charged = {kind: table.charge(interrupts[kind]) if kind in interrupts else 0 for kind in (IRQ, SOFTIRQ)}
     runs = table.rows()
@@ -100,7 +103,8 @@ def measure_usage(switches: TracepointRows, interrupts: Mapping[str, WorkEvents]
     selected_runs = [run for run in runs if not name or run.comm == name]
     used = dict.fromkeys(total_of_cpu, 0)
     for run in selected_runs:
-        used[run.cpu] += run.runtime if run.tid else 0
+        if run.tid and run.runtime:
+            used[run.cpu] += run.runtime
     load = {cpu: time * _SHARE // total_of_cpu[cpu] for cpu, time in used.items()}
     return CpuUsage(_merge(selected_runs, total_of_cpu), sum(total_of_cpu.values()), idle, charged, load)
 
@@ -108,17 +112,18 @@ def measure_usage(switches: TracepointRows, interrupts: Mapping[str, WorkEvents]
 class _RunTable:
     """The run times of each task on each CPU."""
 
-    def __init__(self, switches: TracepointRows) -> None:
+    def __init__(self, switches: TracepointRows, selected: NDArray[np.bool_] | None) -> None:
         leaving = _task_keys(switches.cpu, switches.fields["prev_pid"])
         entering = _task_keys(switches.cpu, switches.fields["next_pid"])
-        position = np.arange(len(leaving)) * 2
-        pairs = pair_events(entering, position + 1, leaving, position)
+        rows = np.arange(len(leaving)) if selected is None else np.flatnonzero(selected)
+        pairs = pair_events(entering[rows], rows * 2 + 1, leaving[rows], rows * 2)
+        begin, end = rows[pairs.begin], rows[pairs.end]
         both = np.stack([leaving, entering], axis=1).ravel()
         self._keys, first = np.unique(both, return_index=True)
         self._first_time = switches.time[first // 2]
         self._runtime = np.zeros(len(self._keys), np.int64)
-        durations = np.maximum(switches.time[pairs.end] - switches.time[pairs.begin], 0)
-        np.add.at(self._runtime, np.searchsorted(self._keys, entering[pairs.begin]), durations)
+        durations = np.maximum(switches.time[end] - switches.time[begin], 0)
+        np.add.at(self._runtime, np.searchsorted(self._keys, entering[begin]), durations)
         none = np.zeros(len(leaving), "S1")
         comms = [switches.fields.get(name, none) for name in ("prev_comm", "next_comm")]  # a recorded format may lack a field
         self._comms = [_text(comms[row % 2][row // 2]) for row in first.tolist()]
@@ -127,7 +132,8 @@ class _RunTable:
         """Return the time that tasks ran on each CPU with runs."""
         totals: dict[int, int] = {}
         for run in self.rows():
-            totals[run.cpu] = totals.get(run.cpu, 0) + run.runtime
+            if run.runtime:
+                totals[run.cpu] = totals.get(run.cpu, 0) + run.runtime
         return dict(sorted(totals.items()))
 
     def charge(self, events: WorkEvents) -> int:
@@ -154,9 +160,9 @@ class _RunTable:
         return int(taken.sum())
 
     def rows(self) -> list[_TaskRun]:
-        """Return the tasks that ran, highest CPU and number first."""
+        """Return the tasks, highest CPU and number first."""
         columns = zip(self._keys.tolist(), self._comms, self._runtime.tolist(), strict=True)
-        runs = [_TaskRun(key >> _TID_BITS, key & _TID_MASK, comm, runtime) for key, comm, runtime in columns if runtime]
+        runs = [_TaskRun(key >> _TID_BITS, key & _TID_MASK, comm, runtime) for key, comm, runtime in columns]
         return sorted(runs, key=lambda run: (-run.cpu, -run.tid))
 
 
@@ -170,14 +176,14 @@ def _text(comm: object) -> str:
 
 
 def _merge(runs: Iterable[_TaskRun], total_of_cpu: Mapping[int, int]) -> list[TaskUsage]:
-    """Return a row for each task; the idle task has one for each CPU."""
+    """Return a row for each task that ran; the idle task has one for each CPU."""
     rows: dict[tuple[int, int], TaskUsage] = {}
     for run in runs:
         key = (run.tid, 0 if run.tid else run.cpu)
-        share = run.runtime * _SHARE // total_of_cpu[run.cpu]
+        share = run.runtime * _SHARE // total_of_cpu[run.cpu] if run.runtime else 0
         row = rows.get(key, TaskUsage(run.cpu, run.tid, run.comm, 0, 0))
         rows[key] = row._replace(runtime=row.runtime + run.runtime, share=row.share + share)
-    return list(rows.values())
+    return [row for row in rows.values() if row.runtime]
 
 
 def sorted_tasks(tasks: Iterable[TaskUsage], keys: Sequence[str]) -> list[TaskUsage]:

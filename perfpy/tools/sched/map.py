@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def run(options: MapOptions) -> int:
     """Show which thread each CPU ran over time."""
     if options.fuzzy_name and not options.task_name:
-        fail("--fuzzy-name requires --task-name")
+        print("Warning: --fuzzy-name has no effect without --task-name", file=sys.stderr)
     with open_sched(options) as recording:
         _show(recording, options)
     return 0
@@ -65,6 +65,7 @@ def _show(recording: Recording, options: MapOptions) -> None:
         compact=options.compact,
         blue_tids=_numbers("--color-pids", options.color_pids) if on_terminal else (),
         red_cpus=_numbers("--color-cpus", options.color_cpus) if on_terminal else (),
+        names_always=options.verbose > 0,
     )
     lines = MapLines(style, lambda comm: visible(timeline.comms[comm]) if on_terminal else timeline.comms[comm])
     sys.stdout.flush()
@@ -237,12 +238,14 @@ class MapStyle(NamedTuple):
         compact: only columns of CPUs with switches, in order of their first one.
         blue_tids: highlighted threads.
         red_cpus: highlighted CPUs.
+        names_always: whether each line names the thread that came, unless it is the idle one (-v).
     """
 
     cpu_count: int
     compact: bool = False
     blue_tids: Collection[int] = ()
     red_cpus: Collection[int] = ()
+    names_always: bool = False
 
 
 class MapLines:
@@ -334,7 +337,10 @@ class MapLines:
     ) -> dict[int, bytes]:
         """Return the texts behind the times, by line. is_first: whether a switch is the first of its CPU."""
         texts: dict[int, bytes] = {}
-        for line in np.flatnonzero(rows.is_new[switch] & ~departure).tolist():
+        is_named = rows.is_new[switch]
+        if self._style.names_always:
+            is_named |= np.array(self._tids, np.int64)[rows.thread[switch]] != 0
+        for line in np.flatnonzero(is_named & ~departure).tolist():
             index = int(switch[line])
             thread = int(rows.thread[index])
             name = one_line_bytes(self._comm_of(int(rows.comm[index])).encode("utf-8", "surrogateescape"))

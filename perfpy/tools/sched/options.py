@@ -21,7 +21,7 @@ class SchedOptions(InputOptions, VerboseOptions, DumpOptions):
 class LatencyOptions(SchedOptions):
     """Options of `perfpy sched latency`."""
 
-    sort: str = option("-s,--sort", Value(default=""), "sort by: runtime, switch, avg, max", metavar="<key[,key2...]>")
+    sort: str = option("-s,--sort", Value(default=""), "sort by: pid, runtime, switch, avg, max", metavar="<key[,key2...]>")
     cpu: int = option("-C,--CPU", Value(int, default=-1), "count migrations as on this CPU", metavar="<n>")
     pids: bool = option("-p,--pids", Flag(), "one row per task instead of per name")
 

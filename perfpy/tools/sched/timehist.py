@@ -68,6 +68,7 @@ class _Timehist:
         from perfpy.analysis.scheduler import event_windows
 
         recording, options = self._recording, self._options
+        options.check_symbol_files()
         options.dump(recording)
         has_chains = options.call_graph and self._has_chains()
         takes_names = bool(options.pre_migrations or options.comm) or written_by_seven(recording)
@@ -124,7 +125,12 @@ class _Timehist:
             span = ranges_of(options.time, recording.times()).bounded_pairs[0]
         names = frozenset(options.comm.split(",")) if options.comm else None
         tasks = TaskFilter(_numbers("-p", options.pid), _numbers("-t", options.tid), names, _chosen_priorities(options.prio), self._comms)
-        return Narrowing(tasks, chosen_cpus(options.cpu), span, idle_only=options.idle_hist)
+        cpus = chosen_cpus(options.cpu)
+        if cpus is not None:
+            from perfpy.analysis.filters import check_cpus
+
+            check_cpus(cpus, recording.data)
+        return Narrowing(tasks, cpus, span, idle_only=options.idle_hist)
 
     def _print_events(
         self, history: History, shown: NDArray[np.bool_], lines: TimehistLines, losses: PendingLosses, *, with_chains: bool

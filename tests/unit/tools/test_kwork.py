@@ -142,6 +142,14 @@ def test_times_that_go_back_give_no_negative_run_times():
     assert (usage.tasks, usage.total) == ([], 0)
 
 
+def test_a_task_has_its_first_name_on_the_highest_cpu_also_if_only_other_switches_count():
+    switches = switches_of([*RUNS, (300, 1, 0, 1), (310, 1, 1, 0)])
+    switches.fields["next_comm"][4] = b"first"
+    usage = measure_usage(switches, {}, selected=switches.cpu == 0)
+    assert [(task.tid, task.comm, task.runtime) for task in usage.tasks] == [(1, "first", 100), (2, "t2", 50), (0, "t0", 50)]
+    assert [task.tid for task in measure_usage(switches, {}, "t1", switches.cpu == 0).tasks] == [1]
+
+
 def test_a_recorded_format_may_lack_the_names():
     switches = switches_of(RUNS)
     del switches.fields["prev_comm"], switches.fields["next_comm"]

@@ -615,3 +615,34 @@ def test_a_map_ends_with_the_share_of_lost_events(tmp_path: Path, capfdbinary: p
     (tmp_path / "perf.data").write_bytes(built.file())
     assert run(["sched", "map", "-i", str(tmp_path / "perf.data")]) == 0
     assert capfdbinary.readouterr().out.endswith(b"A0 => :2:2\n  INFO: 140.000% lost events (7 out of 5, in 1 chunks)\n")
+
+
+def _two_threads(tmp_path: Path) -> str:
+    """Return the path of a recording in which threads 1 and 2 alternate, twice, on CPU 0."""
+    built, time = EventRecording([_SWITCH, "sched:sched_wakeup"], comms={1: "a", 2: "b"}), 10**6
+    for before, after in ((0, 1), (1, 2), (2, 1), (1, 0), (0, 2), (2, 0)):
+        built.event("sched:sched_wakeup", time - 10 * after, b"", after, 120, 0, tid=before)
+        built.event(_SWITCH, time, b"", before, 120, 1, b"", after, 120, tid=before)
+        time += 10**6
+    (tmp_path / "perf.data").write_bytes(built.file())
+    return str(tmp_path / "perf.data")
+
+
+def test_a_verbose_map_names_the_thread_of_each_switch_but_the_idle_one(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(["sched", "map", "-v", "--fuzzy-name", "-i", _two_threads(tmp_path)]) == 0
+    text = capfdbinary.readouterr()
+    names = [line.partition(b"secs ")[2] for line in text.out.splitlines()[:6]]
+    assert names == [b"A0 => a:1", b"B0 => b:2", b"A0 => a:1", b".  => swapper:0", b"B0 => b:2", b""]
+    assert b"--fuzzy-name has no effect without --task-name" in text.err
+
+
+def test_latencies_are_sorted_by_thread(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    for keys in ("pid", "switch,pid"):
+        assert run(["sched", "latency", "-s", keys, "-i", _two_threads(tmp_path)]) == 0
+        rows = [line.split()[0] for line in capfdbinary.readouterr().out.splitlines() if b"avg:" in line]
+        assert rows == [b"b:2", b"a:1"]
+
+
+@pytest.mark.parametrize("options", [("-C", "2"), ("-C", "0,7"), ("--kallsyms", "/nonexistent"), ("-k", "/nonexistent")])
+def test_cpus_and_files_that_do_not_exist_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
+    assert run(["sched", "timehist", *options, "-i", _two_threads(tmp_path)]) == 255

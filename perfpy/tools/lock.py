@@ -234,8 +234,8 @@ class _ContentionTable:
                     print(f"Warning: -L {word}: no lock of this recording has this name", file=sys.stderr)
             chosen &= np.isin(waits.lock, np.array(locks, np.uint64))
         if options.callstack_filter and self._callers is not None:
-            words = options.callstack_filter.replace(",", " ").split()
-            hits = [any(word in text.rpartition("+")[0] for _, text in frames for word in words) for frames in self._callers.frames]
+            parts = options.callstack_filter.replace(",", " ").split()
+            hits = [any(part in text.rpartition("+")[0] for _, text in frames for part in parts) for frames in self._callers.frames]
             chosen &= np.array(hits, bool)[self._callers.which]
         return chosen
 

@@ -92,7 +92,8 @@ class Recording:
             self.data = self._of_tables(exported)
         else:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-            if itrace is not None and any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events):
+            may_be_traced = any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events)
+            if itrace is not None and (may_be_traced or itrace not in ("", SCRIPT_SAMPLES)):  # a bad choice is refused in any case
                 self._decode_trace(itrace, trace_details)
         self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
         self.sample_filter: SampleFilter | None = None  #: of where()

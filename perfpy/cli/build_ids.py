@@ -141,6 +141,8 @@ def change_cache(options: BuildIdCacheCommandOptions) -> int:
     files = (options.add, options.remove, options.purge, options.update, options.missing)
     if not (any(files) or options.purge_all or options.list_files):
         fail("no action; give -l, -a, -r, -u, -p, -P or -M")
+    if options.list_files and (any(files) or options.purge_all):
+        fail("-l excludes other actions")
     cache = BuildIdCache(load_config().build_id_folder)
     try:
         return _CacheRun(cache, options.verbose).all_of(options)

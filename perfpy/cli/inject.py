@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
@@ -150,8 +150,10 @@ def _known_build_ids(text: str) -> dict[str, bytes]:
 
 @contextmanager
 def _result(output: str, source: PerfData) -> Iterator[int]:
-    """Yield the descriptor to write the new recording to, -1 for standard output."""
+    """Yield the descriptor to write the new recording to, -1 for standard output. An existing file becomes OUTPUT.old."""
+    from perfpy.capture.session.output import rotate
     from perfpy.cli.output.output_files import whole_file
+    from perfpy.untrusted.destinations import FileDestination
 
     if output == "-":
         sys.stdout.flush()
@@ -159,6 +161,9 @@ def _result(output: str, source: PerfData) -> Iterator[int]:
         return
     if os.path.exists(output) and os.path.exists(source.path) and os.path.samefile(source.path, output):
         raise OutputFailedError(output, "the output is also the input")
+    with suppress(OSError), FileDestination(output) as destination:  # whole_file reports the reason
+        if destination.is_regular and destination.inherited < 0:
+            rotate(destination)
     with whole_file(output, _MODE) as file:
         yield os.dup(file.fileno())
 

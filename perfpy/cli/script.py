@@ -219,6 +219,9 @@ def run(options: ScriptCommandOptions) -> int:
         from perfpy.cli.script_programs import list_scripts
 
         return list_scripts()
+    if options.script == "lang":
+        print("Languages of -s:\n\n  Python, py                                 [Python]", file=sys.stderr)
+        return 0
     if options.py and options.script:
         fail("-s and --py exclude each other")
     if options.words and not (options.script or options.py):

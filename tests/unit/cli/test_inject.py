@@ -84,6 +84,14 @@ def test_without_an_option_it_is_a_copy(chained: Path, tmp_path: Path) -> None:
     assert kinds(out) == kinds(chained)
 
 
+def test_an_existing_result_is_kept_under_another_name(chained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.data"
+    out.write_bytes(b"earlier")
+    assert cli.run(["inject", "-i", str(chained), "-o", str(out)]) == 0
+    assert (tmp_path / "out.data.old").read_bytes() == b"earlier"
+    assert kinds(out) == kinds(chained)
+
+
 @pytest.mark.parametrize("output", [[], ["-o", "-"]])
 def test_a_pipe_takes_the_result(chained: Path, tmp_path: Path, output: list[str]) -> None:
     out = tmp_path / "pipe.data"

@@ -106,6 +106,26 @@ def test_an_unknown_unwinder_is_refused(name: str) -> None:
         load_command(name).run(name, ["--unwind-style", "x"])
 
 
+@pytest.mark.parametrize("name", ["script", "inject", "report"])
+@pytest.mark.parametrize("text", ["zz", "i100x", "10"])
+def test_an_unknown_kind_of_sample_is_refused_without_a_hardware_trace(name: str, text: str, tmp_path: Path) -> None:
+    path = recorded(tmp_path / "perf.data", USUAL)
+    output = ["-o", str(tmp_path / "out")] if name == "inject" else ["--stdio"] if name == "report" else []
+    with pytest.raises(UsageError, match=f"--itrace={text}"):
+        load_command(name).run(name, [f"--itrace={text}", "-i", path, *output])
+    assert load_command(name).run(name, ["--itrace=i100us", "-i", path, *output]) == 0
+
+
+def test_languages_are_listed_without_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command.run("script", ["-s", "lang"]) == 0
+    out, err = capfd.readouterr()
+    assert not out
+    assert "Python" in err
+
+
 # Samples in a file for each event, and in dumps.
 
 

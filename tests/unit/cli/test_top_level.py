@@ -92,6 +92,7 @@ def test_completions_of_others_ask_for_commands_and_options(capsys):
 def test_the_build_id_cache_is_chosen_before_the_command(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setenv("PERF_BUILDID_DIR", "")  # put back afterwards
     assert cli.run(["--buildid-dir", str(tmp_path / "ids"), "buildid-cache", "--list"]) == 0
+    assert cli.run(["--buildid-dir", str(tmp_path / "ids"), "buildid-cache", "--list", "--add", "/bin/ls"]) == 129
     assert Config({"buildid.dir": "/other"}).build_id_folder == str(tmp_path / "ids")
     monkeypatch.setenv("PERF_BUILDID_DIR", "")
     assert Config({"buildid.dir": "/other"}).build_id_folder == "/other"

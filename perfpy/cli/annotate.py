@@ -177,6 +177,7 @@ class AnnotateRun:
         self._options = options
         self._config = load_config()
         self._function = options.function
+        self._is_plain = wants_plain(stdio=options.stdio or self._needs_plain)
 
     def show(self) -> int:
         """Carry out the options; return the exit status."""
@@ -190,7 +191,7 @@ class AnnotateRun:
             annotation = self._annotation()
         if _is_empty(annotation):
             return self._explain()
-        if not wants_plain(stdio=options.stdio or self._needs_plain):
+        if not self._is_plain:
             return self._show_screen(annotation)
         print_lines(self._lines(annotation))
         return 0
@@ -350,7 +351,7 @@ class AnnotateRun:
         if options.prefix_strip and not options.prefix:
             fail("--prefix-strip requires --prefix")
         return ReportOptions(
-            rows=RowOptions(group=options.group, splits_memory_loads=False),
+            rows=RowOptions(group=options.group, splits_memory_loads=False, relative_percentages=self._is_plain),
             names=NameOptions(verbose=options.verbose > 0),
             sample_filter=self._filter(),
         )

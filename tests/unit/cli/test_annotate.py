@@ -88,6 +88,12 @@ def test_functions_below_the_limit_are_omitted(annotate: Annotate, tmp_path: Pat
     assert "=0x0000000000001020" not in (tmp_path / "asked.txt").read_text()
 
 
+@pytest.mark.parametrize("options", [["-s", "spin"], ["-d", "spin", "-s", "spin"]])
+def test_the_limit_is_a_share_of_the_chosen_samples(options: list[str], annotate: Annotate) -> None:
+    """As in perf, which counts only these."""
+    assert "of spin for" in annotate("--percent-limit", "90", *options)
+
+
 def test_columns(annotate: Annotate) -> None:
     assert cells(annotate("-s", "spin", "-n")) == "       6"
     assert cells(annotate("-s", "spin", "--show-total-period")) == "        6000"

@@ -11,7 +11,7 @@ from perfpy.abi.flags import BranchSample
 from perfpy.abi.light_types import NamedTuple
 from perfpy.abi.sample_layout import sampled_registers
 from perfpy.capture.targets import TargetOptions
-from perfpy.errors import RefusedOptionsError, UsageError
+from perfpy.errors import PerfError, RefusedOptionsError, UsageError
 from perfpy.kernel.ring import PAGE_SIZE
 
 DEFAULT_FREQ: Final = 4000
@@ -302,7 +302,8 @@ class RecordOptions(NamedTuple):
                 "--timestamp-filename": self.output.timestamp_filename,
             }
         if name := next((name for name, is_given in others.items() if is_given), ""):
-            raise UsageError(f"{option} excludes {name}")
+            error = {"-o -": PerfError, "--per-thread": RefusedOptionsError}.get(name, UsageError)  # with perf's exit statuses
+            raise error(f"{option} excludes {name}")
 
     @property
     def is_folder(self) -> bool:

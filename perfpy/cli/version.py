@@ -113,7 +113,8 @@ def check_features(options: CheckCommandOptions) -> int:
 def _is_available(name: str, *, quiet: bool) -> bool:
     feature = find_feature(name)
     if feature is None:
-        print(f"Unknown feature '{name}', please use 'perf version --build-options' to see which ones are available.", file=sys.stderr)
+        if not quiet:
+            print(f"Unknown feature '{name}', please use 'perf version --build-options' to see which ones are available.", file=sys.stderr)
         return False
     if not quiet:
         print(feature.line)

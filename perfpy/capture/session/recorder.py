@@ -394,7 +394,11 @@ class Recorder:
     def _start(self, target: Target) -> None:
         options = self.options
         if options.realtime:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+            try:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.realtime))
+            except OSError as error:
+                reason = os.strerror(error.errno or 0)
+                raise PerfError(f"-r {options.realtime}: cannot set the realtime priority: {reason}; root may set 1 to 99") from None
         begin = time.clock_gettime_ns(options.sampling.clockid) if self.sleeping and options.sampling.clockid is not None else 0
         if options.starts_disabled:
             self._tell("Events disabled")

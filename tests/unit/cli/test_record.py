@@ -158,3 +158,17 @@ def test_dwarf_stacks_by_the_configuration_are_recorded_without_data_addresses()
 def test_a_missing_kernel_image_has_perfs_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "--vmlinux", "/nonexistent", "--", "true"]) == 234
     assert "--vmlinux /nonexistent: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "status"), [("--threads -o -", 255), ("--threads --per-thread", 234), ("--threads --timestamp-filename", 129)]
+)
+def test_options_that_threads_exclude_have_perfs_exit_statuses(line: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """129 for options that perf ignores with a warning."""
+    assert run(["record", "-e", "cs", *line.split(), "--", "true"]) == status
+    assert "--threads excludes " in capsys.readouterr().err
+
+
+def test_a_realtime_priority_that_the_kernel_refuses_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "-e", "cs", "-o", str(tmp_path / "f"), "-r", "100", "--", "true"]) == 255
+    assert "-r 100: cannot set the realtime priority" in capsys.readouterr().err

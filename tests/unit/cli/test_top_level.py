@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfpy import cli
+from perfpy.cli import run
 from perfpy.cli.commands import COMMANDS, load_command
 from perfpy.cli.line.option_parsing import Parser
 from perfpy.cli.line.perfconfig import Config
@@ -190,3 +191,12 @@ def test_commands_of_processes_take_the_number_of_a_running_one(line: list[str],
     parser = load_command(line[0]).parser([word.replace("PID", own) for word in line[1:]])
     assert parser.values.get("pid") == (None if pid is None else pid.replace("PID", own))
     assert parser.words == [word.replace("PID", own) for word in words]
+
+
+@pytest.mark.parametrize(("arguments", "lines"), [(["-q"], 0), ([], 1)])
+def test_a_quiet_check_of_an_unknown_feature_has_an_exit_status_only(
+    arguments: list[str], lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", *arguments, "feature", "nosuch"]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, len(captured.err.splitlines())) == ("", lines)

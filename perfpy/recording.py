@@ -92,9 +92,10 @@ class Recording:
             self.data = self._of_tables(exported)
         else:
             self.data = PerfData(origin, check_owner=check_owner, as_stored=as_stored)
-            may_be_traced = any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events)
-            if itrace is not None and (may_be_traced or itrace not in ("", SCRIPT_SAMPLES)):  # a bad choice is refused in any case
+            if itrace is not None and any(event.attr.type > PerfType.BREAKPOINT for event in self.data.events):
                 self._decode_trace(itrace, trace_details)
+            elif itrace not in (None, "", SCRIPT_SAMPLES):
+                self._check_samples(itrace)
         self.shared_symbols = SharedSymbols()  #: a context in which reports, stacks and annotations share symbols, and so cost less
         self.sample_filter: SampleFilter | None = None  #: of where()
 
@@ -109,6 +110,16 @@ class Recording:
         data = PerfData(self._file, as_stored=True)
         data.path = exported[0]
         return data
+
+    def _check_samples(self, itrace: str) -> None:
+        """Close the recording and raise UsageError if there are no such samples of a hardware trace."""
+        from perfpy.auxtrace.itrace import parse_itrace
+
+        try:
+            parse_itrace(itrace)
+        except UsageError:
+            self.data.close()
+            raise
 
     def _decode_trace(self, itrace: str, details: TraceDetails | None) -> None:
         """Replace the hardware trace by samples, if there is one that perfpy decodes; itrace: the kinds of samples, "" for perf's."""

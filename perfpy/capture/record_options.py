@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from typing import Final
 
@@ -18,6 +19,7 @@ DEFAULT_FREQ: Final = 4000
 _COMPRESSION: Final = 1  # for unwound recordings: callchains repeat a lot
 MAX_FREQ: Final = -1  # --freq max
 STANDARD_OUTPUT: Final = "-"
+DEFAULT_FILE: Final = "perf.data"
 ANYWHERE: Final = "sys"  # --affinity
 DEFAULT_SWITCH_LIMIT: Final = 20_000
 
@@ -258,6 +260,7 @@ class RecordOptions(NamedTuple):
 
         if self.output.self_contained and (self.output.path == STANDARD_OUTPUT or self.output.switch_output is not None):
             raise UsageError("--self-contained excludes -o - and --switch-output")
+        self._check_clock()
         if self.is_folder:
             self._check_folder()
         if self.sampling.unwind or self.sampling.keep_stacks:
@@ -267,6 +270,14 @@ class RecordOptions(NamedTuple):
             raise UsageError(f"--off-cpu excludes {option}")
         if self.side_band.latency and (self.target.all_cpus or self.target.cpu):
             raise UsageError("--latency excludes -a and -C")
+
+    def _check_clock(self) -> None:
+        if self.sampling.clockid is None:
+            return
+        try:
+            time.clock_getres(self.sampling.clockid)
+        except OSError:
+            raise PerfError(f"-k {self.sampling.clockid}: this machine has no clock with this number; see clock_gettime(2)") from None
 
     def _check_unwinding(self) -> None:
         if self.sampling.keep_stacks and not self.sampling.unwind:
@@ -429,6 +440,15 @@ def clocks() -> list[str]:
 def branch_filters() -> list[str]:
     """Return the words of -j."""
     return list(_BRANCH_FILTERS)
+
+
+def default_output() -> str:
+    """Return the output if none is given: standard output if it is a pipe, else perf.data."""
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
+    except OSError:
+        return DEFAULT_FILE
+    return STANDARD_OUTPUT if is_pipe else DEFAULT_FILE
 
 
 def parse_clock(text: str) -> int:

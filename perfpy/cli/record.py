@@ -6,7 +6,6 @@ The exit status is the program's.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,6 @@ from perfpy.capture.record_options import (
     AFFINITIES,
     DEFAULT_SWITCH_LIMIT,
     MAX_FREQ,
-    STANDARD_OUTPUT,
     SYNTH_ALL,
     BufferOptions,
     Callchain,
@@ -28,6 +26,7 @@ from perfpy.capture.record_options import (
     SwitchOutput,
     TraceOptions,
     compression_of_unwound,
+    default_output,
     parse_branch_filter,
     parse_callchain,
     parse_clock,
@@ -335,7 +334,6 @@ class RecordCommandOptions(
 
 _MOST_COMPRESSION: Final = 22
 _BUILD_IDS: Final = ("", "cache", "no-cache", "skip", "mmap")  # values of record.build-id
-_FILE: Final = "perf.data"
 
 
 def run(options: RecordCommandOptions) -> int:
@@ -428,7 +426,7 @@ def _output(options: RecordCommandOptions, config: Config, build_id: str) -> Out
     skips_build_ids = rule is not None and not options.buildid_all  # finding build-ids would delay the next file
     return options.fill(
         OutputOptions,
-        path=options.output or _default_output(),
+        path=options.output or default_output(),
         compression_level=_level(options.compression_level, unwind=options.unwind),
         buildids=not (options.no_buildid or build_id == "skip" or skips_build_ids),
         buildid_cache=not (options.no_buildid_cache or options.no_buildid or build_id == "no-cache"),
@@ -444,15 +442,6 @@ def _level(level: int | None, *, unwind: bool) -> int:
     if level < 0:
         fail(f"--compression-level {level}: expected 1 to {_MOST_COMPRESSION}")
     return min(level, _MOST_COMPRESSION)
-
-
-def _default_output() -> str:
-    """Return the output if none is given: standard output if it is a pipe, else perf.data."""
-    try:
-        is_pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
-    except OSError:
-        return _FILE
-    return STANDARD_OUTPUT if is_pipe else _FILE
 
 
 def _callchain(options: RecordCommandOptions, config: Config) -> Callchain | None:

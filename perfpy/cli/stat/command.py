@@ -92,10 +92,11 @@ def _count(options: StatCommandOptions) -> int:
 
 
 def _record(options: StatCommandOptions) -> int:
-    """Run a program, count events, and write the counts into a file (-o, default perf.data; - is a pipe)."""
+    """Run a program, count events, and write the counts into a file (-o, default perf.data, or standard output if it is a pipe)."""
     from perfpy.capture.count_file import CountFile
+    from perfpy.capture.record_options import default_output
 
-    path, options = options.output or "perf.data", options.replace(output="")
+    path, options = options.output or default_output(), options.replace(output="")
     check(options)
     options = of_one_set(options)
     plan = plan_of(options)

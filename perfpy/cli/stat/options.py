@@ -267,6 +267,8 @@ def _check_times(options: StatCommandOptions) -> None:
         _refuse("--interval-count requires -I")
     if options.interval < 0 or options.interval_count < 0:
         fail("--interval-print and --interval-count require positive numbers")
+    if options.timeout < 0:
+        fail("--timeout requires a positive number")
     if options.timeout and options.timeout < 10:
         _refuse("--timeout must be at least 10 ms")
     if options.timeout and options.interval:

@@ -172,3 +172,8 @@ def test_options_that_threads_exclude_have_perfs_exit_statuses(line: str, status
 def test_a_realtime_priority_that_the_kernel_refuses_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "-e", "cs", "-o", str(tmp_path / "f"), "-r", "100", "--", "true"]) == 255
     assert "-r 100: cannot set the realtime priority" in capsys.readouterr().err
+
+
+def test_a_clock_that_the_machine_lacks_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "-e", "cs", "-k", "99", "--", "true"]) == 255
+    assert "-k 99: this machine has no clock" in capsys.readouterr().err

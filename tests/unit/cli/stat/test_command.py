@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,3 +95,16 @@ def test_names_of_default_events_have_no_pmu_beside_chosen_ones(tmp_path: Path) 
     assert run(["stat", "-C", "0", "-e", "cs", "-d", "--all-user", "-o", str(path), "true"]) == 0
     assert " LLC-loads:u" in path.read_text()
     assert " cs:u" not in path.read_text()
+
+
+def test_a_recording_without_a_name_goes_into_a_pipe(tmp_path: Path) -> None:
+    """As `record` and perf do, so that `stat record true | stat report -i -` works."""
+    command = [sys.executable, "-m", "perfpy", "stat", "record", "-e", "cs", "true"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    assert done.stdout.startswith(b"PERFILE2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_negative_timeout_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stat", "--timeout", "-1", "true"]) == 129
+    assert "--timeout" in capsys.readouterr().err

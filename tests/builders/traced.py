@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from perfpy.abi.flags import ReadFormat, SampleType
+from perfpy.abi.flags import ReadFormat, SampleType, SoftwareId
 from perfpy.abi.records import Comm, Mmap2, SampleId, Switch
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import EventDesc, Feature
@@ -69,12 +69,15 @@ def _raw(name: str, pid: int, turn: int, odd_name: bytes) -> bytes:
     return head + bodies[name]()
 
 
-def traced_recording(turns: int = 40, *, odd_name: bytes = b"other") -> bytes:
-    """The bytes of the file; odd_name: what one of the tasks is called in tracepoints from the middle on."""
+def traced_recording(turns: int = 40, *, odd_name: bytes = b"other", software: int = SoftwareId.CPU_CLOCK) -> bytes:
+    """Return the bytes of the file.
+
+    odd_name: what one of the tasks is called in tracepoints from the middle on; software: the event beside the tracepoints.
+    """
     kind = USUAL | SampleType.IDENTIFIER | SampleType.CPU
     reads = {"read_format": ReadFormat.ID | ReadFormat.LOST}
     attrs = [usual_attr(kind | SampleType.RAW, type=2, config=number, sample_period=1, **reads) for number, _, _ in TRACEPOINTS.values()]
-    attrs.append(usual_attr(kind | SampleType.CALLCHAIN, context_switch=1, **reads))
+    attrs.append(usual_attr(kind | SampleType.CALLCHAIN, type=1, config=software, context_switch=1, **reads))
     names = [*TRACEPOINTS, _CLOCK]
     built = PerfDataBuilder(attrs=attrs, ids=[(number,) for number in range(1, len(attrs) + 1)])
     for pid, comm in ((7, "w\u00f6rker"), (8, "other")):

@@ -15,7 +15,7 @@ import os
 import numpy as np
 
 from perfpy.abi.columns import Columns, Growing, Ragged, distinct, rows_where
-from perfpy.abi.flags import PerfType, SampleType, SoftwareId
+from perfpy.abi.flags import MISC_KERNEL, PerfType, SampleType, SoftwareId
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.perfdata.tracepoint_rows import trace_columns
 from perfpy.symbols.dso import UNKNOWN_NAME
@@ -525,9 +525,14 @@ _FAULTS: Final = {SoftwareId.PAGE_FAULTS_MAJ: "majfault", SoftwareId.PAGE_FAULTS
 _PROCESS = "pid"  # the end of the names of fields that are processes
 
 
-def fault_name(event: FileEvent) -> str:
-    """Return how perf trace calls a page fault of this event; "" for other events."""
-    return _FAULTS.get(event.attr.config, "") if event.attr.type == PerfType.SOFTWARE else ""
+def fault_name(event: FileEvent, *, is_recorded: bool = False) -> str:
+    """Return how perf trace calls a page fault of this event; "" for other events.
+
+    is_recorded: of a recording, in which all page faults of one event are minor ones, as in perf.
+    """
+    if event.attr.type != PerfType.SOFTWARE:
+        return ""
+    return "minfault" if is_recorded and event.attr.config == SoftwareId.PAGE_FAULTS else _FAULTS.get(event.attr.config, "")
 
 
 class OtherEvents:
@@ -541,11 +546,21 @@ class OtherEvents:
         tracing: the formats of its tracepoints.
         names: the comms of threads.
         stacks: the texts of page faults; None without.
+        is_recorded: of a recording.
     """
 
-    def __init__(self, events: Sequence[FileEvent], tracing: Tracing | None, names: ThreadNames, stacks: StackTexts | None = None) -> None:
+    def __init__(
+        self,
+        events: Sequence[FileEvent],
+        tracing: Tracing | None,
+        names: ThreadNames,
+        stacks: StackTexts | None = None,
+        *,
+        is_recorded: bool = False,
+    ) -> None:
         self._stacks = stacks
-        self._faults = np.array([fault_name(event) != "" for event in events], np.bool_)
+        self._fault_names = [fault_name(event, is_recorded=is_recorded) for event in events]
+        self._faults = np.array([name != "" for name in self._fault_names], np.bool_)
         self._events = events
         self._tracing = tracing
         self._names = names
@@ -574,7 +589,7 @@ class OtherEvents:
         return texts
 
     def _of_event(self, event: FileEvent, paired: PairedEvents, rows: NDArray[np.int64], samples: NDArray[np.int64]) -> Sequence[str]:
-        name = fault_name(event)
+        name = self._fault_names[event.index]
         if name and self._stacks is not None:
             return self._stacks.faults(samples, name)
         form = self._format(event)
@@ -621,12 +636,13 @@ class EventSums:
         events: of the source.
         tracing: the formats of its tracepoints.
         totals: the sums.
+        is_recorded: of a recording.
     """
 
-    def __init__(self, events: Sequence[FileEvent], tracing: Tracing | None, totals: Totals) -> None:
+    def __init__(self, events: Sequence[FileEvent], tracing: Tracing | None, totals: Totals, *, is_recorded: bool = False) -> None:
         self._totals = totals
         self._endian = tracing.endian if tracing is not None else "<"
-        self._faults = {event.index: name for event in events if (name := fault_name(event))}
+        self._faults = {event.index: name for event in events if (name := fault_name(event, is_recorded=is_recorded))}
         self._times: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
         for event in events if tracing is not None else ():
             if event.name == RUN_TIME and event.attr.type == PerfType.TRACEPOINT:
@@ -764,16 +780,18 @@ class StackTexts:
         assert symbolizer is not None
         columns = batch.columns
         pid, key, mode = int_column(columns, "pid")[samples], batch.key[samples], columns["cpumode"][samples]
-        addresses = columns["addr"][samples]
+        addresses = columns["addr"][samples] if "addr" in columns else np.zeros(len(samples), np.uint64)
         codes = symbolizer.frame_ids(pid, columns["ip"][samples], key, mode)
         targets = symbolizer.frame_ids(pid, addresses, key, mode)
         frames, symbols = symbolizer.resolve(), symbolizer.symbols
         texts = []
-        for code, target, address in zip(codes.tolist(), targets.tolist(), addresses.tolist(), strict=True):
+        levels = np.where(mode == MISC_KERNEL, "k", ".")
+        rows = zip(codes.tolist(), targets.tolist(), addresses.tolist(), levels.tolist(), strict=True)
+        for code, target, address, level in rows:
             symbol = int(frames.symbol[code])
             where = f"{symbols.name(symbol)}+{int(frames.symbol_offset[code]):#x}" if symbol >= 0 else _hex(int(frames.address[code]))
             dso = int(frames.dso[target])
-            text = f"{self._file(dso)}@{_hex(int(frames.address[target]))} (d.)" if dso >= 0 else f"{_hex(address)} (?k)"
+            text = f"{self._file(dso)}@{_hex(int(frames.address[target]))} (d{level})" if dso >= 0 else f"0x{address:x} (?{level})"
             texts.append(one_line(f"{name} [{where}] => {text}"))
         return texts
 

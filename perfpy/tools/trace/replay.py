@@ -30,7 +30,17 @@ from perfpy.tools.trace.calls import (
     call_fields,
     call_windows,
 )
-from perfpy.tools.trace.lines import NO_LINES, JoinedColumns, LineOptions, OtherEvents, StackLimits, StackTexts, TraceLines, fault_name
+from perfpy.tools.trace.lines import (
+    NO_LINES,
+    EventSums,
+    JoinedColumns,
+    LineOptions,
+    OtherEvents,
+    StackLimits,
+    StackTexts,
+    TraceLines,
+    fault_name,
+)
 from perfpy.tools.trace.options import TraceOutput, parse_selection
 from perfpy.tools.trace.summary_tables import CallTables, JsonCalls, SlowestCalls, SummaryOptions, json_summary, percentile_lines
 from perfpy.views.pieces import Flat
@@ -455,11 +465,14 @@ class RecordedCalls:
         self._new_pairing = partial(Pairing, ending, wants_interruptions=options is not None and options.has_interruptions)
         self._pairing = self._new_pairing()
         self._totals = totals
-        has_faults = any(map(fault_name, recording.events))
+        has_faults = any(fault_name(event, is_recorded=True) for event in recording.events)
+        self._fault_sums: EventSums | None = None
+        if totals is not None and has_faults and self._filter == CallFilter():
+            self._fault_sums = EventSums(recording.events, None, totals, is_recorded=True)
         self._stacks = StackTexts(recording.data, stacks if options is not None else None, has_faults=has_faults)
         self._others = self._lines = None
         if options is not None and names is not None:
-            self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks)
+            self._others = OtherEvents(recording.events, recording.data.tracing, names, self._stacks, is_recorded=True)
             self._lines = make_lines(options, self.calls, names, ending, self._others, self._stacks)
 
     def rest(self) -> Flat:
@@ -526,6 +539,8 @@ class RecordedCalls:
             self._stacks.begin_batch(batch)
             events = call_events(batch.columns, batch.key)
             mask = self._switched.mask(batch.event)
+            if self._fault_sums is not None:
+                self._fault_sums.add(batch if mask is None else batch.take(mask))
             paired = self._pairing.pair(self._filter.apply(events if mask is None else events.take(mask)))
             if self._totals is not None:
                 self._totals.add(paired)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from perfpy.abi.flags import SoftwareId
 from perfpy.abi.system_calls import numbers_by_name
+from perfpy.cli import run
 from perfpy.tools.trace import call_sums, descriptors, record_queue
 from perfpy.tools.trace import descriptors as module
 from perfpy.tools.trace import record_queue as waiting_files
@@ -30,6 +32,7 @@ from perfpy.tools.trace.descriptors import (
 )
 from perfpy.tools.trace.record_queue import DrainingThread, ReadRecords, RecordQueue, WaitingFiles
 from tests.builders.call_events import CallEventList
+from tests.builders.traced import traced_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -578,3 +581,16 @@ def test_names_are_bounded(monkeypatch: pytest.MonkeyPatch):
 )
 def test_an_address_is_that_of_its_family(text, address):
     assert peer_address(text) == address
+
+
+@pytest.mark.parametrize(("event", "name"), [(SoftwareId.PAGE_FAULTS, "minfault"), (SoftwareId.PAGE_FAULTS_MAJ, "majfault")])
+def test_page_faults_of_a_recording_have_lines_and_are_counted(
+    event: int, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "perf.data").write_bytes(traced_recording(6, software=event))
+    assert run(["trace", "-i", str(tmp_path / "perf.data")]) == 0
+    lines = [line for line in capfd.readouterr().err.splitlines() if name in line]
+    assert len(lines) == 6
+    assert all(f"{name} [0x" in line and line.endswith("] => 0x0 (?.)") for line in lines)  # the samples have no address
+    assert run(["trace", "-s", "-i", str(tmp_path / "perf.data")]) == 0
+    assert capfd.readouterr().err.count(f" events, 50.0%, 3 {name}s") == 2

@@ -329,6 +329,9 @@ class SampleListing:
         options, run = self._options, ScriptRun(self._recording, self._script_options())
         for line in self._fields.skipped if options.verbose and not options.quiet else ():
             print(one_line(line), file=sys.stderr)
+        if options.per_event_dump:
+            for event in self._recording.events:
+                self._path_of(event.name)  # raises before any output
         self._print_pmcu()
         sys.stdout.flush()  # Buffered text goes before bytes that bypass the text layer.
         if options.dumps:
@@ -375,14 +378,17 @@ class SampleListing:
         lines, round_text = run.dump_lines(samples=not options.per_event_dump, owners=not options.debug_mode)
         write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
 
-    def _write_each(self, run: ScriptRun) -> None:
+    def _path_of(self, event: str) -> str:
+        """Return the file of an event's lines. Raises UnsafeNameError."""
         from perfpy.untrusted.files import component
 
+        return f"{self._recording.path}.{component(event)}.dump"
+
+    def _write_each(self, run: ScriptRun) -> None:
         options = self._options
         sys.stdout.flush()
         records = None if options.dumps else sys.stdout.buffer
-        files = run.write_each(lambda name: f"{self._recording.path}.{component(name)}.dump", records, samples=not options.debug_mode)
-        for path, printed in files:
+        for path, printed in run.write_each(self._path_of, records, samples=not options.debug_mode):
             # perf reads the file's size before it writes the last block of 4096 bytes; with -v, it writes each sample at once.
             block = 1 if options.verbose else 4096
             size = os.path.getsize(path) // block * block / 1024 / 1024

@@ -12,7 +12,7 @@ from perfpy.abi.records import Comm, Mmap2, SampleId
 from perfpy.cli.commands import load_command
 from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
-from perfpy.perfdata.header import Feature
+from perfpy.perfdata.header import EventDesc, Feature
 from tests.builders.elf import ALLOC, ET_EXEC, EXEC, Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
@@ -167,6 +167,18 @@ def test_each_events_file_has_what_a_single_listing_prints(
         assert times == [f"{float(time):.6f}" for time in expected.split(",") if time]
         assert f".{name}.dump ({len(times)} samples) ]" in out
     assert (printed in out) if printed else len(out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("options", ["", "-D"])
+def test_a_name_that_is_no_files_is_refused_before_any_output(options: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "perf.data"
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL), usual_attr(USUAL, config=1)])
+    names = [EventDesc(attr, name, ()) for attr, name in zip(built.attrs, ("one", "two/period=3/"), strict=True)]
+    path.write_bytes(built.sample(time=1).feature(Feature.EVENT_DESC, names).file())
+    with pytest.raises(PerfError, match="two/period=3/"):
+        command.run("script", ["--per-event-dump", *options.split(), "-i", str(path)])
+    assert not capfd.readouterr().out
+    assert [file.name for file in tmp_path.iterdir()] == ["perf.data"]
 
 
 def test_the_size_of_an_events_file_is_that_of_whole_blocks_without_v(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -193,12 +193,12 @@ class Measurement:
         while plan.repeat == 0 or number < plan.repeat:
             self._hooks.run_started(number)
             self._differences = Differences()
-            if plan.before and self._shell(plan.before, outcome):
+            if plan.before and self._shell("--pre", plan.before, outcome):
                 return outcome
             if plan.sync:
                 os.sync()
             readings = self._run_once(outcome)
-            if plan.after and not outcome.exit_code and self._shell(plan.after, outcome):
+            if plan.after and not outcome.exit_code and self._shell("--post", plan.after, outcome):
                 return outcome
             rows = self._rows(readings)
             if self._plan.grouping.mode is Aggregation.GLOBAL:
@@ -217,9 +217,13 @@ class Measurement:
 
     # -- one run ---------------------------------------------------------------
 
-    def _shell(self, command: str, outcome: Outcome) -> bool:
-        outcome.exit_code = os.waitstatus_to_exitcode(os.system(command))
-        return outcome.exit_code != 0
+    def _shell(self, option: str, command: str, outcome: Outcome) -> bool:
+        """Run a command of the user's; return whether it failed, with a note."""
+        status = os.waitstatus_to_exitcode(os.system(command))
+        outcome.exit_code = status if status >= 0 else 128 - status
+        if status:
+            self._hooks.note(f"{option} '{command}' failed with exit status {outcome.exit_code}; the run has no result")
+        return status != 0
 
     def _run_once(self, outcome: Outcome) -> Readings:
         plan = self._plan

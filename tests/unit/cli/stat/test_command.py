@@ -108,3 +108,12 @@ def test_a_recording_without_a_name_goes_into_a_pipe(tmp_path: Path) -> None:
 def test_a_negative_timeout_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stat", "--timeout", "-1", "true"]) == 129
     assert "--timeout" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "command", "status"), [("--pre", "exit 3", 3), ("--post", "false", 1), ("--pre", "kill -9 $$", 137)])
+def test_a_failing_step_is_reported_and_ends_the_measurement(
+    option: str, command: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["stat", option, command, "-e", "cs", "true"]) == status
+    captured = capsys.readouterr().err
+    assert captured == f"{option} '{command}' failed with exit status {status}; the run has no result\n"

@@ -126,6 +126,12 @@ DIMENSIONS: dict[str, Dimension] = {
     "gil": Dimension(("callchain",), ("callchain",), lambda samples: gil_states(samples.chains()), dense=True),
     "waker": Dimension(("weight", "retire_lat"), ("weight", "retire_lat"), waker_of),
     "physical": Dimension(("phys_addr", "cpumode"), ("phys_addr", "cpumode"), _physical),
+    "sampled": Dimension(
+        *(("pid", "tid", "ip", "cpumode"), ("sampled_ip", "sampled_mode", "space")),
+        lambda samples: _sampled_frames(samples),
+        dense=True,
+        table="frame",
+    ),
     "branch_from": _branch_end("branch_from"),
     "branch_to": _branch_end("branch_to"),
     "branch_flags": Dimension(("branch_stack",), ("branch_flags",), lambda samples: samples.columns["branch_flags"]),
@@ -269,18 +275,32 @@ def branch_samples(samples: SampleView) -> SampleView:
     """Return a row for each branch, with the columns branch_from, branch_to (addresses) and branch_flags."""
     stacks = samples.ragged_column("branch_stack", BRANCH_DTYPE)
     sample_of = np.repeat(np.arange(len(samples)), stacks.lengths)
-    narrow = {name: column for name, column in samples.columns.items() if name not in ("branch_stack", "callchain")}
+    narrow = {name: column for name, column in samples.columns.items() if name != "branch_stack"}
     expanded = samples.with_columns(narrow).take(sample_of)
     ends = {f"branch_{field}": np.ascontiguousarray(stacks.values[field]) for field in ("from", "to", "flags")}
     return expanded.with_columns({**expanded.columns, **ends}).counted_once()
 
 
-def located_at_targets(branches: SampleView) -> SampleView:
-    """Return the branches with their targets in the place of the samples' addresses, and with their cycles as weights."""
+def branch_rows(samples: SampleView) -> SampleView:
+    """Return a row for each branch, located at its target, with the cycles of its sample's newest branch as weight, as in perf.
+
+    The columns sampled_ip and sampled_mode keep the samples' own locations.
+    """
+    stacks = samples.ragged_column("branch_stack", BRANCH_DTYPE)
+    branches = branch_samples(samples)
+    newest = np.repeat(stacks.offsets[:-1], stacks.lengths)
+    cycles = stacks.values["flags"][newest] >> CYCLES_SHIFT & CYCLES_MASK
     to = branches.column("branch_to")
-    cycles = branches.column("branch_flags") >> CYCLES_SHIFT & CYCLES_MASK
     mode = np.where(to >> np.uint64(63), MISC_KERNEL, MISC_USER).astype(np.uint8)
-    return branches.with_columns({**branches.columns, "ip": to, "cpumode": mode, "weight": np.maximum(cycles, np.uint64(1))})
+    columns = {**branches.columns, "ip": to, "cpumode": mode, "weight": np.maximum(cycles, np.uint64(1))}
+    own = {f"sampled_{short}": branches.columns[name] for short, name in (("ip", "ip"), ("mode", "cpumode")) if name in branches.columns}
+    return branches.with_columns(columns | own)
+
+
+def _sampled_frames(branches: SampleView) -> NDArray[Any]:
+    """Return the frames of the samples' own locations."""
+    own = {"ip": branches.columns["sampled_ip"], "cpumode": branches.columns["sampled_mode"]}
+    return branches.with_columns(branches.columns | own).frames_at("ip")
 
 
 def branch_frames(samples: SampleView, name: str) -> NDArray[np.int32]:

@@ -149,7 +149,7 @@ def portable(
     used = _used_frames(folded, chains, len(symbolizer.frames))
     number_of = np.cumsum(used, dtype=np.int32) - np.int32(1)
     symbols = _resolve_names(symbolizer, used, infos, sites=sites)
-    dimensions = {name: number_of[v] if _is_of_frames(name) else v for name, v in folded.dimensions.items()}
+    dimensions = {name: number_of[v] if is_of_frames(name) else v for name, v in folded.dimensions.items()}
     dimensions, values = replace_numbers(dimensions, words)
     return PortableProfile(
         *([recording], events, event_keys(events)),
@@ -203,12 +203,13 @@ def _used_frames(folded: Folded, chains: NDArray[np.int32], size: int) -> NDArra
     used = np.zeros(size, np.bool_)
     used[chains] = True
     for name, values in folded.dimensions.items():
-        if _is_of_frames(name):
+        if is_of_frames(name):
             used[values] = True
     return used
 
 
-def _is_of_frames(name: str) -> bool:
+def is_of_frames(name: str) -> bool:
+    """Whether the numbers of a dimension are frames."""
     return name != "raw" and DIMENSIONS[name].table == "frame"
 
 

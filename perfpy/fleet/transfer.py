@@ -427,13 +427,15 @@ def _frame_problems(profile: PortableProfile) -> Iterator[str]:
 
 
 def _row_problems(profile: PortableProfile) -> Iterator[str]:
+    from perfpy.fleet.portable_profile import is_of_frames
+
     folded = profile.folded
     if not _within(folded.event, len(profile.events)):
         yield "a row refers to no event"
     if not _within(folded.chain, len(profile.chain_lengths)):
         yield "a row refers to no callchain"
     ends = {name: len(values) for name, values in profile.values.items()} | {"comm": len(profile.comms)}
-    ends |= {name: len(profile.frames["ip"]) for name in folded.dimensions if name.endswith("frame") or name == "frame"}
+    ends |= {name: len(profile.frames["ip"]) for name in folded.dimensions if is_of_frames(name)}
     for name, numbers in folded.dimensions.items():
         if name in ends and not _within(numbers, ends[name]):
             yield f"a row refers to no {name}"

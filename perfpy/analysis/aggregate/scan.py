@@ -279,9 +279,9 @@ class SampleScan:
         if "time" in self.folding.dimensions:
             samples = samples.in_grains(self.grain)
         if self.mode is Mode.BRANCH:
-            from perfpy.analysis.dimensions import branch_samples, located_at_targets
+            from perfpy.analysis.dimensions import branch_rows
 
-            samples = located_at_targets(branch_samples(samples))
+            samples = branch_rows(samples)
         elif self.mode is Mode.MEMORY:
             samples = samples.with_weights()
         if len(samples):

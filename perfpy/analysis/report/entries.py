@@ -18,6 +18,7 @@ from perfpy.analysis.aggregate.overflow import Overflow
 from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import NOWHERE, OF_CHAIN, OF_SAMPLE, ROLE_BITS, chain_locations, sample_locations
+from perfpy.analysis.sort_key import Mode
 from perfpy.symbols.files.debug_files import Inline
 from perfpy.symbols.interning import GroupSums, IdTable, TupleTable, first_occurrences, sum_by
 
@@ -306,6 +307,8 @@ def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
 # Each step returns a new `Rows`. perf looks for parents before it drops callees.
 
 
+#: the dimensions of frames that --hide-unresolved looks at
+_LOCATED = ("frame", "sampled", "branch_from")
 _MOST_OF_KERNEL = 32  # frames of the kernel before a waiting thread's location
 # frames processed together: the intermediate arrays are larger than they are
 _ROW_FRAMES_AT_ONCE = 1 << 18
@@ -338,13 +341,17 @@ class Rows(NamedTuple):
 
 def shown_rows(folded: Folded, drawn: DrawnChains | None, location_table: Locations, options: ReportOptions) -> Rows:
     """Return the rows of a profile; filters of locations mark or remove them."""
-    frame = folded.dimensions.get("frame")
-    location = sample_locations(frame) if frame is not None else np.full(len(folded), OF_SAMPLE, np.int64)
     if options.rows.hide_unresolved:
-        named_rows = np.flatnonzero(location_table.symbol[location >> ROLE_BITS] >= 0)
-        folded, location = folded.take(named_rows), location[named_rows]
-    if options.sample_filter.by_location:
-        folded = folded.filtering(options.sample_filter.mark_frames(location_table)[location >> ROLE_BITS])
+        has_name = np.ones(len(folded), np.bool_)
+        for name in _LOCATED:  # perf skips samples without a symbol, and the branches of others if they lack one
+            if name in folded.dimensions:
+                has_name &= location_table.symbol[folded.dimensions[name]] >= 0
+        folded = folded.take(np.flatnonzero(has_name))
+    frame = folded.dimensions.get("frame")
+    role = OF_CHAIN if options.columns.mode is Mode.BRANCH else OF_SAMPLE  # perf keeps the addresses of branches in memory
+    location = chain_locations(frame, np.uint8(role)) if frame is not None else np.full(len(folded), role, np.int64)
+    if options.sample_filter.by_location:  # of branches: that of the sample
+        folded = folded.filtering(options.sample_filter.mark_frames(location_table)[folded.dimensions.get("sampled", frame)])
     chains = Chains(*drawn, _roles(*drawn, location_table)) if drawn is not None else None
     return Rows(folded, location, chains, np.full(len(folded), -1, np.int64))
 
@@ -472,6 +479,8 @@ def without_callees(rows: Rows, location_table: Locations, options: ReportOption
     """Drop callees of ignored functions: the last of these in reading order becomes the location of the sample."""
     if not options.chains.ignore_callees or rows.chains is None or not len(rows.chains.frames):
         return rows
+    if options.columns.mode is Mode.BRANCH:
+        return rows  # whose locations are not those of their samples
     frames, offsets, roles = rows.chains
     chain_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     hits = np.flatnonzero(_matching(location_table, options.chains.ignore_callees)[frames])

@@ -10,7 +10,7 @@ from perfpy.analysis.aggregate.profile import LATENCY, FoldingPlan
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.sample_view import says_why_it_waited
 from perfpy.analysis.sort_key import HOUR, Mode, OutputField, SortKey
-from perfpy.analysis.sort_keys import DEFAULT_ORDER, TRACEPOINT_ORDER, field_named, key_named, names, output_field, sort_key
+from perfpy.analysis.sort_keys import DEFAULT_ORDER, STAGE_HEADER, TRACEPOINT_ORDER, field_named, key_named, names, output_field, sort_key
 from perfpy.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class ColumnOptions(NamedTuple):
     Attributes:
         sort, fields: the texts of -s and -F, None if not given.
         children: whether callers' overhead is shown.
+        drops_children: whether -s and `-F +` cannot add it, either, because the recording has no callchains.
         mode: samples, branches or memory accesses as rows.
         tracepoints: whether all events are tracepoints.
         raw_trace: whether tracepoint fields are shown unformatted.
@@ -77,6 +78,7 @@ class ColumnOptions(NamedTuple):
     sort: str | None = None
     fields: str | None = None
     children: bool = False
+    drops_children: bool = False
     mode: Mode = Mode.NORMAL
     tracepoints: bool = False
     raw_trace: bool = False
@@ -109,6 +111,9 @@ def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> 
         _append(layout.fields, entry)
     for entry in layout.fields:
         _append(layout.sorts, entry)
+    if columns.drops_children and not strict_fields:
+        for entries in (layout.fields, layout.sorts):
+            entries[:] = [entry for entry in entries if entry.name != "overhead_children"]
     if any(key.name not in columns.hidden for key in layout.keys):  # at least one key must be visible
         layout.hidden = columns.hidden
     return layout
@@ -186,8 +191,9 @@ def _field_entries(columns: ColumnOptions, dynamic: Finder) -> Iterable[Entry]:
     if not text:
         raise UsageError("Invalid --fields key: `+'")
     for token in re.split(r"[, ]+", text):
-        if token:
-            yield from _find(token, columns.mode, dynamic, "--fields")
+        for entry in _find(token, columns.mode, dynamic, "--fields") if token else ():
+            # perf gives columns the names of the machine's architecture as it reads -s
+            yield entry._replace(header=STAGE_HEADER) if entry.name == "local_p_stage_cyc" else entry
 
 
 def _find(token: str, mode: Mode, dynamic: Finder, option: str) -> list[Entry]:
@@ -439,9 +445,10 @@ def _as_recorded(options: ReportOptions, events: Sequence[FileEvent], *, is_pipe
     ordinary = options.columns.mode is Mode.NORMAL
     calls = any(event.attr.sample_type & SampleType.CALLCHAIN for event in events)
     children = options.chains.children and calls and not is_pipe and ordinary
-    if options.columns.mode is Mode.BRANCH:
-        graph = None  # perf shows no callchains of branches
-    columns = options.columns._replace(tracepoints=tracepoints, children=children)
+    if options.columns.mode is Mode.BRANCH and graph is not None:
+        graph = graph._replace(style="none", key="function")  # perf shows no callchains of branches, but finds parents in them
+    drops_children = options.chains.children and not calls and not is_pipe
+    columns = options.columns._replace(tracepoints=tracepoints, children=children, drops_children=drops_children)
     return options._replace(chains=options.chains._replace(call_graph=graph, children=children), columns=columns)
 
 
@@ -459,6 +466,8 @@ def _folding_plan(options: ReportOptions, layout: Layout, events: Sequence[FileE
     sources = [key.dimension for key in layout.keys if key.dimension not in ("location", "parent")]
     if chains or _looks_at_locations(options) or any(key.of_location for key in layout.keys):
         sources.append("frame")
+    if options.columns.mode is Mode.BRANCH and _looks_at_locations(options):
+        sources += ["sampled", "branch_from"]
     if options.rows.by_thread:
         sources += ["pid", "tid", *(["state"] if says_why_it_waited(events) else [])]
     always_summed = {"period", "samples", "children"}
@@ -467,7 +476,7 @@ def _folding_plan(options: ReportOptions, layout: Layout, events: Sequence[FileE
     # -v shows the address of a row's first sample
     graph = options.chains.call_graph
     by_address = options.rows.by_address or options.names.verbose or (graph is not None and graph.within_functions)
-    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location)
+    by_function = not by_address and all(key.name in _OF_FUNCTION for key in layout.keys if key.of_location or key.dimension == "frame")
     history = None
     if chains and options.chains.branch_history:
         from perfpy.analysis.callchains import BranchHistory  # few reports have it

@@ -17,7 +17,7 @@ from perfpy.abi.records import Comm, Lost, SampleId
 from perfpy.analysis.filters import SampleFilter
 from perfpy.analysis.report.call_trees import ClassedFrames, Pruning, grow, minimum_period
 from perfpy.analysis.report.entries import Walkers
-from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions, make_layout
+from perfpy.analysis.report.options import ColumnOptions, ReportOptions, RowOptions, _folding_plan, make_layout
 from perfpy.analysis.report.report import filtered_rows_notes, quality_notes
 from perfpy.analysis.report.tables import tree_order
 from perfpy.analysis.sort_key import Mode
@@ -234,6 +234,13 @@ def test_keys_of_branches_need_branches():
     with pytest.raises(UsageError, match="Invalid --sort key: `dso_from'"):
         make_layout(ColumnOptions(sort="dso_from"))
     assert make_layout(ColumnOptions(sort="dso_from", mode=Mode.BRANCH)).has("dso_from")
+
+
+def test_addresses_of_accessing_code_are_kept_apart():
+    """Its rows are addresses, although they show functions."""
+    for sort, by_function in (("symbol", True), ("symbol_iaddr", False), ("dso,symbol_iaddr", False), ("cpu,symbol_size", True)):
+        columns = ColumnOptions(sort=sort, mode=Mode.MEMORY)
+        assert _folding_plan(ReportOptions(columns), make_layout(columns), []).by_function is by_function
 
 
 def test_tracepoints_alone_are_sorted_by_their_text():
@@ -463,6 +470,66 @@ def rows(path: Path, capfd: pytest.CaptureFixture[str]) -> list[list[str]]:
     assert run(["report", "--stdio", "--total-cycles", "--symfs", symfs, "--kallsyms", "/dev/null", "-i", str(path)]) == 0
     lines = capfd.readouterr().out.splitlines()
     return [line.split(maxsplit=4) for line in lines if line and not line.startswith("#")]
+
+
+def branch_rows(path: Path, capfd: pytest.CaptureFixture[str], *args: str) -> list[str]:
+    """Return the rows of a report of branches, without their lines of statistics."""
+    symfs = str(own_corpus.HERE / "symfs")
+    assert run(["report", "--stdio", "-q", "-b", "--symfs", symfs, "--kallsyms", "/dev/null", "-i", str(path), *args]) == 0
+    return [line.strip() for line in capfd.readouterr().out.partition("\n\n")[0].splitlines()]
+
+
+def recorded_at(folder: Path, *samples: tuple[int, list[tuple[int, int]]]) -> Path:
+    """Record samples at these addresses with these branches, of 9 cycles the newest, 3 the others, and callchains of two functions."""
+    kinds = USUAL | SampleType.BRANCH_STACK | SampleType.CALLCHAIN
+    attr = usual_attr(kinds, type=0, branch_sample_type=BranchSample.ANY | BranchSample.USER, mmap=1, comm=1)
+    built = PerfDataBuilder(attrs=[attr])
+    who = SampleId(pid=40, tid=40, time=1)
+    built.record(records.Comm(0x2000, 40, 40, "work", who))
+    built.record(records.Mmap2(2, 40, 40, 0x400000, 0x1000, 0, 8, 1, 99, 0, 5, 2, "/tmp/c/work", b"", who))
+    for number, (ip, ends) in enumerate(samples):
+        branches = [(*pair, (3 if index else 9) << 4) for index, pair in enumerate(ends)]
+        chain = [ip, SPIN + INNER - ip]
+        built.sample(misc=2, ip=ip, pid=40, tid=40, time=10 + number, period=1, branch_stack=branches, callchain=chain)
+    built.feature(Feature.ARCH, "x86_64").feature(Feature.BRANCH_STACK, b"")
+    path = folder / "perf.data"
+    path.write_bytes(built.feature(Feature.EVENT_DESC, (EventDesc(attr, "cycles:u", ()),)).file())
+    return path
+
+
+NAMELESS = 0x500123  # outside of the mapping
+
+
+def test_filters_of_branches_look_at_their_samples(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Those of a sample in another function are hidden, wherever they lead, and with them the row that it began."""
+    path = recorded_at(tmp_path, (INNER, [CALL]), (SPIN, [CALL, CALL, LOOP]))
+    assert [row.split() for row in branch_rows(path, capfd, "-s", "cycles", "-S", "spin,nothing")] == [["50.00%", "3"]]
+    assert [row.split() for row in branch_rows(path, capfd, "-s", "cycles", "-S", "inner,nothing")] == [["50.00%", "9"]]
+
+
+def test_unresolved_samples_and_branches_are_hidden(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = recorded_at(tmp_path, (NAMELESS, [CALL]), (SPIN, [LOOP, (NAMELESS, SPIN), (SPIN, NAMELESS)]))
+    assert [row.split()[0] for row in branch_rows(path, capfd, "-s", "comm", "-U")] == ["100.00%"]
+    assert [row.split()[:3] for row in branch_rows(path, capfd, "-s", "cpu", "-n", "-U")] == [["100.00%", "1", "-001"]]
+
+
+def test_the_weight_of_branches_is_the_cycles_of_the_newest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = recorded_at(tmp_path, (SPIN, [CALL, CALL, LOOP]))
+    assert [row.split() for row in branch_rows(path, capfd, "-s", "local_weight,cycles")] == [["66.67%", "9", "3"], ["33.33%", "9", "9"]]
+
+
+def test_addresses_of_branches_are_those_in_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = recorded_at(tmp_path, (SPIN, [(SPIN, 0x400010)]))
+    assert branch_rows(path, capfd, "-s", "sym") == ["100.00%  [.] 0x0000000000400010"]
+    assert branch_rows(path, capfd, "-s", "symbol_to")[0].split()[:3] == ["100.00%", "[.]", "0x0000000000000010"]
+
+
+def test_branches_have_the_parents_of_their_samples(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = recorded_at(tmp_path, (SPIN, [CALL, CALL, CALL]), (INNER, [LOOP]))
+    for order, first in (("callee", "spin"), ("caller", "inner")):
+        rows_of = branch_rows(path, capfd, "-s", "parent", "-p", "spin|inner", "-g", order)
+        assert rows_of[0].split() == ["75.00%", first]
+    assert [row.split()[0] for row in branch_rows(path, capfd, "-s", "cpu", "--ignore-callees", "inner")] == ["100.00%"]
 
 
 def test_a_block_is_the_longest_with_the_cycles_of_all(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,8 @@ class ColumnCell(Enum):
     LOOSE = "loose"  # neither
     RIGHT_CUT = "right cut"  # truncated to the width and padded on the left, like the header
     THREAD = "thread"  # PID:COMM, the comm truncated and padded
+    DIGITS = "digits"  # a number with as many digits as the width
+    SPACED_DIGITS = "spaced digits"  # a number with three digits less than the width
 
 
 class Mode(Enum):
@@ -49,7 +51,7 @@ class SortKey(NamedTuple):
             addresses and, in callchains, callers.
         column: makes the KeyColumn.
         cell: the alignment.
-        least: the least width.
+        least: the least width of a column with rows, and of a field.
         by_comm: the column's width beyond the longest comm of a thread.
         late: perf makes the texts when it first compares two samples, and measures only these.
         event: the only event whose rows have it.

@@ -199,14 +199,16 @@ def _waker(texts: KeyTexts, number: int) -> str:
     return f"{texts.tasks.last_comm(thread)}:{thread}" if note == WOKEN_BY_THREAD else "-"
 
 
+STAGE_HEADER: Final = "Local Pipeline Stage Cycle"
+
 _KEYS: Final = (
     SortKey("pid", "    Pid:Command", "tid", thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm", "Command", "comm", comm, by_comm=0),
     SortKey("dso", "Shared Object", "location", locations.dso),
     SortKey("symbol", "Symbol", "location", locations.symbol, ColumnCell.CUT),
     SortKey("parent", "Parent symbol", "parent", locations.parent),
-    SortKey("cpu", "CPU", "cpu", cpu, ColumnCell.RIGHT, 3),
-    SortKey("socket", "Socket", "socket", socket, ColumnCell.RIGHT, 6),
+    SortKey("cpu", "CPU", "cpu", cpu, ColumnCell.DIGITS, 3),
+    SortKey("socket", "Socket", "socket", socket, ColumnCell.SPACED_DIGITS, 6),
     SortKey("srcline", "Source:Line", "location", locations.source_line, ColumnCell.CUT),
     SortKey("srcfile", "Source File", "location", locations.source_file, ColumnCell.CUT, late=True),
     SortKey("local_weight", "Local Weight", "weight", number, least=12),
@@ -216,7 +218,7 @@ _KEYS: Final = (
     SortKey("symbol_size", "Symbol size", "location", locations.symbol_size, ColumnCell.RIGHT),
     SortKey("dso_size", "DSO size", "location", locations.dso_size, ColumnCell.RIGHT),
     SortKey("cgroup", "Cgroup", "cgroup", cgroup, ColumnCell.LOOSE, 6),
-    SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", cgroup_id, least=20),
+    SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", cgroup_id, ColumnCell.LOOSE, 20),
     SortKey("ipc_null", "IPC   [IPC Coverage]", "location", locations.no_ipc),
     SortKey("time", "Time", "time", time, ColumnCell.CUT, 12),
     SortKey("code_page_size", "Code Page Size", "code_page_size", locations.page_size, least=6),
@@ -225,7 +227,7 @@ _KEYS: Final = (
     SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", number, least=13),
     SortKey("p_stage_cyc", "Retire Latency", "retire_lat", summed_number, least=13),
     SortKey("addr", "Address", "location", locations.address, ColumnCell.LEFT, 18),
-    SortKey("local_retire_lat", "Local Pipeline Stage Cycle", "retire_lat", number),
+    SortKey("local_retire_lat", STAGE_HEADER, "retire_lat", number),
     SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", summed_number),
     SortKey("simd", "Simd   ", "location", locations.simd, ColumnCell.LOOSE),
     SortKey("symoff", "Symbol Offset", "location", locations.symbol_offset, ColumnCell.LOOSE),

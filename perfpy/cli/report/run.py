@@ -721,8 +721,11 @@ class ReportRequest:
 
     def _memory_order(self) -> str:
         """Return the sort keys, which perf prints for reports of memory accesses."""
-        mode = Mode.MEMORY
-        return (sort_order(self._options, self._config, mode) or DEFAULT_ORDER[mode]) if self._options.mem_mode else ""
+        default = DEFAULT_ORDER[Mode.MEMORY]
+        order = sort_order(self._options, self._config, Mode.MEMORY) or default
+        if not self._options.mem_mode:
+            return ""
+        return f"{default},{order[1:]}" if order.startswith("+") else order
 
     def _refuse_missing_data(self) -> None:
         """Raise PerfError if the recording lacks data that an option needs. The data of pipes are unknown before they are read."""

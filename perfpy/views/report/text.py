@@ -313,6 +313,7 @@ _LONGEST_HEADER: Final = 1023  # the size of perf's buffer in bytes
 #: keys whose texts are function names, possibly with a prefix like [.]
 _FUNCTIONS: Final = ("symbol", "symbol_from", "symbol_to", "parent")
 _INLINED: Final = " (inlined)"
+_SPACES: Final = 3  # before the digits of a socket
 _LEVEL: Final = len("[.] ")
 _MOST_KEPT: Final = 1 << 16  # texts of a column
 OF_PROCESSES: Final = ("pid", "tgid")  #: sort keys of threads and processes
@@ -514,10 +515,19 @@ def _set(text: str, cell: ColumnCell, width: int) -> str:
         return " " * (width - byte_width(truncated)) + truncated
     if cell is ColumnCell.RIGHT:
         return " " * (width - byte_width(text)) + text
+    if cell in (ColumnCell.DIGITS, ColumnCell.SPACED_DIGITS):
+        return f"{_number_of_digits(int(text), width if cell is ColumnCell.DIGITS else width - _SPACES):>{width}}"
     if cell is ColumnCell.THREAD:
         number, comm = text[:8], text[8:]
         return number + _padded_to(comm, max(7, width) - 8)
     return _padded_to(text, width)
+
+
+def _number_of_digits(number: int, digits: int) -> str:
+    """Format a number with at least some digits, like C's precision, which 0 has no digits at, and which is ignored below."""
+    if not number and not digits:
+        return ""
+    return f"{'-' if number < 0 else ''}{abs(number):0{max(digits, 1)}d}"
 
 
 def _padded_to(text: str, width: int) -> str:
@@ -540,8 +550,9 @@ class KeyWidths:
         self._options = options
 
     def of(self, key: SortKey) -> int:
-        """Return the greatest of the widths of header and texts, and the minimum."""
-        return max(len(key.header), key.least, self.longest_text(key))
+        """Return the greatest of the widths of header and texts, and the minimum; perf applies that of most keys to rows."""
+        least = key.least if len(self._entries) or key.event is not None else 0
+        return max(len(key.header), least, self.longest_text(key))
 
     def longest_text(self, key: SortKey) -> int:
         """Return the greatest of the widths of the texts."""

@@ -14,6 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi import records
+from perfpy.abi.flags import SampleType
 from perfpy.abi.records import SampleId
 from perfpy.analysis.report.call_trees import CallNode
 from perfpy.analysis.report.options import CallGraph, ColumnOptions, ReportOptions, RowOptions
@@ -26,7 +27,7 @@ from perfpy.views.report import notebook
 from perfpy.views.report.callchain_text import ChainWriter, Stem
 from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts, report_lines
 from tests.builders.elf import Elf
-from tests.builders.perfdata import PerfDataBuilder
+from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.stacks import stacks
 from tests.builders.tracepoint_events import EventRecording
 
@@ -263,6 +264,57 @@ def test_coloured_numbers_are_padded_beside_shorter_ones() -> None:
 def test_columns_are_truncated_and_padded_by_bytes(cell: ColumnCell, width: int, output: bytes) -> None:
     """Like C's precision and width: a name may end within a character."""
     assert _set("comm=w\u00f6rker-0", cell, width).encode(errors="surrogateescape") == output
+
+
+@pytest.mark.parametrize(
+    ("cell", "width", "number", "output"),
+    [
+        (ColumnCell.DIGITS, 3, 7, "007"),
+        (ColumnCell.DIGITS, 5, -1, "-00001"),
+        (ColumnCell.DIGITS, 1, 12, "12"),
+        (ColumnCell.SPACED_DIGITS, 6, -1, "  -001"),
+        (ColumnCell.SPACED_DIGITS, 3, 0, "   "),
+        (ColumnCell.SPACED_DIGITS, 1, 0, "0"),
+    ],
+)
+def test_numbers_have_as_many_digits_as_their_columns(cell: ColumnCell, width: int, number: int, output: str) -> None:
+    """With -w the CPUs and sockets of perf's text have zeros before them."""
+    assert _set(f"{number:03d}", cell, width) == output
+
+
+@pytest.mark.parametrize(("key", "empty", "width"), [("weight", 6, 12), ("time", 4, 12), ("addr", 7, 18), ("cgroup_id", 21, 21)])
+def test_only_columns_with_rows_have_their_least_width(
+    key: str, empty: int, width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = EventRecording(["irq:softirq_raise"])
+    recording.event("irq:softirq_raise", 10, 1)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    for comm, size in (("nobody", empty), ("swapper", width)):
+        run(["report", "-f", "--stdio", "-s", f"{key},pid", "-i", str(tmp_path / "perf.data"), *(["-c", comm] if comm == "nobody" else [])])
+        assert f"# ........  {size * '.'}  ..." in capsys.readouterr().out
+
+
+def test_shares_of_callers_need_callchains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in perf, except in a strict list of fields, where the column is empty."""
+    built = PerfDataBuilder()
+    built.sample(misc=2, ip=1, pid=40, tid=40, time=10, period=1)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    for option, names in (("-F+", "Overhead  "), ("-s", "Overhead\n"), ("-F", "Children\n"), ("--no-children -F+", "Overhead  Children  ")):
+        run(["report", "-f", "--stdio", *f"{option}overhead_children".split(), "-i", str(tmp_path / "perf.data")])
+        assert f"# {names}" in capsys.readouterr().out
+
+
+def test_the_sort_order_of_memory_accesses_begins_with_the_default_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf replaces the plus of `-s +cpu`; a field of -F has no name of the machine's architecture."""
+    attr = usual_attr(USUAL | SampleType.DATA_SRC)
+    built = PerfDataBuilder(attrs=[attr])
+    built.sample(misc=2, ip=1, pid=40, tid=40, time=10, period=1, data_src=0)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    run(["report", "-f", "--stdio", "--mem-mode", "-s", "+pid", "-i", str(tmp_path / "perf.data")])
+    assert "local_ins_lat,local_p_stage_cyc,pid\n" in capsys.readouterr().out
+    for option, header in (("-F", "Local Pipeline Stage Cycle"), ("-s", "Local Retire Latency")):
+        run(["report", "-f", "--stdio", option, "local_p_stage_cyc", "-i", str(tmp_path / "perf.data")])
+        assert f"  {header}\n".replace("  ", "", option == "-F") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,12 @@ def _branch_end(name: str) -> Dimension:
     return Dimension(("branch_stack", "pid"), (name, "space"), read, dense=True, table="frame")
 
 
+def _sampled_frames(branches: SampleView) -> NDArray[Any]:
+    """Return the frames of the samples' own locations."""
+    own = {"ip": branches.columns["sampled_ip"], "cpumode": branches.columns["sampled_mode"]}
+    return branches.with_columns(branches.columns | own).frames_at("ip")
+
+
 DIMENSIONS: dict[str, Dimension] = {
     "comm": Dimension(
         *(("pid", "tid", "cpumode"), ("comm",)),
@@ -128,7 +134,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "physical": Dimension(("phys_addr", "cpumode"), ("phys_addr", "cpumode"), _physical),
     "sampled": Dimension(
         *(("pid", "tid", "ip", "cpumode"), ("sampled_ip", "sampled_mode", "space")),
-        lambda samples: _sampled_frames(samples),
+        _sampled_frames,
         dense=True,
         table="frame",
     ),
@@ -295,12 +301,6 @@ def branch_rows(samples: SampleView) -> SampleView:
     columns = {**branches.columns, "ip": to, "cpumode": mode, "weight": np.maximum(cycles, np.uint64(1))}
     own = {f"sampled_{short}": branches.columns[name] for short, name in (("ip", "ip"), ("mode", "cpumode")) if name in branches.columns}
     return branches.with_columns(columns | own)
-
-
-def _sampled_frames(branches: SampleView) -> NDArray[Any]:
-    """Return the frames of the samples' own locations."""
-    own = {"ip": branches.columns["sampled_ip"], "cpumode": branches.columns["sampled_mode"]}
-    return branches.with_columns(branches.columns | own).frames_at("ip")
 
 
 def branch_frames(samples: SampleView, name: str) -> NDArray[np.int32]:

@@ -91,8 +91,18 @@ class ColumnOptions(NamedTuple):
 
 def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> Layout:
     """Return the layout; `dynamic` finds the fields of tracepoints. Raises UsageError for unknown names."""
-    layout = Layout()
     strict_fields = columns.fields is not None and not columns.fields.startswith("+")
+    layout = _layout(columns, strict_fields, dynamic)
+    if columns.drops_children and not strict_fields:
+        for entries in (layout.fields, layout.sorts):
+            entries[:] = [entry for entry in entries if entry.name != "overhead_children"]
+    if any(key.name not in columns.hidden for key in layout.keys):  # at least one key must be visible
+        layout.hidden = columns.hidden
+    return layout
+
+
+def _layout(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) -> Layout:
+    layout = Layout()
     for entry, level in _sort_entries(columns, strict_fields, dynamic):
         if _append(layout.sorts, entry) and isinstance(entry, SortKey):
             while len(layout.levels) <= level:
@@ -111,11 +121,6 @@ def make_layout(columns: ColumnOptions, dynamic: Finder = lambda _token: []) -> 
         _append(layout.fields, entry)
     for entry in layout.fields:
         _append(layout.sorts, entry)
-    if columns.drops_children and not strict_fields:
-        for entries in (layout.fields, layout.sorts):
-            entries[:] = [entry for entry in entries if entry.name != "overhead_children"]
-    if any(key.name not in columns.hidden for key in layout.keys):  # at least one key must be visible
-        layout.hidden = columns.hidden
     return layout
 
 

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from perfpy.abi.columns import distinct
+from perfpy.abi.columns import distinct, rows_where
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple, dataclass, field
 from perfpy.analysis.callchains import ENDS, SOURCE, BranchSums
 from perfpy.analysis.locations import name_ranks, ranks
@@ -250,7 +250,7 @@ class ClassedFrames(NamedTuple):
 
     def classes_at(self, positions: Int64) -> Int64:
         """Return the classes of the frames at some positions."""
-        classes: Int64 = self.classes[self.frames[positions]]
+        classes: Int64 = self.classes.take(self.frames.take(positions))
         return classes
 
     def branch_sums(self, group: Int64, index: Int64, count: Int64) -> Int64 | None:
@@ -296,9 +296,9 @@ def grow(
     root_level = parents = _TreeLevel(empty, empty, empty, count_by(node, roots))
     levels: list[_TreeLevel] = []
     while True:
-        is_going = index < end
-        if not is_going.all():
-            node, index, end, period, count = node[is_going], index[is_going], end[is_going], period[is_going], count[is_going]
+        going = rows_where((node >= 0) & (index < end))
+        if len(going) < len(node):
+            node, index, end, period, count = (column.take(going) for column in (node, index, end, period, count))
         keys, group = _group(node * classes + flat.classes_at(index), len(parents.period) * classes)
         owner = keys // classes
         level = _level(keys % classes, group, index, period, count)
@@ -310,10 +310,7 @@ def grow(
         if not len(old_numbers):
             return CallForest(root_level, levels)
         levels.append(level)
-        node = rank[group]
-        is_going = node >= 0
-        node, index, end, period, count = node[is_going], index[is_going] + 1, end[is_going], period[is_going], count[is_going]
-        parents = level
+        node, index, parents = rank.take(group), index + 1, level
 
 
 def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
@@ -324,7 +321,7 @@ def _group(keys: Int64, domain: int) -> tuple[Int64, Int64]:
         distinct = np.flatnonzero(is_present)
         number = np.empty(domain, np.int64)  # only the written entries are read, and take memory
         number[distinct] = np.arange(len(distinct))
-        return distinct, number[keys]
+        return distinct, number.take(keys)
     table = IdTable()
     ids = table.ids(keys.view(np.uint64))
     distinct = table.keys.view(np.int64)

@@ -9,7 +9,7 @@ from perfpy.abi.flags import MISC_KERNEL, RecordType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.cli.forwarded_actions import OtherCommand, record_arguments
 from perfpy.cli.line.input_recording import open_recording
-from perfpy.cli.line.option_parsing import Flag, Value, fail, option, parse_unsigned
+from perfpy.cli.line.option_parsing import Flag, Listed, Value, fail, option, parse_unsigned
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
 from perfpy.untrusted.text import indented, one_line
@@ -73,9 +73,9 @@ class LockContentionOptions(LockOptions, lacks=_LACKING):
     stack_skip: int = option(
         "--stack-skip", Value(parse_unsigned, default=4), "skip n functions for the caller (default: 4)", metavar="<n>"
     )
-    type_filter: str = option("-Y,--type-filter", Value(default=""), "only these types of locks", metavar="<FLAGS>")
-    lock_filter: str = option("-L,--lock-filter", Value(default=""), "only these locks: addresses or symbols", metavar="<ADDRS/NAMES>")
-    callstack_filter: str = option("-S,--callstack-filter", Value(default=""), "only waits in these functions", metavar="<NAMES>")
+    type_filter: tuple[str, ...] = option("-Y,--type-filter", Listed(), "only these types of locks", metavar="<FLAGS>")
+    lock_filter: tuple[str, ...] = option("-L,--lock-filter", Listed(), "only these locks: addresses or symbols", metavar="<ADDRS/NAMES>")
+    callstack_filter: tuple[str, ...] = option("-S,--callstack-filter", Listed(), "only waits in these functions", metavar="<NAMES>")
     field_separator: str = option("-x,--field-separator", Value(default=""), "print values with this separator", metavar="<separator>")
 
 
@@ -115,7 +115,7 @@ def contention(options: LockContentionOptions) -> int:
     from perfpy.analysis.lock_waits import TYPES
 
     fields = chosen_fields(options.field, options.key, _KEYS, CONTENTION_FIELDS)
-    types = set(options.type_filter.replace(",", " ").split())
+    types = set(words_of(options.type_filter))
     words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
     for word in types - words:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
@@ -225,7 +225,7 @@ class _ContentionTable:
             flags = [flag for flag in np.unique(waits.flags).tolist() if {type_of(flag), type_of(flag).partition(":")[0]} & self._types]
             chosen &= np.isin(waits.flags, flags)
         if options.lock_filter:
-            words = set(options.lock_filter.replace(",", " ").split())
+            words = set(words_of(options.lock_filter))
             names = self._read.lock_names(waits.lock.tolist())
             numbers = {int(word, 16) for word in words if _is_address(word)}
             locks = [lock for lock, name in names.items() if lock in numbers or name in words]
@@ -234,7 +234,7 @@ class _ContentionTable:
                     print(f"Warning: -L {word}: no lock of this recording has this name", file=sys.stderr)
             chosen &= np.isin(waits.lock, np.array(locks, np.uint64))
         if options.callstack_filter and self._callers is not None:
-            parts = options.callstack_filter.replace(",", " ").split()
+            parts = words_of(options.callstack_filter)
             hits = [any(part in text.rpartition("+")[0] for _, text in frames for part in parts) for frames in self._callers.frames]
             chosen &= np.array(hits, bool)[self._callers.which]
         return chosen
@@ -391,6 +391,11 @@ def chosen_fields(text: str, key: str, known: tuple[str, ...], default: tuple[st
     if key not in known:
         fail(f"-k {key}: unknown sort key; expected {', '.join(known)}")
     return fields if key in fields else (*fields, key)
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """Return the words of a filter that is given several times, between commas or blanks."""
+    return " ".join(texts).replace(",", " ").split()
 
 
 def print_table(lines: Iterable[str], options: LockOptions) -> None:

@@ -151,3 +151,9 @@ def test_separators_that_values_contain_are_refused(capsys: pytest.CaptureFixtur
 
 def test_a_name_that_no_lock_has_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "Warning: -L absent: no lock of this recording has this name" in _table(tmp_path, capsys, "contention", "-L", "absent", "-l")
+
+
+def test_filters_that_are_repeated_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    once = _table(tmp_path, capsys, "contention", "-t", "-Y", "spinlock", "-L", "0x5")
+    assert len(once) == 3
+    assert _table(tmp_path, capsys, "contention", "-t", "-Y", "spinlock", "-Y", "rt-mutex", "-L", "0x5", "-L", "0x7 0x8") == once

@@ -109,8 +109,9 @@ def _layout(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) -> Lay
                 layout.levels.append([])
             layout.levels[level].append(entry)
     layout.levels = [keys for keys in layout.levels if keys]
-    if columns.parent:
-        _append(layout.sorts, sort_key("parent"))
+    parent = sort_key("parent")
+    if columns.parent and _append(layout.sorts, parent):
+        layout.levels.append([parent])
     if not strict_fields:
         metrics = [*_overheads(columns), *columns.metrics]
         layout.fields = [output_field(name) for name in metrics]

@@ -243,6 +243,13 @@ def test_addresses_of_accessing_code_are_kept_apart():
         assert _folding_plan(ReportOptions(columns), make_layout(columns), []).by_function is by_function
 
 
+def test_a_pattern_of_parents_adds_a_level():
+    for sort, levels in (("dso,comm", 3), ("parent,comm", 2), ("{dso,comm}", 2)):
+        layout = make_layout(ColumnOptions(sort=sort, parent=True))
+        assert [key.name for level in layout.levels for key in level].count("parent") == 1
+        assert len(layout.levels) == levels
+
+
 def test_tracepoints_alone_are_sorted_by_their_text():
     assert names(make_layout(ColumnOptions(tracepoints=True)).keys) == ["trace"]
 

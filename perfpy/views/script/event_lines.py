@@ -207,7 +207,7 @@ class EventLines:
             pieces += self._branch_trace(batch)
         else:
             pieces += self._rest(batch)
-        if "metric" in batch.columns:
+        if "metric" in self._fields and "metric" in batch.columns:
             pieces.append(self._metrics(batch, shown_times))
         pieces.append(b"\n")
         if "srccode" in self._fields and self._context.source_code is not None:

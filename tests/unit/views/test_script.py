@@ -128,6 +128,18 @@ def test_metrics_of_a_group_are_below_its_last_member(tmp_path: Path) -> None:
     ]
 
 
+def test_metrics_of_another_kind_of_event_are_not_printed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(counted_group().file())
+    arguments = ["script", "-i", str(path), "--symfs", "/nonexistent", "-F", "hw:time,event"]
+    printed = []
+    for more in ([], ["-F", "sw:time,metric"], ["-F", "hw:time,event,metric"]):
+        assert run([*arguments, *more]) == 0
+        printed.append(capfdbinary.readouterr().out)
+    assert printed[0] == printed[1]
+    assert b"metric:" in printed[2]
+
+
 def test_a_dump_has_a_line_for_each_count_of_a_sample(tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     path.write_bytes(counted_group().file())

@@ -311,7 +311,7 @@ class Recorder:
             raise UsageError("--exclude-perf requires a tracepoint event, -e SYSTEM:NAME")
         tool = next((event.name for event in events if event.tool), "")
         if tool:
-            raise UsageError(f"'{tool}' can be counted, not sampled; use perfpy stat")
+            raise PerfError(f"'{tool}' can be counted, not sampled; use perfpy stat")
         return events
 
     def _on_requested_cpus(self, events: Sequence[Event], target: Target) -> list[Event]:

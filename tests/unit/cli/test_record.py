@@ -177,3 +177,8 @@ def test_a_realtime_priority_that_the_kernel_refuses_is_named(tmp_path: Path, ca
 def test_a_clock_that_the_machine_lacks_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["record", "-e", "cs", "-k", "99", "--", "true"]) == 255
     assert "-k 99: this machine has no clock" in capsys.readouterr().err
+
+
+def test_an_event_that_only_counts_has_perfs_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "-e", "duration_time", "--", "true"]) == 255
+    assert "'duration_time' can be counted, not sampled" in capsys.readouterr().err

@@ -288,7 +288,7 @@ class Counting:
             if event.tool:
                 value = tool_times.get(event.tool, 0)
                 nanoseconds = 1 if event.snapshot else max(value, 1)  # a time of 0 counts as measured
-                readings[event] = [CounterCell(0, 0, value, nanoseconds, nanoseconds)]
+                readings[event] = [CounterCell(max(self.cpus[0], 0), 0, value, nanoseconds, nanoseconds)]  # in perf, of the first CPU
                 continue
             cells = []
             alone = event.leader.group_size == 1

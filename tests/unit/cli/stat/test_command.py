@@ -117,3 +117,13 @@ def test_a_failing_step_is_reported_and_ends_the_measurement(
     assert run(["stat", option, command, "-e", "cs", "true"]) == status
     captured = capsys.readouterr().err
     assert captured == f"{option} '{command}' failed with exit status {status}; the run has no result\n"
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs a CPU beside the first")
+@pytest.mark.parametrize("part", ["--per-node", "--per-core", "-A"])
+def test_times_belong_to_the_first_counted_cpu(part: str, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    assert run(["stat", "-C", "1", part, "-x,", "-e", "duration_time,cpu-clock", "-o", str(path), "true"]) == 0
+    lines = [line for line in path.read_text().splitlines() if "duration_time" in line or "cpu-clock" in line]
+    assert len(lines) == 2
+    assert len({line.split(",")[0] for line in lines}) == 1

@@ -221,7 +221,7 @@ class AnnotateRun:
 
         part = self._recording.narrowed(self._report_options().sample_filter, self._symbols())
         sys.stdout.flush()
-        write_dump(self._recording, sys.stdout.buffer)
+        write_dump(self._recording, sys.stdout.buffer, has_updates=False)
         sys.stdout.buffer.flush()
         samples: Counter[int] = Counter()
         for batch in part.batches(["ip"]):

@@ -296,10 +296,12 @@ class SampleListing:
         if options.header or options.header_only:
             from perfpy.cli.output.header import print_header
 
-            print_header(recording, full=options.show_info)
+            is_ordered_dump = options.dumps and not options.dump_unsorted_raw_trace
+            dumps_features = options.dumps and not options.header_only
+            print_header(recording, full=options.show_info, warns=is_ordered_dump, dumps_features=dumps_features)
             if options.header_only:
                 return 0
-        elif options.show_info and recording.data.is_pipe:
+        elif options.show_info and recording.data.is_pipe and not options.dumps:
             from perfpy.cli.output.header import features_of_pipe
             from perfpy.cli.output.terminal import print_lines
 
@@ -372,11 +374,18 @@ class SampleListing:
         print_nothing_left(self._recording, chosen, self._script_options().symbols)
 
     def _dump(self, run: ScriptRun) -> None:
-        from perfpy.views.dump.recording import write_dump
+        from perfpy.cli.output.header import print_records
 
         options = self._options
         lines, round_text = run.dump_lines(samples=not options.per_event_dump, owners=not options.debug_mode)
-        write_dump(self._recording, sys.stdout.buffer, lines=lines, round_text=round_text)
+        print_records(
+            self._recording,
+            features=options.header or options.show_info,
+            full=options.show_info,
+            is_warned=options.header or options.dump_unsorted_raw_trace,  # perf warns of dumps in order
+            lines=lines,
+            round_text=round_text,
+        )
 
     def _path_of(self, event: str) -> str:
         """Return the file of an event's lines. Raises UnsafeNameError."""

@@ -84,11 +84,14 @@ _IBS_NOTE: Final = (
 _LONGEST_BITMAP: Final = 99  # characters of a memory node's blocks; perf truncates there
 
 
-def header_lines(recording: Recorded, *, full: bool = False, names: EventNames | None = None) -> Iterator[str]:
+def header_lines(
+    recording: Recorded, *, full: bool = False, names: EventNames | None = None, of_pipes_features: bool = True
+) -> Iterator[str]:
     """Yield the header's lines, frame included.
 
     full: -I, include the topology; names: for the numbers in events' attrs
-    (default: those in the recording).
+    (default: those in the recording); of_pipes_features: include the features
+    of a recording in a pipe's format, which are records.
     """
     data = recording.data
     sections = _Sections(data, names or FileNames(data))
@@ -97,7 +100,7 @@ def header_lines(recording: Recorded, *, full: bool = False, names: EventNames |
     if data.is_pipe:
         yield FRAME
         yield "#"
-    for number in data.feature_sections:
+    for number in data.feature_sections if of_pipes_features or not data.is_pipe else ():
         if number in FEATURE_NAMES:
             yield from sections.lines(number, full)
     if not data.is_pipe:
@@ -107,6 +110,12 @@ def header_lines(recording: Recorded, *, full: bool = False, names: EventNames |
         yield "# missing features: " + "".join(f"{name} " for name in missing)
         yield FRAME
         yield "#"
+
+
+def feature_printer(recording: Recorded, *, full: bool, names: EventNames) -> Callable[[int], Iterator[str]]:
+    """Return the function that yields the lines of a feature of this recording."""
+    sections = _Sections(recording.data, names)
+    return lambda feature: sections.lines(feature, full)
 
 
 def _features_of(data: PerfData) -> tuple[int, ...]:

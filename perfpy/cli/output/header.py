@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 from perfpy.abi.flags import PerfType
 from perfpy.abi.light_types import cached_property
 from perfpy.cli.output.terminal import print_lines
 from perfpy.errors import KernelRefusedError
-from perfpy.views.header_text import FRAME, FileNames, attr_fields, header_lines
+from perfpy.views.header_text import FRAME, FileNames, attr_fields, feature_printer, header_lines
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator, Sequence
 
     from perfpy.capture.counter import OpenEvent
     from perfpy.perfdata.reader import PerfData
     from perfpy.recording import Recording
+    from perfpy.symbols.files.debug_files import GuestFiles
+    from perfpy.views.script.lines import DumpLines
 
 
 def lines_of_header(recording: Recording, *, full: bool) -> Iterator[str]:
@@ -28,9 +33,53 @@ def features_of_pipe(recording: Recording) -> list[str]:
     return lines[lines.index(FRAME, 1) + 2 :]
 
 
-def print_header(recording: Recording, *, full: bool) -> None:
-    """Print the header on standard output."""
-    print_lines(lines_of_header(recording, full=full))
+def print_header(recording: Recording, *, full: bool, warns: bool = False, dumps_features: bool = False) -> None:
+    """Print the header on standard output.
+
+    Args:
+        warns: whether the warning of -D comes first
+        dumps_features: whether the dump has the features of a recording in a pipe's format
+    """
+    if warns:
+        from perfpy.views.dump.recording import order_warning
+
+        print_lines(order_warning(recording).splitlines())
+    print_lines(header_lines(recording, full=full, names=MachineNames(recording.data), of_pipes_features=not dumps_features))
+
+
+def print_records(
+    recording: Recording,
+    *,
+    features: bool,
+    full: bool,
+    is_warned: bool,
+    hint: str = "",
+    lines: DumpLines | None = None,
+    round_text: str = "\n",
+    guests: GuestFiles | None = None,
+) -> Counter[int]:
+    """Print all records of the recording for -D, those of a pipe's features with their text; arguments and result are write_dump's.
+
+    Args:
+        features: whether to print the features of a recording in a pipe's format
+        full: whether -I shows all of their text
+    """
+    from perfpy.views.dump.recording import HOST_ONLY, write_dump
+
+    sys.stdout.flush()
+    has_features = recording.data.is_pipe and features
+    entries = write_dump(
+        recording,
+        sys.stdout.buffer,
+        hint=hint,
+        lines=lines,
+        round_text=round_text,
+        guests=guests or HOST_ONLY,
+        features=feature_printer(recording, full=full, names=MachineNames(recording.data)) if has_features else None,
+        is_warned=is_warned,
+    )
+    sys.stdout.buffer.flush()
+    return entries
 
 
 _CORE_PMU = "cpu"  # perf has a PMU of this name, for raw events, on every machine.

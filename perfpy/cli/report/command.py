@@ -32,7 +32,7 @@ def run(options: ReportCommandOptions) -> int:
     decoding = None if is_raw else options.decoding
     verbose = options.verbose if wants_plain(stdio=options.needs_plain) else 0  # for perf's text only
     files = None if decoding is None or options.tasks or options.mmaps else options.code_files()
-    is_told = options.stats or options.tasks or options.mmaps or notes_are_read(quiet=options.quiet, verbose=options.verbose)
+    is_told = options.is_summary or notes_are_read(quiet=options.quiet, verbose=options.verbose)
     losses = LOSSES if options.dump_raw_trace or not is_told else ()
     with open_recording(
         options.input, force=options.force, quiet=options.quiet, verbose=verbose, losses=losses, itrace=decoding, code=files
@@ -40,7 +40,8 @@ def run(options: ReportCommandOptions) -> int:
         if (options.header or options.header_only) and not options.quiet:
             from perfpy.cli.output.header import print_header
 
-            print_header(recording, full=options.show_info)
+            dumps_features = options.dump_raw_trace and not (header_only or options.is_summary)
+            print_header(recording, full=options.show_info, warns=options.dump_raw_trace, dumps_features=dumps_features)
             if header_only:
                 return 0
         is_tree = options.tasks or options.mmaps

@@ -259,6 +259,11 @@ class ReportCommandOptions(
         return bool(self.stdio or self.header or layout or self.verbose > 1 or self.quiet)
 
     @property
+    def is_summary(self) -> bool:
+        """Whether counts or the tree of tasks are shown in place of a report."""
+        return self.stats or self.tasks or self.mmaps
+
+    @property
     def gives_row_limit_last(self) -> bool:
         """Whether --percent-limit comes after --call-graph, whose value may have a limit, too."""
         occurrences = self.in_order("call_graph", "percent_limit")

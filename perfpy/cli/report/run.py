@@ -107,15 +107,15 @@ class ReportRun:
         return self._report()
 
     def _dump(self) -> int:
-        from perfpy.views.dump.recording import is_read_to_the_end, write_dump
+        from perfpy.cli.output.header import print_records
+        from perfpy.views.dump.recording import is_read_to_the_end
         from perfpy.views.recording_summary import record_count_lines
 
-        sys.stdout.flush()
-        options, symbols = self._options, self._request.symbol_options(plain=True)
-        is_bare = options.quiet or options.header or options.stats or options.tasks or options.mmaps
-        hint = "" if is_bare else f"{HEADER_HINT}\n"
-        entries = write_dump(self._recording, sys.stdout.buffer, hint=hint, guests=symbols.guests)
-        sys.stdout.buffer.flush()
+        options, guests = self._options, self._request.symbol_options(plain=True).guests
+        hint = "" if options.quiet or options.header or options.is_summary else f"{HEADER_HINT}\n"
+        header, full = options.header and not options.quiet, options.show_info
+        features = (header or full) and not options.is_summary
+        entries = print_records(self._recording, features=features, full=full, is_warned=header, hint=hint, guests=guests)
         if options.tasks or options.mmaps or not is_read_to_the_end(self._recording):
             return 0
         return _print_counts(record_count_lines(self._recording, entries))

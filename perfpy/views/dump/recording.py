@@ -79,6 +79,9 @@ def write_dump(
     lines: DumpLines | None = None,
     round_text: str = "\n",
     guests: GuestFiles = HOST_ONLY,
+    features: Callable[[int], Iterator[str]] | None = None,
+    is_warned: bool = False,
+    has_updates: bool = True,
 ) -> Counter[int]:
     """Write all records of a recording.
 
@@ -87,10 +90,15 @@ def write_dump(
         lines: script's lines, printed after their records
         round_text: the text after the name of a FINISHED_ROUND
         guests: which machines' tasks and files are named
+        features: the lines of a feature of the header, printed after its record in a pipe
+        is_warned: whether perf's warning has been printed before the header
+        has_updates: whether the command reads EVENT_UPDATE records
 
     Returns the number of histogram entries by event, for the statistics that report prints at the end.
     """
-    writer = _DumpWriter(recording, hint, lines, round_text, guests)
+    warning = "" if is_warned else order_warning(recording)
+    writer = _DumpWriter(recording, warning + hint, lines, round_text, guests)
+    writer.features, writer.has_updates = features, has_updates
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -101,6 +109,14 @@ def write_dump(
             pieces, size = [], 0
     out.write("".join(pieces).encode("utf-8", "surrogateescape"))
     return writer.entries
+
+
+def order_warning(recording: Recorded) -> str:
+    """Return perf's first line in the dump of a file whose side-band has no times; "" for other recordings."""
+    data = recording.data
+    if data.is_pipe or any(event.attr.sample_id_all for event in data.events[:1]):
+        return ""
+    return "WARNING: No sample_id_all support, falling back to unordered processing\n"
 
 
 def is_read_to_the_end(recording: Recorded) -> bool:
@@ -146,6 +162,8 @@ class _DumpWriter:
         self._samples = SampleTexts(recording, lines, guests)
         self._lines = lines
         self.entries = self._samples.entries
+        self.features: Callable[[int], Iterator[str]] | None = None
+        self.has_updates = True
         self._combined = 0
         self._has_trailers = False
         self._event_count = 0
@@ -163,8 +181,6 @@ class _DumpWriter:
 
     def texts(self) -> Iterator[str]:
         """Yield the text of each record, in order of delivery."""
-        if not self._data.is_pipe and not self._has_trailers:
-            yield "WARNING: No sample_id_all support, falling back to unordered processing\n"
         yield self._hint
         for record in _in_order(self._data.records.chunks(), by_time=self._data.records.by_time):
             yield self._text(record)
@@ -246,7 +262,11 @@ class _DumpWriter:
             return self._line(kind, offset) or self._round_text
         if kind in self._handled and kind not in _SHOWN_BY_SCRIPT:
             return self._line(kind, offset)
+        if kind == RecordType.HEADER_FEATURE and self.features is not None and len(body) >= 8:
+            return "".join(f"{line}\n" for line in self.features(struct.unpack_from(self._endian + "Q", body)[0]))
         text = user_record_text(kind, misc, body, self._endian, foreign=self._is_foreign)
+        if kind == RecordType.EVENT_UPDATE and not self.has_updates:
+            text += _UNHANDLED
         return text.removesuffix(_UNHANDLED) if kind in self._handled else text
 
     def _kernel_record(self, kind: int, misc: int, body: bytes, event: int) -> tuple[str, str]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.abi.flags import SampleType
+from perfpy.abi.perf_records import EVENT_UPDATE_UNIT, EventUpdate
 from perfpy.analysis.report.options import EventGroups
 from perfpy.cli import run
+from perfpy.cli.commands import load_command
 from perfpy.cli.line.perfconfig import Config
 from perfpy.cli.report.command import command
 from perfpy.cli.report.many import ManyRecordingOptions
@@ -118,6 +120,43 @@ def test_a_dump_follows_the_header_and_precedes_the_tasks(tmp_path: Path, capfdb
     assert text_of("-D --header-only", path, capfdbinary) == header
     alone = records[: records.index(b"\nAggregated stats")]
     assert text_of("-D --tasks", path, capfdbinary) == alone + tasks
+
+
+_WARNING = b"WARNING: No sample_id_all support, falling back to unordered processing\n"
+
+
+@pytest.mark.parametrize("name", ["report", "script"])
+def test_the_warning_of_a_dump_precedes_the_header(name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(1, attrs=[usual_attr(sample_id_all=0)]).feature(Feature.HOSTNAME, "vm").file())
+    printed = {}
+    for options in ("-D", "-D --header", "-D --header-only", "--header-only"):
+        assert load_command(name).run(name, [*options.split(), "-i", str(path), "--symfs", "/nonexistent"]) == 0
+        printed[options] = capfdbinary.readouterr().out
+    assert printed["-D --header"].startswith(_WARNING + b"# ====")
+    assert [text.count(_WARNING) for text in printed.values()] == [1, 1, 1, 0]
+    assert printed["-D --header-only"] == _WARNING + printed["--header-only"]
+
+
+@pytest.mark.parametrize("name", ["report", "script"])
+@pytest.mark.parametrize("options", ["-D -I", "-D --header"])
+def test_the_features_of_a_pipe_stand_at_their_records_in_a_dump(
+    name: str, options: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(1).feature(Feature.HOSTNAME, "vm").pipe())
+    assert load_command(name).run(name, [*options.split(), "-i", str(path), "--symfs", "/nonexistent"]) == 0
+    printed = capfdbinary.readouterr().out
+    assert b"PERF_RECORD_FEATURE# hostname : vm\n\n" in printed
+    assert printed.count(b"# hostname") == 1
+
+
+def test_annotate_handles_no_updates_of_events_in_a_dump(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording(1).record(EventUpdate(0, EVENT_UPDATE_UNIT, 1, "Joules")).file())
+    for name, text in (("annotate", b"... unit:  Joules\n: unhandled!\n"), ("report", b"... unit:  Joules\n\n")):
+        assert load_command(name).run(name, ["-D", "-i", str(path), "--symfs", "/nonexistent"]) == 0
+        assert text in capfdbinary.readouterr().out
 
 
 def test_quiet_hides_the_header(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]):

@@ -326,7 +326,8 @@ class Recording:
         listed = self.data.features.get("build_id", ())
         kernel = kernel_name((entry.misc, entry.filename) for entry in listed)
         types = (TASK_TYPES if has_spaces else NAMING_TYPES) - ({RecordType.EXIT} if keep_exited else set())
-        dso_table = DsoTable({entry.filename: entry.build_id.hex() for entry in listed}, by_identity=self.data.ended_here > 0)
+        build_ids = {entry.filename: entry.build_id.hex() for entry in listed}
+        dso_table = DsoTable(build_ids, by_identity=self.data.ended_here > 0, has_vdso32=self.header.get("arch") == "x86_64")
         guests = {entry.pid for entry in listed if entry.pid > 0 and is_guest_map(entry.misc)}
         records = self.data.side_band(types).tasks()
         return TaskTimeline(records, dso_table=dso_table, kernel_name=kernel, keep_exited=keep_exited, guests=guests, comms=comms)

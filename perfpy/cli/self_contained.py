@@ -17,7 +17,7 @@ from perfpy.capture.runtimes.rewriting import append_section
 from perfpy.errors import PerfError
 from perfpy.perfdata.kept_files import DEBUG_FILE, encode
 from perfpy.recording import Recording
-from perfpy.symbols.dso import KERNEL_NAME, DsoKind
+from perfpy.symbols.dso import KERNEL_NAME, VDSO, DsoKind
 from perfpy.symbols.files import build_ids, debug_files, elf, elf_symbols
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _files(dsos: list[Dso], ended: float, *, whole: bool) -> Iterator[tuple[str,
         yield KERNEL_NAME, names
     options = debug_files.SymbolOptions(ended=ended)
     for dso in dsos:
-        if dso.kind is DsoKind.VDSO:
+        if dso.name == VDSO:
             yield dso.name, build_ids.vdso_image()
         elif dso.kind is DsoKind.FILE:
             sources = debug_files.find(dso, options)

@@ -22,6 +22,8 @@ from perfpy.symbols.dso import (
     GUEST_KERNEL_NAME,
     HOST,
     KERNEL_NAME,
+    VDSO,
+    VDSO_OF_32_BITS,
     DsoKind,
     DsoTable,
     is_kernel_map,
@@ -246,6 +248,7 @@ _ADDRESSES: Final = 1 << 64
 _KSYMBOL_UNREGISTER: Final = 1
 _USER_MAP, _KERNEL_MAP = int(RecordType.MMAP2), int(RecordType.MMAP)  # steps of the replay, besides record types
 _PID_WIDTH: Final = np.uint64(32)
+_FOUR_GIB: Final = np.uint64(1 << 32)
 NOBODY: Final = -1  # the comm of an unnamed thread
 
 
@@ -291,7 +294,7 @@ class TaskReplay:
         self._space_of_map = [space_of[number] for number in machine.tolist()]
         # user mode, or unknown in the oldest files
         in_user_mode = (mode == 0) | (mode == MISC_KERNEL + 1) | (mode == MISC_GUEST_USER)
-        self._user = _UserMaps(_apart(records.maps.rows(in_user_mode)), records.files)
+        self._user = _UserMaps(_apart(records.maps.rows(in_user_mode)), records.files, has_vdso32=dso_table.has_vdso32)
         self._tasks = _TaskRecords(records.tasks, with_exits=not keep_exited)
         self._thread_comms = ThreadComms(0)  # by index of comms
         owners = [kernel.machine | _GUEST_KERNEL for kernel in self.kernels[1:]]
@@ -408,7 +411,7 @@ class TaskReplay:
         if mapped < len(user.dso_of_mapped):
             return
         file = self._files[user.maps.file[row]]
-        name = shown_name(file.name, pid, file.flags, executable=file.executable)
+        name = VDSO_OF_32_BITS if user.is_vdso32[row] else shown_name(file.name, pid, file.flags, executable=file.executable)
         kind = DsoKind.NONE if is_memory(name, file.flags) and name == file.name else user_kind(name)
         user.dso_of_mapped.append(self._dso_table.id_of(name, kind, file.build_id.hex(), file.identity))
 
@@ -491,16 +494,19 @@ class _UserMaps:
 
     Attributes:
         is_memory: for each file, whether it is memory instead.
+        is_vdso32: for each mapping, whether it is the vdso of a 32-bit program among 64-bit ones, which has the same name in the record.
         mapped: for each mapping, the number of the mapped file or of one process's memory, in order of appearance.
         first_rows: mappings that are the first of their addresses or of their process.
         dso_of_mapped: filled in by the replay.
     """
 
-    def __init__(self, maps: MapColumns, files: list[MappedFile]) -> None:
+    def __init__(self, maps: MapColumns, files: list[MappedFile], *, has_vdso32: bool) -> None:
         self.maps = maps
         self.is_memory = np.array([is_memory(file.name, file.flags) for file in files], bool)
         is_code = self.is_memory & np.array([file.executable for file in files], bool)
-        file = maps.file.astype(np.uint64) << np.uint64(33)
+        is_vdso = np.array([has_vdso32 and file.name == VDSO for file in files], bool)
+        self.is_vdso32 = is_vdso[maps.file] & (maps.start < _FOUR_GIB)
+        file = maps.file.astype(np.uint64) << np.uint64(33) | self.is_vdso32
         self.mapped, first_of_mapped = IdTable().ids_and_new(
             np.where(is_code[maps.file], file | np.uint64(1) << _PID_WIDTH | maps.pid, file)
         )

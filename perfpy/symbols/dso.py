@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_NAME: Final = "[unknown]"
-_VDSO_NAMES: Final = frozenset({"[vdso]", "[vdso32]", "[vdsox32]"})
+VDSO: Final = "[vdso]"
+VDSO_OF_32_BITS: Final = "[vdso32]"  # of 32-bit programs on x86_64
+_VDSO_NAMES: Final = frozenset({VDSO, VDSO_OF_32_BITS, "[vdsox32]"})
 _PERF_MAPS = "/tmp/perf-"
 _PERF_MAP = _PERF_MAPS + r"([0-9]{1,10})\.map\Z"  # no process has a longer number
 _JITTED = r"(jitted-\d+)-\d+\.so\Z"  # the name that `inject --jit` gives a function's image
@@ -154,9 +156,11 @@ class DsoTable:
     Args:
         build_ids: file name -> hex, of the recording's table.
         by_identity: whether device, inode and generation tell files apart, because they are those of this machine.
+        has_vdso32: whether the vdso of 32-bit programs has a name of its own, as on x86_64.
     """
 
-    def __init__(self, build_ids: dict[str, str] | None = None, *, by_identity: bool = False) -> None:
+    def __init__(self, build_ids: dict[str, str] | None = None, *, by_identity: bool = False, has_vdso32: bool = False) -> None:
+        self.has_vdso32 = has_vdso32
         self.dsos: list[Dso] = []
         self._ids: dict[tuple[str, str, int, tuple[int, ...]], dict[int, int]] = {}  # by generation
         self._build_ids = build_ids or {}

@@ -72,7 +72,7 @@ def advice(dso: Dso, *, restricted: bool = False, is_found: bool = False) -> str
         case DsoKind.JIT:
             return "record --jit has its names, or a perf map (node --perf-basic-prof, python -X perf)"
         case DsoKind.VDSO:
-            return "it is another kernel's: record its build-id cache (perf archive)"
+            return "no image of it is here: record its build-id cache (perf archive)"
         case DsoKind.NONE | DsoKind.BPF | DsoKind.VSYSCALL:
             return "memory without a file"
     from perfpy.symbols.files import debuginfod

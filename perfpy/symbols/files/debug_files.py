@@ -18,7 +18,7 @@ import numpy as np
 
 from perfpy.abi.flags import HOST_ONLY, Machines
 from perfpy.abi.light_types import TYPE_CHECKING, Enum, NamedTuple, TypeVar
-from perfpy.symbols.dso import Dso, DsoKind
+from perfpy.symbols.dso import VDSO, Dso, DsoKind
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.elf import DAMAGE, SHT_NOBITS, BadElfError, ElfFile, NotElfError, open_mapped, read_module
 from perfpy.symbols.files.elf_symbols import has_dynsym, has_symtab
@@ -205,7 +205,7 @@ def find(
             _search(candidates, build_id, files)
     if files.symbols is None and client:
         _ask_servers(client, build_id, files)
-    if dso.kind is DsoKind.VDSO and files.symbols is None:
+    if dso.name == VDSO and files.symbols is None:
         _assign(_vdso(build_id, options), files, _AT_PATH)
     if stored and (files.symbols is None or files.runtime is None):
         return _use_stored(dso, files, stored, stored_symbols)
@@ -333,7 +333,7 @@ def _ask_servers(client: debuginfod.Client, build_id: str, files: DsoFiles) -> N
 def _vdso(build_id: str, options: SymbolOptions) -> ElfFile | None:
     """Return this kernel's vdso if it is the recorded one. With symfs, only a matching build-id proves that."""
     try:
-        file = ElfFile("[vdso]", build_ids.vdso_image())
+        file = ElfFile(VDSO, build_ids.vdso_image())
     except BadElfError:
         return None
     return file if (same_build_id(file.build_id, build_id) if build_id else not options.root) else None

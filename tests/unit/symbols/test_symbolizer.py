@@ -19,6 +19,8 @@ import pytest
 from perfpy.abi.flags import MISC_KERNEL, MISC_USER
 from perfpy.perfdata.kept_files import KeptFiles, encode
 from perfpy.symbols import quality_notes as missing
+from perfpy.symbols.address_spaces import TaskTimeline
+from perfpy.symbols.dso import DsoTable
 from perfpy.symbols.files import build_ids, elf_symbols
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.files.debuginfod import Client
@@ -27,13 +29,12 @@ from perfpy.symbols.symbolizer import Symbolizer
 from perfpy.untrusted import files
 from tests.builders import elf as b
 from tests.builders.elf import Elf
-from tests.builders.timeline import comm, frames, kernel_mmap, ksymbol, mmap, timeline
+from tests.builders.timeline import comm, dsos, frames, kernel_mmap, ksymbol, mmap, task_records, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from perfpy.symbols.address_spaces import TaskTimeline
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -358,6 +359,25 @@ def test_the_vdso_is_this_kernels_if_it_is_the_recorded_one():
         results.append(frames(source, (1, 0x7FFF0000 + offset, 1))[0].symbol)
     assert results[0] == results[2] != "-"
     assert results[1] == "-"
+
+
+def test_the_vdso_of_32_bit_programs_has_a_name_and_build_id_of_its_own():
+    """This program's image is that of 64-bit programs: its functions are elsewhere, with or without a build-id in the recording."""
+    maps = [(0, mmap(pid, start, 0x4000, "[vdso]")) for pid, start in ((1, 0x7FFF_0000_0000), (2, 0xF7F1_A000), (3, 0xF7EF_4000))]
+    for build_ids_of_table in ({"[vdso]": "", "[vdso32]": OTHER_ID}, {}):
+        source = TaskTimeline(task_records(*maps), dso_table=DsoTable(build_ids_of_table, has_vdso32=True))
+        assert [(dso.name, dso.build_id) for dso in source.dso_table.dsos] == [
+            ("[vdso]", ""),
+            ("[vdso32]", build_ids_of_table.get("[vdso32]", "")),
+        ]
+        assert dsos(source, (1, 0x7FFF_0000_0000, 1), (2, 0xF7F1_AA00, 1), (3, 0xF7EF_4A00, 1)) == ["[vdso]", "[vdso32]", "[vdso32]"]
+        every = frames(source, *((2, 0xF7F1_A000 + offset, 1) for offset in range(0, 0x2000, 16)))
+        assert {frame.symbol for frame in every} == {"-"}
+
+
+def test_elsewhere_the_vdso_has_one_name():
+    source = timeline((0, mmap(1, 0x7FFF_0000_0000, 0x4000, "[vdso]")), (0, mmap(2, 0xF7F1_A000, 0x4000, "[vdso]")))
+    assert [dso.name for dso in source.dso_table.dsos] == ["[vdso]"]
 
 
 def test_with_symfs_and_nothing_else_the_kernel_has_no_names(tmp_path: Path):

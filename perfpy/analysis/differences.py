@@ -260,9 +260,9 @@ def _parts(histogram: Histogram, index: int, naming: Naming | None) -> dict[tupl
     """Return the rows of a histogram by name, rows of equal names joined."""
     keys = [key.name for key in histogram.layout.keys]
     locations = histogram.locations
-    chosen = histogram.order
+    chosen = np.sort(histogram.order)  # entries are numbered in the order in which perf inserts them
     parts: dict[tuple[str | None, ...], Part] = {}
-    for entry in chosen[insertion_order(chosen, histogram.layout, histogram.keys)].tolist():
+    for entry in chosen[insertion_order(chosen, histogram.layout, histogram.keys, joins_commands=False)].tolist():
         frame = histogram.location(entry) >> ROLE_BITS
         names = tuple((locations.name(frame) or None) if key == "symbol" else histogram.text(key, entry) for key in keys)
         if naming:

@@ -518,8 +518,11 @@ def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: In
 _TREE_ROWS = 20_000
 
 
-def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> Int64:
-    """Return the order of perf's tree of entries, as positions in `chosen`: by the sort keys."""
+def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues], *, joins_commands: bool = True) -> Int64:
+    """Return the order of perf's tree of entries, as positions in `chosen`: by the sort keys.
+
+    joins_commands: whether rows of one command are joined in a tree of the same comparison, as `report` does.
+    """
     same = [keys[key.name].same(chosen) for key in layout.keys]
     if not same:
         return np.arange(len(chosen))
@@ -543,7 +546,7 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -
 
     # the tree in which samples are counted; then the one in which rows of one command are joined
     order = tree_order(range(len(chosen)), before)
-    return np.array(tree_order(order, before) if layout.has("comm") else order, np.int64)
+    return np.array(tree_order(order, before) if joins_commands and layout.has("comm") else order, np.int64)
 
 
 def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> bool:
@@ -553,12 +556,12 @@ def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> 
     together, and with addresses further apart than half of the address space.
     """
     names = [key.name for key in layout.keys]
-    for index, name in enumerate(names):
+    for name in names:
         column = keys[name].column
         if column.compare is None or column.unnamed is None:
             continue
         unnamed = column.unnamed[keys[name].number[chosen]]
-        if unnamed.any() and ("dso" not in names[:index] or _wraps(keys[name], chosen[unnamed])):
+        if unnamed.any() and ("dso" not in names or _wraps(keys[name], chosen[unnamed])):
             return True
     return False
 

@@ -146,6 +146,24 @@ def test_new_events_are_beside_the_first_compared_event(tmp_path: Path) -> None:
     assert changes(tmp_path, (KERNEL, USER), (BOTH,)) == [[("cpu-clock:k", "100", 0.0)], [("cpu-clock:u", "101", None)]]
 
 
+def test_code_without_symbols_is_one_row_with_the_first_address_of_perfs_tree(tmp_path: Path) -> None:
+    """Addresses around the circle of 2^64 have no order: a tree's first one depends on the order of the samples, not of the rows."""
+    path = tmp_path / "perf.data"
+    built = PerfDataBuilder()
+    for time, (ip, period) in enumerate(((0x1000, 10), (6 << 60, 30), (11 << 60, 20)), 1):
+        built.sample(misc=2, ip=ip, pid=7, tid=7, time=time, period=period)
+    path.write_bytes(built.file())
+    with perfpy.open(path) as recording:
+        report = recording.report(options=ReportOptions(columns=ColumnOptions(sort="symbol")))
+        (table,) = differences([report, report], Compute())
+        (row,) = table.changes
+        part = row.parts[0]
+        histogram = table.histograms[0]
+        assert part
+        assert histogram
+        assert (histogram.text("symbol", part.entry), part.period) == ("[.] 0xb000000000000000", 60)
+
+
 # Rows of two recordings that changed beyond sampling noise, in amount or in share.
 
 

@@ -90,7 +90,7 @@ def _kernel_maps() -> Iterator[str]:
 
 
 def _recorded_build_ids(recording: Recording, machines: Machines, *, with_hits: bool) -> list[tuple[str, str]]:
-    """Return (build-id, name) of the files in the build-id table, by name; without a table, or `with_hits`, of the hit files.
+    """Return (build-id, name) of the files in the build-id table, by name; in a pipe, without a table, or `with_hits`, of the hit files.
 
     Those of virtual machines are last.
     """
@@ -98,7 +98,7 @@ def _recorded_build_ids(recording: Recording, machines: Machines, *, with_hits: 
 
     found: set[tuple[bool, str, str, FileId | None]]
     entries = recording.data.features.get("build_id", ())
-    if entries and not with_hits:
+    if entries and not with_hits and not recording.data.is_pipe:
         found = {(is_guest_map(entry.misc), entry.filename, entry.build_id.hex(), None) for entry in entries}
     else:
         from perfpy.analysis.locations import hit_dsos

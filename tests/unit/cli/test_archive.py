@@ -17,12 +17,13 @@ import pytest
 from perfpy import cli
 from perfpy.abi import records
 from perfpy.abi.flags import MISC_USER
+from perfpy.abi.framing import MISC_BUILD_ID_SIZE, HeaderBuildId
 from perfpy.abi.records import SampleId
 from perfpy.cli import archive as tar_stream
 from perfpy.symbols.files.build_ids import BuildIdCache
 from perfpy.untrusted import expansion
 from tests.builders.elf import Elf
-from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
+from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -250,3 +251,15 @@ def test_the_recording_is_named_as_in_other_commands(recorded: Path, capsys: pyt
     capsys.readouterr()
     assert cli.run(["archive", "-i", "other", "another"]) == 129
     assert "archive takes one file" in capsys.readouterr().err
+
+
+def test_a_pipes_list_of_build_ids_has_the_files_with_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = simple_recording(1)
+    for name in ("/bin/busy", "/bin/unused"):
+        built.record(HeaderBuildId(2 | MISC_BUILD_ID_SIZE, -1, bytes(range(20)), name))
+    built.record(records.Comm(0, 8, 8, "other", SampleId(pid=8, tid=8, time=110)))
+    built.record(records.Mmap2(2, 8, 8, 0x1000, 0x1000, 0, 8, 1, 98, 0, 5, 2, "/bin/plain", b"", SampleId(pid=8, tid=8, time=110)))
+    built.sample(misc=2, ip=0x1000, pid=8, tid=8, time=500, period=1)
+    (tmp_path / "perf.data").write_bytes(built.pipe())
+    assert cli.run(["buildid-list", "-i", str(tmp_path / "perf.data")]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{bytes(range(20)).hex()} /bin/busy", " " * 41 + "/bin/plain"]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _USER: Final = ord(".")
 _KERNEL: Final = ord("k")
 _NO_NAME: Final = "??"  # as in addr2line
+_RUST_V0: Final = b"_R"
 _UNSEEN: Final = -1
 _BLOCK: Final = 1 << 20  # frames
 
@@ -46,7 +47,8 @@ class InlineStyle(NamedTuple):
     Attributes:
         returns: callers' addresses are return addresses.
         names_decide: the outermost function, too, counts as inlined if its name differs from the symbol's (an alias, a clone), as in
-            perf 6.12. perf 7.3 keeps the symbol.
+            perf 6.12. perf 7.3 keeps the symbol, and so does every style for Rust's v0 names: 6.12 compares them as they are in the
+            file, where the other names of one function are equally long, and so takes the one of the debug information.
         as_addr2line: name a function without a linkage name as addr2line does: by the symbol the first time that it is the innermost one,
             and afterwards too if it begins with the symbol.
         in_kernel: expand frames of the kernel and its modules too, if vmlinux and the .ko files have debug information.
@@ -182,7 +184,8 @@ class InlinedFrames:
         for state, frame, start, count, bias in zip(*(column.tolist() for column in columns), strict=True):
             functions = rows[start : start + count]
             base = int(table.symbol[frame])
-            frame_symbols = self._symbols(base, self._names(finder, number, base, bias, functions))
+            is_v0 = bool(functions) and finder.names[functions[-1][0]].startswith(_RUST_V0)
+            frame_symbols = self._symbols(base, self._names(finder, number, base, bias, functions), keeps_own=is_v0)
             if not frame_symbols:
                 continue
             self._start[state], self._count[state] = first + len(bases), count
@@ -220,13 +223,16 @@ class InlinedFrames:
                 names[depth] = kept_name or names[depth]
         return names
 
-    def _symbols(self, base: int, names: list[str]) -> list[int]:
-        """Return the symbols of the frames that replace one in the symbol `base`, innermost first; empty if the frame stays."""
+    def _symbols(self, base: int, names: list[str], *, keeps_own: bool) -> list[int]:
+        """Return the symbols of the frames that replace one in the symbol `base`, innermost first; empty if the frame stays.
+
+        keeps_own: whether the outermost function keeps `base` whatever its name.
+        """
         symbols = self._symbolizer.symbols
         own_name = symbols.name(base)
         # A function with the symbol's name gets the symbol, even if it was inlined into a namesake.
         callee_symbols = [base if name == own_name else symbols.inlined_into(base, name) for name in names[:-1]]
-        if self._style.names_decide and names and names[-1] != own_name:
+        if self._style.names_decide and not keeps_own and names and names[-1] != own_name:
             return [*callee_symbols, symbols.inlined_into(base, names[-1])]
         return [*callee_symbols, base] if callee_symbols else []
 

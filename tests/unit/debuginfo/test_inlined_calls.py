@@ -508,6 +508,20 @@ def test_perf_7_keeps_the_symbols_of_clones(root: Path) -> None:
     assert Chains(root, Inline.UNWOUND_AS_PERF, unwound=True).names((0x1010,)) == [["leaf*", "name*"]]
 
 
+def test_a_rust_function_with_two_names_is_no_inlined_call(root: Path) -> None:
+    # Of two equal functions the compiler keeps one: <usize as Display>::fmt is <u64 as Display>::fmt, which the debug information has.
+    usize, u64 = (
+        f"_RNvXs{letter}_NtNtNtCsgEmfK2I1SDS_4core3fmt3num3imp{kind}NtB9_7Display3fmt" for letter, kind in (("i", "j"), ("d", "y"))
+    )
+    leaf = function("leaf")
+    debug = function(u64, (0x1000, 0x1100), inlined(leaf, (0x1010, 0x1020), line=4))
+    tree = code(unit(leaf, debug, low_pc=None), (0x1000, 0x1100))
+    (root / "opt" / "prog").write_bytes(Dies(tree).elf().symbol(u64, 0x1000, 0x100).symbol(usize, 0x1000, 0x100).build())
+    name = "<usize as core::fmt::Display>::fmt"
+    for inline in (Inline.UNWOUND_AS_PERF, Inline.ALL):
+        assert Chains(root, inline, unwound=True).names((0x1010,), (0x1040,)) == [["leaf*", name], [name]]
+
+
 @pytest.fixture
 def cpp(tmp_path: Path) -> Path:
     """Create /opt/prog of C++ functions without linkage names: one begins with its symbol, the other later."""

@@ -178,7 +178,8 @@ def code_symbol(texts: KeyTexts, frames: Int64) -> KeyColumn:
 def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     """Return the column of accessed cache lines; unmapped ones have level X."""
     location_table = texts.locations
-    column = _by_address(texts, frames, location_table.address[frames] & ~np.uint64(_LINE - 1))
+    lines = location_table.address[frames] & ~np.uint64(_LINE - 1)
+    column = _by_address(texts, frames, lines)
 
     def text(i: int) -> str:
         label = column.text(i)
@@ -189,7 +190,7 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     is_anonymous = np.array([file.is_anonymous for file in location_table.dsos] + [False], bool)[dso_of]
     owner = np.where(is_anonymous, location_table.spaces_of(frames.astype(np.int32)), 0)
     is_user = location_table.level[frames] != ord("k")
-    rank = ranks(is_user, dso_of < 0, dso_of, owner, column.same)
+    rank = ranks(is_user, dso_of < 0, dso_of, owner, lines)  # unsigned, unlike the addresses of other keys
     has_name = location_table.symbol[frames] >= 0
     return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(has_name[i]), texts=None)
 
@@ -367,15 +368,18 @@ def _column(fields: Mapping[int, TraceField], raw: bool, endian: str, texts: Key
         word, _ = words()[i]
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
+    # perf widens the column by dynamic data whenever it compares two samples, also those that the table hides
+    dynamic = [len(item) for item, field in zip(content, field_of, strict=True) if field is not None and field.is_dynamic]
+    compared = max(dynamic) if len(dynamic) > 1 else 0
+
     def wide(i: int) -> int:
-        # perf gives dynamic data the width of their bytes, with the NUL, and truncates fields missing in the event's text
-        field = field_of[i]
-        return max(byte_width(words()[i][0] or ""), len(content[i]) if field is not None and field.is_dynamic else 0)
+        # perf truncates fields missing in the event's text
+        return max(byte_width(words()[i][0] or ""), compared)
 
     def widest(rows: Int64) -> int:
         # perf computes a width of -1 for a text after a blank, keeps it as the widest, and ignores it at last
         indexes = rows.tolist()
-        return -1 if any(words()[i][1] for i in indexes) else max(map(wide, indexes), default=0)
+        return -1 if any(words()[i][1] for i in indexes) else max(map(wide, indexes), default=compared)
 
     return KeyColumn(rank, rank, text, wide, widest=widest)
 

@@ -114,6 +114,13 @@ def test_cache_lines_where_nothing_is_mapped_have_an_x(kernel):
     assert texts(event_sort_keys.cache_line(kernel, np.arange(5)))[4] == f"[X] {KERNEL - 0x1000:#x}"
 
 
+def test_cache_lines_that_nothing_maps_are_in_the_order_of_their_unsigned_addresses():
+    symbolizer = Symbolizer(timeline(), SymbolOptions(cache=False))
+    frames(symbolizer, *((1, address, 1) for address in (0xFFFF888BDE5C09C0, 0x7F0617959D00, 0x40)))
+    column = event_sort_keys.cache_line(known(locations=Locations(symbolizer)), np.arange(3))
+    assert np.argsort(column.order).tolist() == [2, 1, 0] == np.argsort(column.same).tolist()
+
+
 @pytest.mark.parametrize("name", ["symbol", "data_symbol", "code_symbol", "cache_line"])
 def test_symbols_of_branches_and_accesses_have_an_address_and_an_origin_if_verbose(kernel, name):
     """As the symbols of samples: 18 characters for the address, and a letter, `!` without a file."""
@@ -189,6 +196,26 @@ def test_fields_that_an_events_text_lacks_ask_for_no_width():
     known_column, other = (key.column(known(trace=data), np.zeros(1, np.int64)) for key in keys)
     assert (known_column.text(0), known_column.wide(0)) == ("7" * 18, 18)
     assert (other.text(0), other.wide(0)) == ("other in full", 0)
+
+
+TEXT_FORMAT = """name: exec
+ID: 9
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:__data_loc char[] filename;\toffset:4;\tsize:4;\tsigned:1;
+
+print fmt: "filename=%s", __get_str(filename)
+"""
+
+
+@pytest.mark.parametrize(("names", "width"), [([b"/bin/longer\0"], 0), ([b"/bin/longer\0", b"/sh\0"], 12)])
+def test_hidden_texts_of_dynamic_fields_widen_the_column_if_there_are_two_samples(names, width):
+    events = [FileEvent(usual_attr(type=2, config=9), (1,), "sys:exec", 0)]
+    payloads = [b"\t\0\0\0" + (8 | len(name) << 16).to_bytes(4, "little") + name for name in names]
+    (key,) = field_keys("*", events, {9: parse_format(TEXT_FORMAT, "sys", 8)}, raw=True, endian="<")
+    column = key.column(known(trace=TraceData(payloads, Worded(str))), np.arange(len(names)))
+    assert column.width_of(np.zeros(0, np.int64)) == width == column.width_of(np.array([len(names) - 1]))
 
 
 # Containers by the paths of their cgroups.

@@ -32,8 +32,8 @@ class ProbeError(PerfError):
 class NoSuchPointError(ProbeError):
     """A point that the program does not have."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text, errno.ENODEV)
+    def __init__(self, text: str, code: int = errno.ENODEV) -> None:
+        super().__init__(text, code)
 
 
 class NoVariableError(ProbeError):

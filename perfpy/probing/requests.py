@@ -33,10 +33,16 @@ def plan(
 
 def _plan(program: Program, request: ProbeRequest, resolver: Resolver, *, is_kernel: bool) -> Planned:
     arguments = [parse_argument(text) for text in request.arguments]
-    needs = any(argument.needs_variables for argument in arguments)
+    needy = next((argument for argument in arguments if argument.needs_variables), None)
     if request.point.marker is not None:
         return plan_marker(program, request)
-    sites = resolver.sites(request.point, with_variables=needs)
+    if needy is not None and not program.has_debug_info:
+        raise ProbeError(
+            f"'{needy.text}' needs debug information, and {program.path} has none;"
+            " install its debug package, set DEBUGINFOD_URLS, or read registers instead (%di)",
+            errno.ENODATA,
+        )
+    sites = resolver.sites(request.point, with_variables=needy is not None, has_arguments=bool(arguments))
     texts, notes = _arguments(program, sites, arguments, is_kernel=is_kernel)
     definitions = []
     group = request.group or (KERNEL_GROUP if is_kernel else group_of(program.path))

@@ -18,7 +18,7 @@ from perfpy.debuginfo.sections import damage_of
 from perfpy.debuginfo.source_lines import ends_with
 from perfpy.probing.definitions import KERNEL_GROUP, Definition, Planned, describe, event_of
 from perfpy.probing.grammar import glob_test, is_glob, parse_argument, without_parameters
-from perfpy.probing.problems import NoSuchPointError, NoVariableError, ProbeError, hint
+from perfpy.probing.problems import NoSuchPointError, ProbeError, hint
 from perfpy.symbols.files.elf import DAMAGE
 from perfpy.symbols.symbol_table import STT_OBJECT
 from perfpy.untrusted.files import UnsafeNameError, below, read_regular
@@ -55,11 +55,11 @@ class Resolver:
         self._most = most
         self.notes: list[str] = []
 
-    def sites(self, point: ProbePoint, *, with_variables: bool = False) -> list[Site]:
+    def sites(self, point: ProbePoint, *, with_variables: bool = False, has_arguments: bool = False) -> list[Site]:
         """Return the sites of a point, at least one.
 
         `with_variables`: the probe reads variables, so that functions without optimization are probed after their prologue.
-        Raises ProbeError.
+        `has_arguments`: the probe reads something; decides the exit status if the point does not exist. Raises ProbeError.
         """
         try:
             sites = self._limited(self._all(point, with_variables), point, with_variables)
@@ -67,10 +67,9 @@ class Resolver:
             self._program.symbols.flaw(damage_of(damage))
             raise ProbeError(f"the debug information of {self._program.path} is damaged: {damage}", errno.EINVAL) from None
         if not sites:
-            missing = self._missing(point)
-            # perf's status depends on what it would have needed the function for.
-            missing.exit_code = -errno.ENOENT & 0xFF if with_variables or point.is_return else missing.exit_code
-            raise missing
+            # perf searches the symbols in the end, unless debug information answers for a point without arguments.
+            is_answered = self._program.has_debug_info and not has_arguments and not point.is_return
+            raise self._missing(point, errno.ENODEV if is_answered else errno.ENOENT)
         return sites
 
     def _limited(self, sites: Iterable[Site], point: ProbePoint, with_variables: bool) -> list[Site]:
@@ -106,7 +105,7 @@ class Resolver:
             raise ProbeError(
                 f"'{point.text}' needs debug information, and {self._program.path} has none;"
                 " install its debug package, set DEBUGINFOD_URLS, or probe a function by name",
-                errno.ENOENT,
+                errno.ENODATA,
             )
         for symbol in self._program.symbols_named(name_test(point.function)):
             if symbol.is_indirect:
@@ -227,7 +226,7 @@ class Resolver:
 
     # -- errors
 
-    def _missing(self, point: ProbePoint) -> ProbeError:
+    def _missing(self, point: ProbePoint, code: int) -> ProbeError:
         if point.function and point.is_return and self._program.has_debug_info:
             inlined = next(self._search.functions(point.function, point.source), None)
             if inlined is not None:
@@ -235,12 +234,12 @@ class Resolver:
         if point.function and not is_glob(point.function):
             has_part = point.line is not None or point.source or point.pattern
             if has_part and next(self._search.functions(point.function), None) is not None:
-                return NoSuchPointError(self._no_code(point))
+                return NoSuchPointError(self._no_code(point), code)
             advice = hint(point.function, self.names(), "--funcs lists its functions")
-            return NoSuchPointError(f"no function '{point.function}' in {self._program.path}{advice}")
+            return NoSuchPointError(f"no function '{point.function}' in {self._program.path}{advice}", code)
         if point.source:
-            return NoSuchPointError(self._no_code(point))
-        return NoSuchPointError(f"'{point.text}' fits no function of {self._program.path}; --funcs lists them")
+            return NoSuchPointError(self._no_code(point), code)
+        return NoSuchPointError(f"'{point.text}' fits no function of {self._program.path}; --funcs lists them", code)
 
     def _no_code(self, point: ProbePoint) -> str:
         return f"no code for '{point.text}' in {self._program.path}; --line shows the lines that have code"
@@ -534,11 +533,12 @@ def plan_kernel(text: str, request: ProbeRequest, *, module: str = "", most: int
     arguments = [parse_argument(one) for one in request.arguments]
     point = request.point
     if not point.function or point.line is not None or point.pattern or point.source:
-        raise ProbeError(f"'{point.text}' needs the kernel's debug information; name a vmlinux that has it with -k", errno.ENOENT)
+        raise ProbeError(f"'{point.text}' needs the kernel's debug information; name a vmlinux that has it with -k", errno.ENODATA)
     needy = next((argument for argument in arguments if argument.needs_variables), None)
     if needy is not None:
-        raise NoVariableError(
-            f"'{needy.text}' needs the kernel's debug information; name a vmlinux that has it with -k, or read registers (%di)"
+        raise ProbeError(
+            f"'{needy.text}' needs the kernel's debug information; name a vmlinux that has it with -k, or read registers (%di)",
+            errno.ENODATA,
         )
     symbols = list(kernel_symbols(text))
     first = next((symbol.address for symbol in symbols if symbol.name == _FIRST), 0)
@@ -547,7 +547,7 @@ def plan_kernel(text: str, request: ProbeRequest, *, module: str = "", most: int
     test = name_test(point.function)
     chosen = [symbol for symbol in symbols if test(symbol.name) and module in ("", symbol.module)]
     if not chosen:
-        raise NoSuchPointError(_missing(point, symbols, module))
+        raise NoSuchPointError(_missing(point, symbols, module), errno.ENOENT)
     if len(chosen) > most:
         raise ProbeError(f"'{point.text}' has more than {most} sites; --max-probes raises the limit", errno.E2BIG)
     definitions = [_definition(request, symbol, first, tuple(argument.text for argument in arguments)) for symbol in chosen]

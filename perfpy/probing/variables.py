@@ -145,7 +145,6 @@ POINTERS: Final = frozenset({dwarf.TAG_POINTER_TYPE}) | _REFERENCES
 COMPOUNDS: Final = frozenset({dwarf.TAG_STRUCTURE_TYPE, dwarf.TAG_CLASS_TYPE, dwarf.TAG_UNION_TYPE})
 _WORDS: Final = {
     dwarf.TAG_STRUCTURE_TYPE: "struct ",
-    dwarf.TAG_CLASS_TYPE: "struct ",
     dwarf.TAG_UNION_TYPE: "union ",
     dwarf.TAG_ENUMERATION_TYPE: "enum ",
 }

@@ -250,7 +250,7 @@ def print_variables(options: ProbeCommandOptions, points: Iterable[str]) -> int:
         try:
             sites = resolver.sites(request.point)
         except NoSuchPointError as error:
-            raise ProbeError(str(error), errno.ENOENT) from None
+            raise ProbeError(str(error), errno.EOPNOTSUPP if request.point.source else errno.ENOENT) from None
         if all(site.code is None for site in sites):
             raise ProbeError(f"the debug information has no function at '{text}'", errno.ENOENT)
         print(one_line(f"Available variables at {describe(request, [])}"))
@@ -306,13 +306,14 @@ class LineListing(NamedTuple):
 
 def list_lines(program: Program, requested: LineRange, source: str = "") -> LineListing:
     """Return the lines of a range. Raises ProbeError."""
+    missing_code = errno.EOPNOTSUPP if requested.source else errno.ENOENT  # perf's
     search = SiteSearch(program, source=source)
     with damage_refused(program.symbols):
         path, base, probed = _of_function(program, search, requested) if requested.function else _of_file(program, search, requested.source)
     first, last = base + requested.first, None if requested.last is None else base + requested.last
     inside = {line for line in probed if line >= first and (last is None or line <= last)}
     if not inside:
-        raise ProbeError(f"no line of this range of {path} has code that can be probed", errno.ENOENT)
+        raise ProbeError(f"no line of this range of {path} has code that can be probed", missing_code)
     file = source_path(path, source, program.root)
     lines = read_lines(file) if file else []
     if not lines:
@@ -333,7 +334,7 @@ def _of_function(program: Program, search: SiteSearch, requested: LineRange) -> 
             probed |= search.function_lines(function, search.files_of(function.unit, path))
     if not base:
         similar = hint(requested.function, Resolver(program).names())
-        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{similar}", errno.ENOENT)
+        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{similar}", errno.EOPNOTSUPP if requested.source else errno.ENOENT)
     return path, base, probed
 
 
@@ -345,7 +346,7 @@ def _of_file(program: Program, search: SiteSearch, source: str) -> tuple[str, in
             path = path or program.statements(unit).path(min(files))
             probed |= search.probed_lines(unit, files)
     if not path:
-        raise ProbeError(f"no code of {program.path} is from a source file {source}", errno.ENOENT)
+        raise ProbeError(f"no code of {program.path} is from a source file {source}", errno.EOPNOTSUPP)
     return path, 0, probed
 
 

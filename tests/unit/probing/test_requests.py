@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfpy.errors import PerfError
-from perfpy.probing.grammar import parse_request
+from perfpy.probing.grammar import parse_line_range, parse_request
 from perfpy.probing.program import Program, open_program
 from perfpy.probing.requests import fetch_operand, markers_of, plan
 from perfpy.probing.sites import Resolver
 from perfpy.symbols.files.debug_files import SymbolOptions
-from perfpy.tools.probe.actions import list_variables
+from perfpy.tools.probe.actions import list_lines, list_variables, print_variables
+from perfpy.tools.probe.options import ProbeCommandOptions
 from tests.builders.probed import compiled
 
 if TYPE_CHECKING:
@@ -189,6 +190,33 @@ def test_variables_are_listed_if_a_probe_can_read_them(inlined: Program) -> None
     assert plain.lines == ["struct item*\tit"]
 
 
+def test_types_of_variables_are_written_as_in_the_source(tmp_path: Path) -> None:
+    """A class has no keyword in front, and one without a name is unknown, as in perf."""
+    source = """class Shape { public: int x; }; class { public: int a; } unnamed; struct Box { int k; }; union Two { int i; };
+    int main() { Shape s, *p = &s; Box b; Two t; s.x = b.k = t.i = unnamed.a; return p->x + b.k + t.i; }"""
+    program = opened(compiled(tmp_path, "app", "-O0 -g", source, "g++"))
+    (site,) = Resolver(program).sites(parse_request("main").point)
+    lines = list_variables(program, site, externs=True, ranges=False, test=lambda name: True).lines
+    assert lines == ["(unknown_type)\tunnamed", "Shape\ts", "Shape*\tp", "struct Box\tb", "union Two\tt"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("nosuch", 254), ("nosuch@shop.c", 161), ("other.c:1", 161), ("shop.c:900-903", 161), ("cost@shop.c:900", 161), ("cost:900", 254)],
+)
+def test_a_listing_of_no_lines_has_perfs_status(shop: Program, text: str, status: int) -> None:
+    with pytest.raises(PerfError) as caught:
+        list_lines(shop, parse_line_range(text))
+    assert caught.value.exit_code == status
+
+
+@pytest.mark.parametrize(("point", "status"), [("nosuch", 254), ("nosuch@shop.c", 161), ("cost:900", 254), ("shop.c:900", 161)])
+def test_variables_of_no_point_have_perfs_status(shop: Program, point: str, status: int) -> None:
+    with pytest.raises(PerfError) as caught:
+        print_variables(ProbeCommandOptions(exec_path=shop.path), [point])
+    assert caught.value.exit_code == status
+
+
 def test_a_line_of_an_inlined_function_is_named_after_that_function(inlined: Program) -> None:
     assert {definition.event for definition in plan(inlined, parse_request("shop.c:9")).definitions} == {"first"}
     assert "shares its address with line 14" in str(refusal(inlined, "shop.c:6"))
@@ -249,6 +277,9 @@ def test_a_pattern_of_source_text_probes_each_line(shop: Program) -> None:
         ("nosuch", 237, "no function 'nosuch'"),
         ("nosuch%return", 254, "no function 'nosuch'"),
         ("nosuch x", 254, "no function 'nosuch'"),
+        ("nosuch %di", 254, "no function 'nosuch'"),
+        ("nosuch* $stack0", 254, "fits no function"),
+        ("cost:500 %di", 254, "no code for"),
         ("cost@other.c count", 254, "no code for"),
         ("cots", 237, "did you mean 'cost'?"),
         ("cost:500", 237, "no code for 'cost:500'"),
@@ -271,8 +302,11 @@ def test_errors_have_perfs_status_and_a_remedy(shop: Program, text: str, status:
 
 def test_a_stripped_program_has_no_points(tmp_path: Path) -> None:
     program = opened(compiled(tmp_path, flags="-O1 -s -no-pie"))
-    assert refusal(program, "cost").exit_code == 237
-    assert "needs debug information" in str(refusal(program, "shop.c:7"))
+    points = ("cost", "cost*", "cost+4", "cost%return", "cost %di")
+    assert [refusal(program, text).exit_code for text in points] == [254] * len(points)
+    for text in ("shop.c:7", "cost:2", "cost;sum*", "cost@shop.c", "cost it", "cost $vars", "nosuch x"):
+        error = refusal(program, text)
+        assert (error.exit_code, "needs debug information" in str(error)) == (195, True)
 
 
 def test_overloaded_functions_are_distinguished(tmp_path: Path) -> None:

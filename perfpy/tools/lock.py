@@ -115,7 +115,7 @@ def contention(options: LockContentionOptions) -> int:
     from perfpy.analysis.lock_waits import TYPES
 
     fields = chosen_fields(options.field, options.key, _KEYS, CONTENTION_FIELDS)
-    types = set(words_of(options.type_filter))
+    types = {"pcpu-sem" if word == "percpu-rwsem" else word for word in words_of(options.type_filter)}  # perf 6.12's name without :R or :W
     words = {*TYPES.values(), *(name.partition(":")[0] for name in TYPES.values())}
     for word in types - words:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")

@@ -153,6 +153,13 @@ def test_a_name_that_no_lock_has_is_reported(tmp_path: Path, capsys: pytest.Capt
     assert "Warning: -L absent: no lock of this recording has this name" in _table(tmp_path, capsys, "contention", "-L", "absent", "-l")
 
 
+def test_types_of_locks_have_the_names_of_perf_6_and_7(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for name in ("percpu-rwsem", "pcpu-sem"):
+        assert len(_table(tmp_path, capsys, "contention", "-t", "-Y", name)) == 2
+        assert len(_table(tmp_path, capsys, "contention", "-t", "-Y", f"{name},spinlock")) == 3
+    assert run(["lock", "contention", "-Y", "percpu"]) == 129
+
+
 def test_filters_that_are_repeated_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     once = _table(tmp_path, capsys, "contention", "-t", "-Y", "spinlock", "-L", "0x5")
     assert len(once) == 3

@@ -334,7 +334,8 @@ def _of_function(program: Program, search: SiteSearch, requested: LineRange) -> 
             probed |= search.function_lines(function, search.files_of(function.unit, path))
     if not base:
         similar = hint(requested.function, Resolver(program).names())
-        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{similar}", errno.EOPNOTSUPP if requested.source else errno.ENOENT)
+        code = errno.EOPNOTSUPP if requested.source else errno.ENOENT
+        raise ProbeError(f"no function '{requested.function}' with lines in {program.path}{similar}", code)
     return path, base, probed
 
 

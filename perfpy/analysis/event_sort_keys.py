@@ -368,20 +368,19 @@ def _column(fields: Mapping[int, TraceField], raw: bool, endian: str, texts: Key
         word, _ = words()[i]
         return data.words.field_text(payloads[i], field.name) if word is None else word
 
-    # perf widens the column by dynamic data whenever it compares two samples, also those that the table hides
-    dynamic = [len(item) for item, field in zip(content, field_of, strict=True) if field is not None and field.is_dynamic]
-    compared = max(dynamic) if len(dynamic) > 1 else 0
+    # perf widens the column by the texts and dynamic data of all rows, also of hidden ones
+    compared = max((len(item) for item, field in zip(content, field_of, strict=True) if field is not None and field.is_dynamic), default=0)
 
     def wide(i: int) -> int:
         # perf truncates fields missing in the event's text
         return max(byte_width(words()[i][0] or ""), compared)
 
-    def widest(rows: Int64) -> int:
+    @cache
+    def widest_of_all() -> int:
         # perf computes a width of -1 for a text after a blank, keeps it as the widest, and ignores it at last
-        indexes = rows.tolist()
-        return -1 if any(words()[i][1] for i in indexes) else max(map(wide, indexes), default=compared)
+        return -1 if any(is_rest for _, is_rest in words()) else max(map(wide, range(len(numbers))), default=0)
 
-    return KeyColumn(rank, rank, text, wide, widest=widest)
+    return KeyColumn(rank, rank, text, wide, widest=lambda _rows: widest_of_all())
 
 
 def _content(payload: bytes, field: TraceField, endian: str) -> bytes:

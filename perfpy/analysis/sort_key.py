@@ -27,6 +27,7 @@ class ColumnCell(Enum):
     RIGHT = "right"  # padded on the left
     CUT = "cut"  # truncated to the width, not padded
     LOOSE = "loose"  # neither
+    OFFSET = "offset"  # neither; addresses with as many digits as the width leaves
     RIGHT_CUT = "right cut"  # truncated to the width and padded on the left, like the header
     THREAD = "thread"  # PID:COMM, the comm truncated and padded
     DIGITS = "digits"  # a number with as many digits as the width

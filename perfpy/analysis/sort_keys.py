@@ -230,7 +230,7 @@ _KEYS: Final = (
     SortKey("local_retire_lat", STAGE_HEADER, "retire_lat", number),
     SortKey("retire_lat", "Pipeline Stage Cycle", "retire_lat", summed_number),
     SortKey("simd", "Simd   ", "location", locations.simd, ColumnCell.LOOSE),
-    SortKey("symoff", "Symbol Offset", "location", locations.symbol_offset, ColumnCell.LOOSE),
+    SortKey("symoff", "Symbol Offset", "location", locations.symbol_offset, ColumnCell.OFFSET),
     # newer than perf 6.12, whose abbreviations keep their meaning: so they come last
     SortKey("tgid", "   Tgid:Command", "pid", thread, ColumnCell.THREAD, by_comm=8),
     SortKey("comm_nodigit", "CommandNoDigit", "comm", comm_without_digits),

@@ -122,6 +122,10 @@ def _layout(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) -> Lay
         _append(layout.fields, entry)
     for entry in layout.fields:
         _append(layout.sorts, entry)
+    # a column with one name in -s and another one in -F has the older one, whose header perf gives to both
+    older = [entry for entry in (*layout.sorts, *layout.fields) if entry.name.endswith("p_stage_cyc")]
+    for entries in (layout.fields, layout.sorts):
+        entries[:] = [next((one for one in older if _alike(one, entry)), entry) for entry in entries]
     return layout
 
 

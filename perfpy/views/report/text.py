@@ -490,9 +490,19 @@ class KeyColumnText:
         if values.column.unnamed is None:
             cell_of = {text: _set(text, self.entry.cell, self.width) for text in set(texts)}
             return [cell_of[text] for text in texts]
-        for index in np.flatnonzero(~values.column.unnamed[values.number[entries]]).tolist():  # addresses are not shortened
+        unnamed = values.column.unnamed[values.number[entries]]
+        for index in np.flatnonzero(~unnamed).tolist():  # addresses are not shortened
             texts[index] = _set_function(texts[index], self.entry.cell, self.width)
+        for index in np.flatnonzero(unnamed).tolist() if self.entry.cell is ColumnCell.OFFSET else ():
+            texts[index] = _with_digits(texts[index], self.width)
         return texts
+
+
+def _with_digits(text: str, width: int) -> str:
+    """Return a mode and an address, which has the digits that the width leaves beside the mode, or more if it needs them."""
+    mode, _, address = text.partition(" ")
+    prefix = "0x" if address.startswith("0x") else ""
+    return f"{mode} {prefix}{address.removeprefix('0x').lstrip('0').zfill(width - len(mode) - 1)}"
 
 
 def _set_function(text: str, cell: ColumnCell, width: int) -> str:
@@ -504,7 +514,7 @@ def _set_function(text: str, cell: ColumnCell, width: int) -> str:
 
 
 def _set(text: str, cell: ColumnCell, width: int) -> str:
-    if cell is ColumnCell.LOOSE:
+    if cell in (ColumnCell.LOOSE, ColumnCell.OFFSET):
         return text
     if cell is ColumnCell.CUT:
         return _truncate_bytes(text, width)
@@ -602,9 +612,9 @@ def _key_width(key: SortKey, wide: KeyWidths, widths: FieldWidths | None) -> int
 
 def _text_width(table: Histogram, key: SortKey) -> int:
     """Return the width of a field's longest text in one table; see FieldWidths.of()."""
-    visible = table.visible_entries()
-    longest = max(map(byte_width, table.texts(key.name, visible)), default=0)
-    return min(longest, KeyWidths(table, visible).longest_text(key))
+    every = np.arange(len(table.entries))  # perf reads those of hidden rows, too
+    longest = max(map(byte_width, table.texts(key.name, every)), default=0)
+    return min(longest, KeyWidths(table, every).longest_text(key))
 
 
 # A line of advice at the end of a report, another one each time.

@@ -214,6 +214,13 @@ def test_two_names_of_one_key_are_one_column():
     assert names(layout.keys) == ["retire_lat", "local_retire_lat"]
 
 
+@pytest.mark.parametrize(("sort", "field"), [("local_p_stage_cyc", "local_retire_lat"), ("local_retire_lat", "local_p_stage_cyc")])
+def test_a_key_with_another_name_among_the_fields_is_one_column(sort, field):
+    layout = make_layout(ColumnOptions(sort=f"comm,{sort}", fields=f"+{field}"))
+    assert names(layout.keys) == ["comm", "local_p_stage_cyc"]
+    assert names(layout.fields) == ["overhead", "local_p_stage_cyc", "comm"]
+
+
 def test_no_keys_at_all_are_one_row_for_everything():
     layout = make_layout(ColumnOptions(sort=""))
     assert names(layout.fields) == ["overhead"] == names(layout.sorts)

@@ -210,6 +210,29 @@ def test_raw_fields_do_not_share_a_width(args, widths, tmp_path, capsys):
     assert [len(line[2]) for line in dots] == widths
 
 
+@pytest.mark.parametrize("raw", [[], ["--raw-trace"]])
+def test_texts_of_hidden_rows_widen_the_columns_of_fields(raw, tmp_path, capsys):
+    recording = EventRecording(["irq:irq_handler_entry"], comms={100: "worker1", 101: "worker2"})
+    for tid, name in ((100, b"abc"), (101, b"longer_name")):
+        recording.event("irq:irq_handler_entry", 10, 1, name, tid=tid)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    run(["report", "--stdio", "-i", str(tmp_path / "perf.data"), "-s", "name", "-c", "worker1", *raw])
+    output = capsys.readouterr().out
+    assert f"# ........  {'.' * len('longer_name_')}\n" in output  # with the NUL
+    assert "longer_name" not in output
+
+
+@pytest.mark.parametrize(
+    ("widths", "text"), [("5", "0x000001234"), ("5,20", "0x0000000000001234"), ("5,12", "0x00001234"), ("5,3", "0x1234")]
+)
+def test_an_address_has_the_digits_that_the_width_of_symoff_leaves(widths, text, tmp_path, capsys):
+    built = PerfDataBuilder()
+    built.sample(ip=0x1234, pid=7, tid=7, time=10, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    run(["report", "--stdio", "-q", "-i", str(tmp_path / "perf.data"), "-s", "symoff", "-w", widths])
+    assert capsys.readouterr().out.split()[-2:] == ["[.]", text]
+
+
 def test_a_text_field_is_bytes_from_the_first_row_on_that_is_no_text(tmp_path, capsys):
     """perf decides for the whole field once it meets bytes that are no text; rows in their order, whatever the samples' order."""
     recording = EventRecording([SWITCH])

@@ -84,7 +84,7 @@ def make_hierarchy(histogram: Histogram, levels: list[list[SortKey]]) -> Hierarc
     )
     numbers = {name: KeyValues(values.key, values.column, values.number[example]) for name, values in keys.items()}
     joined = JoinedEntries(nodes, numbers, np.zeros(len(nodes), np.bool_), histogram.joined.tids[example])
-    ordered = sort_entries(joined, np.arange(count), layout, None, histogram.options.rows.sort_member)
+    ordered = sort_entries(joined, np.arange(count), layout, None, histogram.group.sorted_by(histogram.options.rows.sort_member))
     order = _below_parents(ordered, np.concatenate(parent_of))
     return Hierarchy(histogram.with_entries(joined, order), np.concatenate(depths), np.concatenate(leaf), histogram, levels)
 

@@ -49,7 +49,8 @@ def make_tables(plan: ReportPlan, folded: Folded, drawn: DrawnChains | None, tex
     tables = []
     for leader, chosen in _by_leader(joined.entries, plan.groups):
         trees = _trees(leader, chosen, rows, join, groups[leader], plan, texts)
-        tables.append(Histogram(groups[leader], joined, _order(joined, chosen, plan), plan.layout, options, trees, texts))
+        order = sort_entries(joined, chosen, plan.layout, _depth(joined.entries, plan), groups[leader].sorted_by(options.rows.sort_member))
+        tables.append(Histogram(groups[leader], joined, order, plan.layout, options, trees, texts))
     return tables
 
 
@@ -188,11 +189,6 @@ def _event_groups(totals: list[EventTotals], groups: EventGroups) -> dict[int, T
     }
 
 
-def _order(joined: JoinedEntries, chosen: Int64, plan: ReportPlan) -> Int64:
-    """Return the chosen entries in the order of rows."""
-    return sort_entries(joined, chosen, plan.layout, _depth(joined.entries, plan), plan.options.rows.sort_member)
-
-
 def _depth(entries: Entries, plan: ReportPlan) -> Int64 | None:
     """Return the numbers that sort callers before callees of equal weight, smaller first; None if they are not distinguished."""
     graph = plan.options.chains.call_graph
@@ -318,6 +314,10 @@ class TableEvents(NamedTuple):
     title: str = ""
     is_group: bool = False
 
+    def sorted_by(self, member: int) -> tuple[int, ...]:
+        """Return the members by whose sums rows are sorted: not by the first one if another is chosen, by it alone if there is no such."""
+        return (member, *range(1, len(self.totals))) if 0 <= member < len(self.totals) else (0,)
+
 
 class JoinedEntries(NamedTuple):
     """The entries of tables.
@@ -407,7 +407,7 @@ class Histogram:
 
     def sort_by(self, member: int) -> None:
         """Sort the rows by one event of the group."""
-        self.order = sort_entries(self.joined, np.sort(self.order), self.layout, None, member)
+        self.order = sort_entries(self.joined, np.sort(self.order), self.layout, None, self.group.sorted_by(member))
 
     def value(self, metric: str, entry: int, member: int = 0) -> int:
         """Return a sum of an entry."""
@@ -434,6 +434,11 @@ class Histogram:
         """Return a sum of each entry in percent of the total."""
         total = self.total(member, latency=metric.startswith(LATENCY))
         return 100.0 * self.entries.measures[metric][entries, member] / total if total else np.zeros(len(entries))
+
+    def reach(self, entries: Int64, percent_limit: float, metric: str = "period") -> NDArray[np.bool_]:
+        """Return which entries have so many percent of the total. perf compares numbers of 32 bits, so that 4.99999996 reaches 5."""
+        is_shown: NDArray[np.bool_] = self.percents(metric, entries).astype(np.float32) >= np.float32(percent_limit)
+        return is_shown
 
     def share(self, period: int, member: int = 0) -> float:
         """Return a period in percent of the total."""
@@ -477,11 +482,12 @@ class Histogram:
         return self.trees.calls_alone(entry) if alone else self.trees.calls(entry)
 
 
-def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: Int64 | None, sort_member: int) -> Int64:
+def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: Int64 | None, members: tuple[int, ...]) -> Int64:
     """Sort entries like perf: by the layout's columns, equal rows by perf's tree of entries.
 
     depth: a number for each entry by which perf sorts callers before callees of
     equal weight, smaller first; None without callers.
+    members: the events of the table's group by whose sums it is sorted.
     """
     entries, keys = joined.entries, joined.keys
     # the columns after the callers' weight; those before it, and the weight
@@ -498,11 +504,8 @@ def sort_entries(joined: JoinedEntries, chosen: Int64, layout: Layout, depth: In
         totals = entries.measures.get(entry.value)
         if totals is None:
             continue
-        # when sorting by another member, the first one does not count; an invalid member disables the others; callers' weights
-        # exist for the first one only
-        alone = entry.value == "children" or not 0 <= sort_member < totals.shape[1]
-        members = (0,) if alone else (sort_member, *range(1, totals.shape[1]))
-        current.extend(-totals[chosen, member] for member in members)
+        # callers' weights exist for the first member only
+        current.extend(-totals[chosen, member] for member in ((0,) if entry.value == "children" else members))
         if entry.value == "children":
             by_depth, current = depth is not None, after
     order = insertion_order(chosen, layout, keys)

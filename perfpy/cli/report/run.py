@@ -123,7 +123,7 @@ class ReportRun:
     def _report(self) -> int:
         if self._options.json is None and self._report_pmcu():
             return 0
-        if self._request.shows_blocks:
+        if self._request.shows_blocks and self._recording.data.sample_counts.total():
             return self._report_blocks()
         options = self._report_options()
         text_options = self._request.text_options()

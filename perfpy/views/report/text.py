@@ -132,15 +132,16 @@ class HierarchyText:
             yield from self._header()
         nodes, depth, leaf = self._hierarchy.nodes, self._hierarchy.depth, self._hierarchy.leaf
         writer = chain_writer(self._hierarchy.source, self._options)
-        order = nodes.visible_entries().tolist()
+        visible = nodes.visible_entries()
+        order, reach = visible.tolist(), nodes.reach(visible, self._options.percent_limit).tolist()
         for index, node in enumerate(order):
-            if nodes.percent("period", node) < self._options.percent_limit:
+            if not reach[index]:
                 continue
             yield self._row(node, int(depth[node]))
             if leaf[node] >= 0:
                 if writer is not None:
                     yield from writer.lines_of(self._hierarchy.source, int(leaf[node]))
-            elif nodes.percent("period", order[index + 1]) < self._options.percent_limit:
+            elif not reach[index + 1]:
                 yield self._nothing(int(depth[node]))
 
     def _header(self) -> Iterator[str]:
@@ -248,7 +249,7 @@ class HistogramText:
         histogram, trees = self._histogram, self._histogram.trees
         measure = "children" if "children" in histogram.entries.measures else "period"
         visible = histogram.visible_entries()
-        visible = visible[histogram.percents(measure, visible) >= self._options.percent_limit]
+        visible = visible[histogram.reach(visible, self._options.percent_limit, measure)]
         if self._options.most_rows:
             visible = visible[: self._options.most_rows]
         joiner = Joiner()

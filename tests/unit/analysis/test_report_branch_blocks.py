@@ -85,6 +85,15 @@ def test_reports_end_with_the_types_if_they_were_recorded(
         assert capsys.readouterr().out.endswith("\n    COND: 100.0%\n") is is_shown
 
 
+def test_without_samples_there_are_no_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in perf: the hint alone, and the reason on standard error."""
+    path = recording(tmp_path, [], BranchSample.ANY)
+    assert run(["report", "--stdio", "--total-cycles", "-i", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "# To display the perf.data header info, please use --header/--header-only options.\n#\n"
+    assert "no samples in this recording" in printed.err
+
+
 def test_a_column_of_counters_has_as_many_letters_as_their_mean() -> None:
     """A + marks a counter that was as large as it can be; a - one that was 0. Damaged widths do not fill the memory."""
     counters = BranchCounters(2, ["a", "b", "c"])
@@ -205,8 +214,9 @@ def test_the_longest_block_replaces_shorter_ones_in_any_order(tmp_path: Path) ->
 def test_filters_of_times_change_the_ipc_and_filters_of_rows_do_not(tmp_path: Path) -> None:
     path = walked(tmp_path, [LOOP, [(FIRST + 9, FIRST + 4, 2 << CYCLES_SHIFT), (FIRST + 11, FIRST + 1, 0)]])
     assert ipc_texts(path, "--time", "0.000000010,0.000000010") == {"first": "0.50  [ 20.0%]"}
-    assert ipc_texts(path, "-S", "first") == {"first": "1.50  [ 20.0%]"}  # the samples themselves are elsewhere
-    assert ipc_texts(path, "--comms", "nobody") == {}
+    assert ipc_texts(path, "-d", f"{FILE:x}") == {"first": "1.50  [ 20.0%]"}
+    for words in (["--comms", "nobody"], ["-S", "first"]):  # the samples themselves are elsewhere
+        assert ipc_texts(path, *words) == {}
 
 
 @needs_objdump

@@ -22,6 +22,7 @@ from perfpy.analysis.sort_key import ColumnCell
 from perfpy.analysis.sort_keys import sort_key
 from perfpy.analysis.verdict.categories import INTERPRETER, OWN
 from perfpy.cli import run
+from perfpy.perfdata.header import EventDesc, EventGroup, Feature
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report import notebook
 from perfpy.views.report.callchain_text import ChainWriter, Stem
@@ -52,6 +53,46 @@ def test_dynamic_texts_have_their_bytes_width_once_rows_were_compared(
     (tmp_path / "perf.data").write_bytes(built.file())
     run(["report", "-f", "--stdio", "-s", "irq_handler_entry.name", "-i", str(tmp_path / "perf.data")])
     assert f"# ........  {width * '.'}\n" in capsys.readouterr().out
+
+
+# Which rows are printed, and in which order.
+
+
+def rows_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[list[str]]:
+    """Return the words of the rows that a report prints, by table."""
+    run(["report", "-f", "--stdio", "-i", str(tmp_path / "perf.data"), *words])
+    tables = capsys.readouterr().out.split("# Samples:")[1:]
+    return [[" ".join(line.split()) for line in table.splitlines()[1:] if line and not line.startswith("#")] for table in tables]
+
+
+@pytest.mark.parametrize("words", [[], ["--hierarchy"]])
+@pytest.mark.parametrize(("index", "of_group"), [(0, ["1::1", "2::2"]), (1, ["2::2", "1::1"]), (2, ["1::1", "2::2"])])
+def test_events_outside_of_groups_are_sorted_by_themselves(
+    index: int, of_group: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--group-sort-idx is of groups that have so many events."""
+    names = ("first", "second", "alone")
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.IDENTIFIER) for _ in names], [(number,) for number in range(1, 4)])
+    built.feature(Feature.EVENT_DESC, [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)])
+    built.feature(Feature.GROUP_DESC, [EventGroup("{anon_group}", 0, 2)])
+    for event, periods in enumerate([(5, 3), (2, 4), (6, 7)]):
+        for pid, period in enumerate(periods, 1):
+            built.sample(event, ip=0x1000, pid=pid, tid=pid, time=10 + event, period=period, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    group, alone = rows_of(tmp_path, capsys, "-s", "pid", "--group-sort-idx", str(index), *words)
+    assert [row.split()[-1] for row in group] == of_group
+    assert [row.split()[-1] for row in alone] == ["2::2", "1::1"]
+
+
+@pytest.mark.parametrize("words", [[], ["--hierarchy"]])
+def test_a_share_that_reaches_the_limit_in_32_bits_is_printed(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in perf: 4.99999986 % is 5 %."""
+    built = PerfDataBuilder()
+    for pid, period in ((1, 95_020_523), (2, 5_001_080)):
+        built.sample(ip=1, pid=pid, tid=pid, time=10, period=period, misc=2)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert rows_of(tmp_path, capsys, "-s", "pid", "--percent-limit", "5", *words) == [["95.00% 1::1", "5.00% 2::2"]]
+    assert rows_of(tmp_path, capsys, "-s", "pid", "--percent-limit", "5.000001", *words) == [["95.00% 1::1"]]
 
 
 # Processes on screens, by their command lines.

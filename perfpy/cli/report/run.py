@@ -182,7 +182,7 @@ class ReportRun:
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
         from perfpy.views.script.code import BranchCounters, is_counted
 
-        recording, chosen = self._recording, self._request.sample_filter()
+        recording, chosen = self._recording, self._report_options().sample_filter
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
         groups = EventGroups.of(recording.events, recording.data.features.get("group_desc", ()), self._options.group)
         counters = BranchCounters.of(recording.data.features, recording.events) if any(map(is_counted, recording.events)) else None
@@ -190,7 +190,7 @@ class ReportRun:
         sizes = counters.sizes if counters else (0, 0)
         tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen, groups, sizes)
         self._hint()
-        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters))
+        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters, self._options.verbosity))
         return _print(self._branch_kind_lines())
 
     def _branch_kind_lines(self) -> Iterator[str]:

@@ -147,13 +147,14 @@ class _C2cReport:
         from perfpy.abi.columns import grouped
         from perfpy.analysis.location_sort_keys import dso, source_line, symbol
         from perfpy.analysis.locations import Locations, SourceTexts, sample_locations
-        from perfpy.analysis.sort_key import KeyTexts, TaskComms, TraceData
+        from perfpy.analysis.sort_key import KeyStyle, KeyTexts, TaskComms, TraceData
         from perfpy.tools.mem.c2c_tables import RowNames
 
         frames, number = grouped(rows.accesses.code[rows.first])
         sources = None if self._options.no_source or "iaddr" not in self._fields else SourceTexts(self._symbolizer, as_addr2line=True)
-        locations = Locations(self._symbolizer)
-        texts = KeyTexts(locations, sources, TaskComms((), str), TraceData())
+        verbose = self._options.verbose > 0
+        locations = Locations(self._symbolizer, long_names=verbose)
+        texts = KeyTexts(locations, sources, TaskComms((), str), TraceData(), style=KeyStyle(verbose=verbose))
         locations_of_code = sample_locations(frames)
         return RowNames(
             symbol(texts, locations_of_code),

@@ -137,7 +137,7 @@ class _Tables:
         if "iaddr" in fields:
             columns.append(AlignedColumn("Symbol", self._name_width(names.symbol, numbers, "Symbol"), left=True))
         if "iaddr" in fields or "dso" in fields:
-            columns.append(AlignedColumn("Object", max(names.dso.width_of(numbers), len("Shared")), "Shared", left=True))
+            columns.append(AlignedColumn("Object", names.dso.width_of(numbers), "Shared", left=True))
         if "iaddr" in fields and names.source is not None:
             columns.append(AlignedColumn("Source:Line", self._name_width(names.source, numbers, "Source:Line"), left=True))
         return columns

@@ -658,17 +658,29 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer, counters: BranchCounters | None = None) -> Iterator[str]:
-    """Yield all lines of the report, without line ends. counters: those of branch records, None without."""
+def block_lines(
+    tables: Sequence[BlockTable],
+    lost: int,
+    symbolizer: Symbolizer,
+    counters: BranchCounters | None = None,
+    verbosity: int = 0,
+) -> Iterator[str]:
+    """Yield all lines of the report, without line ends.
+
+    Args:
+        counters: those of branch records, None without
+        verbosity: below 0 without the numbers of samples and the tip; above and below 0, counts are numbers
+    """
     columns = (*_COLUMNS[:4], ("Branch Counter", 30), *_COLUMNS[4:]) if counters else _COLUMNS
-    yield from ("#", f"# Total Lost Samples: {lost}", "#")
+    yield from () if verbosity < 0 else ("#", f"# Total Lost Samples: {lost}", "#")
     sources = SourceTexts(symbolizer)
     for table in tables:
         if not table.branches:
             continue
-        yield f"# Samples: {short_number(table.branches)} of event{'s' if table.is_group else ''} '{table.title}'"
-        yield f"# Event count (approx.): {table.branches}"
-        yield "#"
+        if verbosity >= 0:
+            yield f"# Samples: {short_number(table.branches)} of event{'s' if table.is_group else ''} '{table.title}'"
+            yield f"# Event count (approx.): {table.branches}"
+            yield "#"
         if counters:
             yield from (*counters.legend.decode("utf-8", "surrogateescape").splitlines(), "#")
         yield "# " + "  ".join(f"{name:>{width}}" for name, width in columns)
@@ -677,9 +689,9 @@ def block_lines(tables: Sequence[BlockTable], lost: int, symbolizer: Symbolizer,
         for block in table.blocks:
             cells = _cells(table, block, sources, symbolizer)
             if counters:
-                cells = (*cells[:4], counters.column(block.mean_counts, block.most), *cells[4:])
+                cells = (*cells[:4], counters.column(block.mean_counts, block.most, numbers=verbosity != 0), *cells[4:])
             yield "  " + "  ".join(f"{text:>{width}}" for text, (_, width) in zip(cells, columns, strict=True))
-    yield from ("#", f"# ({tip()})", "#")
+    yield from () if verbosity < 0 else ("#", f"# ({tip()})", "#")
 
 
 def _cells(table: BlockTable, block: Block, sources: SourceTexts, symbolizer: Symbolizer) -> tuple[str, ...]:

@@ -297,10 +297,16 @@ class BranchCounters:
         """The number of counters, and the bits of each."""
         return len(self._letters), self._width
 
-    def column(self, counts: Sequence[int], most: Sequence[int]) -> str:
-        """Return the cells of a report: the letter of each counter for each count, with a + if it was as large as it can be once."""
+    def column(self, counts: Sequence[int], most: Sequence[int], *, numbers: bool = False) -> str:
+        """Return the cells of a report: the letter of each counter for each count, with a + if it was as large as it can be once.
+
+        numbers: each letter once, with the count (perf's -v, and its -q)
+        """
         full, cells = (1 << self._width) - 1, []
-        for letter, count, largest in zip(self._letters, counts, most, strict=True):
+        counters = list(zip(self._letters, counts, most, strict=True))
+        if numbers:
+            return ",".join(f"{letter}={count or '-'}{'+' if full and largest == full else ' '}" for letter, count, largest in counters)
+        for letter, count, largest in counters:
             text = letter * min(count, _MOST_LETTERS) + ("+" if full and largest == full else "") if count else "-"
             cells.append(f"{text:<{min(full, _MOST_LETTERS) + 1}}")
         return "".join(f"|{cell}" for cell in cells) + "|"

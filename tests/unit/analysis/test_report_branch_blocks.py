@@ -94,10 +94,27 @@ def test_without_samples_there_are_no_blocks(tmp_path: Path, capsys: pytest.Capt
     assert "no samples in this recording" in printed.err
 
 
+def test_quiet_reports_of_blocks_have_the_table_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recording(tmp_path, [[(FILE + 8, FILE + 4, COND)]], BranchSample.ANY)
+    assert run(["report", "--stdio", "--total-cycles", "-q", "-i", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "Tip" not in printed
+    assert "Samples: " not in printed
+    assert run(["report", "--stdio", "--total-cycles", "-i", str(path)]) == 0
+    assert "# Samples: 1  of event" in capsys.readouterr().out
+
+
+def test_reports_of_blocks_refuse_a_parent_without_callchains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recording(tmp_path, [[(FILE + 8, FILE + 4, COND)]], BranchSample.ANY)
+    assert run(["report", "--stdio", "--total-cycles", "-p", "main", "-i", str(path)]) == 255
+    assert "no callchains" in capsys.readouterr().err
+
+
 def test_a_column_of_counters_has_as_many_letters_as_their_mean() -> None:
     """A + marks a counter that was as large as it can be; a - one that was 0. Damaged widths do not fill the memory."""
     counters = BranchCounters(2, ["a", "b", "c"])
     assert counters.column([2, 1, 0], [3, 1, 0]) == "|AA+ |B   |-   |"
+    assert counters.column([2, 1, 0], [3, 1, 0], numbers=True) == "A=2+,B=1 ,C=- "
     assert len(BranchCounters(32, ["a"]).column([1 << 31], [(1 << 32) - 1])) < 300
     assert len(BranchCounters(32, ["a"]).text((1 << 32) - 1)) < 300
 

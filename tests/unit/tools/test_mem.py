@@ -364,3 +364,19 @@ def test_rows_of_equal_counts_are_ordered_by_the_files_names(fields, tmp_path, c
     if "tid" in fields:
         assert any("     10:wörk  " in line for line in lines)
         assert any(line.startswith("# .....") and ("." * 13) in line.split() for line in lines)
+
+
+def test_verbose_tables_show_addresses_and_whole_paths(tmp_path, capsys):
+    """A column is as narrow as its names, also below a wider heading."""
+    recording = access_recording()
+    ids = SampleId(pid=10, tid=10, time=2, cpu=0, identifier=1, id=1)
+    recording.record(Mmap2(2, 10, 10, 0x800000, 0x1000, 0, 8, 1, 9, 0, 5, 2, "/opt/thr", b"", ids))
+    access(recording, data_src(level=HIT | L3, snoop=SNOOP_HITM), time=100, ip=0x800010)
+    (tmp_path / "perf.data").write_bytes(recording.file())
+    line = {}
+    for option in ("--stdio", "-v"):
+        assert run(["c2c", "report", option, "--no-source", "-i", str(tmp_path / "perf.data")]) == 0
+        line[option] = next(line for line in capsys.readouterr().out.splitlines() if "800010" in line)
+    assert "  [.] 0x0000000000000010  thr " in line["--stdio"]
+    assert "  0x10               ! [.] 0x00" in line["-v"]
+    assert "  /opt/thr " in line["-v"]

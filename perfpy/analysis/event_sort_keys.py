@@ -271,8 +271,8 @@ MEMORY_KEYS: Final = (
     SortKey("snoop", "Snoop", "data_src", snoop, ColumnCell.PADDED, 12, Mode.MEMORY),
     SortKey("dcacheline", "Data Cacheline", "data", cache_line, ColumnCell.CUT, 22, Mode.MEMORY),
     SortKey("symbol_iaddr", "Code Symbol", "frame", code_symbol, ColumnCell.CUT, mode=Mode.MEMORY),
-    SortKey("phys_daddr", "Data Physical Address", "physical", physical, ColumnCell.PADDED, 22, Mode.MEMORY),
-    SortKey("data_page_size", "Data Page Size", "data_page_size", page_size, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("phys_daddr", "Data Physical Address", "physical", physical, ColumnCell.LEFT, 22, Mode.MEMORY),
+    SortKey("data_page_size", "Data Page Size", "data_page_size", page_size, ColumnCell.PADDED, 22, Mode.MEMORY),
     SortKey("blocked", "Blocked", "data_src", blocked, ColumnCell.CUT, 10, Mode.MEMORY),
 )
 

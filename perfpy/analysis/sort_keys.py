@@ -221,7 +221,7 @@ _KEYS: Final = (
     SortKey("cgroup_id", "cgroup id (dev/inode)", "cgroup_id", cgroup_id, ColumnCell.LOOSE, 20),
     SortKey("ipc_null", "IPC   [IPC Coverage]", "location", locations.no_ipc),
     SortKey("time", "Time", "time", time, ColumnCell.CUT, 12),
-    SortKey("code_page_size", "Code Page Size", "code_page_size", locations.page_size, least=6),
+    SortKey("code_page_size", "Code Page Size", "code_page_size", locations.page_size, ColumnCell.PADDED, 6),
     SortKey("local_ins_lat", "Local INSTR Latency", "ins_lat", number, least=13),
     SortKey("ins_lat", "INSTR Latency", "ins_lat", summed_number, least=13),
     SortKey("local_p_stage_cyc", "Local Retire Latency", "retire_lat", number, least=13),

@@ -26,7 +26,16 @@ from perfpy.perfdata.header import EventDesc, EventGroup, Feature
 from perfpy.untrusted.terminal import Terminal, escape_of
 from perfpy.views.report import notebook
 from perfpy.views.report.callchain_text import ChainWriter, Stem
-from perfpy.views.report.text import KeyColumnText, TextOptions, _decoded, _piece_of, _set, _set_function, key_texts, report_lines
+from perfpy.views.report.text import (
+    KeyColumnText,
+    TextOptions,
+    _decoded,
+    _piece_of,
+    _set,
+    _set_function,
+    key_texts,
+    report_lines,
+)
 from tests.builders.elf import Elf
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
 from tests.builders.stacks import stacks
@@ -393,6 +402,17 @@ def test_the_sort_order_of_memory_accesses_begins_with_the_default_one(tmp_path:
 def test_inlined_is_shown_in_narrow_columns(cell: ColumnCell, width: int, output: str) -> None:
     """perf truncates only the name."""
     assert _set_function("[.] inner (inlined)", cell, width) == output
+
+
+def test_narrow_columns_of_pages_and_physical_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """perf truncates physical addresses, and only pads the sizes of pages."""
+    attr = usual_attr(USUAL | SampleType.DATA_SRC | SampleType.PHYS_ADDR | SampleType.DATA_PAGE_SIZE | SampleType.CODE_PAGE_SIZE)
+    built = PerfDataBuilder(attrs=[attr])
+    built.sample(misc=2, ip=1, pid=40, tid=40, time=10, period=1, data_src=0, phys_addr=0x1234, data_page_size=4096, code_page_size=1 << 30)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    keys = ["-s", "phys_daddr,data_page_size,code_page_size,pid"]
+    run(["report", "-f", "--stdio", "-q", "--mem-mode", "--no-children", *keys, "-w", "0,7,1,2", "-i", str(tmp_path / "perf.data")])
+    assert "100.00%  [.] 0x0  4K  1024M  " in capsys.readouterr().out
 
 
 # Tests of call trees as text.

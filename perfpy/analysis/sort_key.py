@@ -173,9 +173,12 @@ def by_text(texts: list[str], *, wide: bool = True) -> KeyColumn:
     return KeyColumn(rank, rank, lambda i: texts[i], lambda i: byte_width(texts[i]), texts=many, widest=widest)
 
 
+_NUMBERS: Final = 1 << 64
+
+
 def number(_texts: KeyTexts, values: Int64) -> KeyColumn:
-    """Return a column of numbers; larger ones first."""
-    return by_number(values, lambda i: str(int(values[i])), falling=True)
+    """Return a column of unsigned numbers; larger ones first."""
+    return by_number(values, lambda i: str(int(values[i]) % _NUMBERS), falling=True)
 
 
 def summed_number(_texts: KeyTexts, values: Int64) -> KeyColumn:

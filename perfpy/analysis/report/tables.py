@@ -423,7 +423,9 @@ class Histogram:
         numbers, column = values.number[entries], values.column
         if column.per_sample is not None:
             samples = self.entries.measures["samples"][entries, 0].tolist()
-            return [str(int(column.per_sample[number]) * count) for number, count in zip(numbers.tolist(), samples, strict=True)]
+            return [
+                str(int(column.per_sample[number]) * count % (1 << 64)) for number, count in zip(numbers.tolist(), samples, strict=True)
+            ]
         return column.texts_of(numbers)
 
     def percent(self, metric: str, entry: int, member: int = 0) -> float:

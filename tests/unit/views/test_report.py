@@ -415,6 +415,23 @@ def test_narrow_columns_of_pages_and_physical_addresses(tmp_path: Path, capsys: 
     assert "100.00%  [.] 0x0  4K  1024M  " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("key", "texts"),
+    [
+        ("local_weight", ["18446744073709551615", "4000000000000", "7           "]),
+        ("weight", ["18446744073709551614", "8000000000000", "14          "]),
+    ],
+)
+def test_large_weights_are_unsigned_and_whole(key: str, texts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A weight has 64 bits; perf pads its column, but truncates no number."""
+    built = PerfDataBuilder(attrs=[usual_attr(USUAL | SampleType.WEIGHT)])
+    for time, weight in enumerate((7, 4 * 10**12, (1 << 64) - 1) * 2, 10):
+        built.sample(misc=2, ip=1, pid=40, tid=40, time=time, period=1, weight=weight)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    run(["report", "-f", "--stdio", "-q", "--no-children", "-s", key, "-i", str(tmp_path / "perf.data")])
+    assert sorted(line.split("%  ")[1] for line in capsys.readouterr().out.splitlines() if line) == sorted(texts)
+
+
 # Tests of call trees as text.
 
 

@@ -38,7 +38,7 @@ class Accesses(NamedTuple):
         address, physical: uint64[n] of the data; physical is 0 if unknown.
         data, code: int32[n], frames of the symbolizer.
         pid, tid, cpu: int32[n]; cpu is -1 if unknown.
-        weight: uint32[n], latency in cycles.
+        weight: uint32[n], uint64[n] if one needs it: latency in cycles.
         mode: uint8[n], the CPU mode.
     """
 
@@ -50,7 +50,7 @@ class Accesses(NamedTuple):
     pid: NDArray[np.int32]
     tid: NDArray[np.int32]
     cpu: NDArray[np.int32]
-    weight: NDArray[np.uint32]
+    weight: NDArray[np.uint32] | NDArray[np.uint64]
     mode: NDArray[np.uint8]
 
     def take(self, rows: NDArray[np.int64]) -> Accesses:
@@ -70,11 +70,15 @@ def read_accesses(data: SampleSource, timeline: TaskTimeline, symbolizer: Symbol
     return Accesses._make([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
+_MOST_IN_32_BITS: Final = 0xFFFFFFFF
+
+
 def _accesses_of(view: SampleView) -> Accesses:
     address = view.column("addr").astype(np.uint64)
     data, code = view.frames_at("addr"), view.frames_at("ip")
     dsos = view.symbolizer.resolve().dso
     is_mapped = (dsos[data] >= 0) & (dsos[code] >= 0)
+    weight = view.column("weight").astype(np.uint64)
     return Accesses(
         count_kinds(view.column("data_src").astype(np.uint64), address, is_mapped),
         address,
@@ -84,7 +88,7 @@ def _accesses_of(view: SampleView) -> Accesses:
         _small(view, "pid"),
         _small(view, "tid"),
         _small(view, "cpu"),
-        np.minimum(view.column("weight"), 0xFFFFFFFF).astype(np.uint32),
+        weight if len(weight) and int(weight.max()) > _MOST_IN_32_BITS else weight.astype(np.uint32),
         view.columns["cpumode"].astype(np.uint8),
     )
 

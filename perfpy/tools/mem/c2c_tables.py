@@ -186,7 +186,7 @@ class _Tables:
         numbers = names.number[order]
         cells += [[f"0x{address:x}" for address in names.address[order].tolist()]] if "iaddr" in fields else []
         means = self._means[2:4] if self._style.display == "peer" else self._means[:2]
-        cells += [_numbers(mean[order]) for mean in (*means, self._means[4])]
+        cells += [[f"{cycles:.0f}" for cycles in mean[order].tolist()] for mean in (*means, self._means[4])]
         cells += [_numbers(self._records[order]), [str(len(rows.cpus[row])) for row in listed]]
         cells += [self._texts(names.symbol, numbers)] if "iaddr" in fields else []
         cells += [names.dso.texts_of(numbers)] if "iaddr" in fields or "dso" in fields else []

@@ -164,7 +164,7 @@ class AccessRows(NamedTuple):
     order: NDArray[np.int64]
     is_shown: NDArray[np.bool_]
 
-    def mean_weights(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def mean_weights(self) -> list[NDArray[np.float64]]:
         """Return the mean latencies of remote and local HITM, remote and local peer, and other loads, in cycles; 0 without any."""
         kinds = self.accesses.kinds
         rest = np.ones(len(kinds), bool)
@@ -173,8 +173,8 @@ class AccessRows(NamedTuple):
             mask = rest & has_kind(kinds, name)
             rest &= ~mask
             rows = self.group[mask]
-            means.append(_rounded_means(rows, self.accesses.weight[mask].astype(np.int64), len(self.first)))
-        return means[0], means[1], means[2], means[3], means[4]
+            means.append(rounded_means(rows, self.accesses.weight[mask].astype(np.uint64).astype(np.float64), len(self.first)))
+        return means
 
 
 def line_rows(
@@ -207,11 +207,14 @@ def line_rows(
     return AccessRows(first_line, first_offset, first, group, part, counts, sets, changes, cpus, order, is_shown)
 
 
-def _rounded_means(group: NDArray[np.int64], values: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """Return the mean of each group, 0 without values. perf keeps a running mean, whose error decides how halves are rounded."""
-    totals = np.bincount(group, values.astype(np.float64), groups).astype(np.int64)
+def rounded_means(group: NDArray[np.int64], values: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """Return the mean of each group as a whole number, 0 without values.
+
+    perf keeps a running mean, whose error decides how halves are rounded.
+    """
+    totals = np.bincount(group, values, groups)
     numbers = np.maximum(np.bincount(group, minlength=groups), 1)
-    means = np.rint(totals / numbers).astype(np.int64)
+    means: NDArray[np.float64] = np.rint(totals / numbers)
     halves = np.flatnonzero((totals % numbers) * 2 == numbers)
     if not len(halves):
         return means

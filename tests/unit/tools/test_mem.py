@@ -13,7 +13,7 @@ from perfpy.cli.commands import load_command
 from perfpy.errors import PerfError
 from perfpy.kernel.sysfs import Sysfs
 from perfpy.tools.mem.accesses import KINDS, KindCounts, MemoryNodes, count_kinds, memory_nodes, read_accesses
-from perfpy.tools.mem.cache_lines import cache_lines, line_rows, physical_memory
+from perfpy.tools.mem.cache_lines import cache_lines, line_rows, physical_memory, rounded_means
 from perfpy.tools.mem.command import choose_memory_events, memory_events
 from tests.builders import memory_accesses as built
 from tests.builders.memory_accesses import HIT, L3, SNOOP_HITM, access, access_recording, data_src
@@ -380,3 +380,19 @@ def test_verbose_tables_show_addresses_and_whole_paths(tmp_path, capsys):
     assert "  [.] 0x0000000000000010  thr " in line["--stdio"]
     assert "  0x10               ! [.] 0x00" in line["-v"]
     assert "  /opt/thr " in line["-v"]
+
+
+def test_latencies_of_64_bits_are_kept(tmp_path):
+    recording = access_recording(fields=built.access_recording().attrs[0].sample_type & ~SampleType.WEIGHT_STRUCT | SampleType.WEIGHT)
+    for number, cycles in enumerate((5, 10**12, 10**12 + 8)):
+        access(recording, data_src(level=HIT | L3, snoop=SNOOP_HITM), time=100 + number, weight=cycles)
+    path = tmp_path / "perf.data"
+    path.write_bytes(recording.file())
+    with perfpy.open(path) as opened:
+        assert read_accesses(opened.data, opened.timeline, opened.symbolizer()).weight.tolist() == [5, 10**12, 10**12 + 8]
+
+
+def test_means_of_64_bit_latencies_are_whole_and_unsigned() -> None:
+    group = np.array([0, 0, 1, 1, 3])
+    values = np.array([2**64 - 2**20, 2**64 - 2**20, 10**12, 10**12 + 3, 7], np.uint64).astype(np.float64)
+    assert [f"{mean:.0f}" for mean in rounded_means(group, values, 4).tolist()] == [str(2**64 - 2**20), "1000000000002", "0", "7"]

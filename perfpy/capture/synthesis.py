@@ -459,7 +459,8 @@ def updates_of(event: CountedEvent, ident: int, *, pipe: bool) -> Iterator[Event
     if event.scale != 1.0:
         yield EventUpdate(0, EVENT_UPDATE_SCALE, ident, event.scale)
     cpus, of_type = event.cpus, event.attr.type
-    if cpus is None and (of_type == PerfType.RAW or (of_type == PerfType.HW_CACHE and not event.is_named)):
+    is_of_core = event.pmu == "cpu" or of_type == PerfType.RAW or (of_type == PerfType.HW_CACHE and not event.is_named)
+    if cpus is None and is_of_core:
         cpus = online_cpus()  # the only core PMU has no list of its own
     if cpus is not None:
         yield EventUpdate(0, EVENT_UPDATE_CPUS, ident, cpus)
@@ -577,7 +578,7 @@ class RecordedFeatures:
             Feature.BPF_PROG_INFO: tuple(BpfProgram(*program.with_arrays()) for program in programs),
             Feature.BPF_BTF: tuple(BpfTypes(ident, data) for ident, data in program_types.items()),
         }
-        if any(event.attr.branch_sample_type for event in events):
+        if self._options.sampling.branch_filter:  # not for callchains: with the feature, reports show branches
             values[Feature.BRANCH_STACK] = True
         if self._counters.aux and self._options.output.path != STANDARD_OUTPUT:  # positions in a file
             values[Feature.AUXTRACE] = tuple(self._counters.aux.index)

@@ -384,9 +384,7 @@ def is_clock(event: CountedEvent) -> bool:
 def kind(event: CountedEvent) -> str:
     """Return an event's kind for the ratios; "" if it has only a rate."""
     attr = event.attr
-    if event.tool:
-        return ""
-    if attr.type == PerfType.SOFTWARE:
+    if attr.type == PerfType.SOFTWARE:  # perf's own clocks have the attr of a dummy event
         return "clock" if is_clock(event) else ""
     if attr.type == PerfType.HARDWARE:
         return _HARDWARE.get(attr.config & _GENERIC, "")

@@ -664,12 +664,14 @@ def term_names(*, counting: bool = False) -> list[str]:
 
 def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool = False) -> None:
     """Apply a term to a draft. Raises EventSyntaxError if its value is invalid."""
-    if counting and term.name not in _COUNTING:
+    if counting and term.name not in _COUNTING and not term.name.startswith("@"):
         raise EventSyntaxError(text, term.column, f"'{term.name}' applies to sampling, and stat only counts", expected=", ".join(_COUNTING))
     if term.name in CONFIG_FIELDS:
         setattr(event.attr, term.name, _term_number(term, _BITS_64, text))
     elif term.name == "name":
-        event.name, event.is_named = _word(term, text), True
+        name = _word(term, text)
+        if not event.is_named:  # as in perf, the first name stays
+            event.name, event.is_named = name, True
     elif term.name.startswith("@"):
         setting = term.name[1:] if term.value is None else f"{term.name[1:]}={term.literal or term.value}"
         event.terms = event.terms._replace(driver=(*(event.terms.driver or ()), setting))
@@ -680,6 +682,8 @@ def apply_event_term(event: EventDraft, term: Term, text: str, *, counting: bool
 def apply_event_terms(event: EventDraft, terms: tuple[Term, ...], context: TermContext) -> None:
     """Apply all terms of an event without format terms. Raises EventSyntaxError for an unknown one."""
     for term in terms:
+        if term.name.startswith("@"):
+            raise context.error(term.column, f"'{term.name}' is a setting of a PMU's driver", "it among the terms of a PMU: PMU/@NAME/")
         if not is_event_term(term.name):
             from perfpy.events.machine import nearest
 

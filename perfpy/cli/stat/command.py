@@ -18,7 +18,7 @@ from perfpy.kernel import this_kernel
 
 TYPE_CHECKING = False  # see perfpy.cli
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, Final
 
     from perfpy.abi.attr import EventAttr
@@ -76,13 +76,18 @@ def _measure(options: StatCommandOptions) -> int:
         from perfpy.cli.stat.compare import compare_programs
 
         return compare_programs(options)
-    if options.smi_cost:
-        from perfpy.kernel.sysfs import FrozenOnSmi
+    return _with_smi_cost(options, _count)
 
-        read_events(options)
-        with FrozenOnSmi():  # SMIs stop the core's counters, but not aperf: the difference is the cost
-            return _count(options.replace(metrics=(*options.metrics, "smi"), metric_only=options.metric_only is not False))
-    return _count(options)
+
+def _with_smi_cost(options: StatCommandOptions, count: Callable[[StatCommandOptions], int]) -> int:
+    """Call `count`; with --smi-cost, with its metric and while SMIs stop the core's counters."""
+    if not options.smi_cost:
+        return count(options)
+    from perfpy.kernel.sysfs import FrozenOnSmi
+
+    read_events(options)
+    with FrozenOnSmi():  # but not aperf: the difference is the cost
+        return count(options.replace(metrics=(*options.metrics, "smi"), metric_only=options.metric_only is not False))
 
 
 def _count(options: StatCommandOptions) -> int:
@@ -98,13 +103,16 @@ def _record(options: StatCommandOptions) -> int:
 
     path, options = options.output or default_output(), options.replace(output="")
     check(options)
-    options = of_one_set(options)
-    plan = plan_of(options)
-    file = CountFile(path, plan, _command_line())
-    if file.is_pipe:
-        options = options.replace(quiet=True)
-    with StatOutput(form_of(options)) as output:
-        return Session(plan, output, options, file).run()
+
+    def count_into_file(options: StatCommandOptions) -> int:
+        plan = plan_of(options)
+        file = CountFile(path, plan, _command_line())
+        if file.is_pipe:
+            options = options.replace(quiet=True)
+        with StatOutput(form_of(options)) as output:
+            return Session(plan, output, options, file).run()
+
+    return _with_smi_cost(of_one_set(options), count_into_file)
 
 
 def _command_line() -> list[str]:

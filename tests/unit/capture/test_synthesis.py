@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,19 +18,21 @@ from perfpy.abi.flags import (
     MISC_MMAP_DATA,
     MISC_USER,
     NATIVE_ENDIAN,
+    BranchSample,
     PerfType,
     SampleType,
 )
 from perfpy.abi.perf_records import EVENT_UPDATE_CPUS, EVENT_UPDATE_SCALE, EVENT_UPDATE_UNIT
 from perfpy.abi.records import BpfEvent, Cgroup, Comm, Fork, Ksymbol, Mmap, Mmap2, Namespaces, decode
-from perfpy.capture.record_options import GuestOptions
-from perfpy.capture.synthesis import Environment, Synthesis, guest_kernels, id_layout, kernel_extent, updates_of
+from perfpy.capture.record_options import Callchain, GuestOptions
+from perfpy.capture.synthesis import Environment, RecordedFeatures, Synthesis, guest_kernels, id_layout, kernel_extent, updates_of
 from perfpy.kernel.loaded_bpf import BpfProgramInfo
 from perfpy.kernel.procfs import ProcFs
 from perfpy.kernel.sysfs import module_text
 from perfpy.perfdata.header import CacheLevel, Feature, HybridPmu, MemNode, MemTopology, NumaNode, PmuMapping
 from tests.builders import sysfs_tree
 from tests.builders.bpf_programs import types
+from tests.builders.options import record_options
 
 LAYOUT = id_layout(SampleType.IP | SampleType.TID | SampleType.TIME)
 MAPS = """\
@@ -340,22 +344,35 @@ def test_unknown_facts_of_a_machine_are_omitted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("of_type", "listed", "is_named", "expected"),
+    ("of_type", "pmu", "listed", "is_named", "expected"),
     [
-        (PerfType.RAW, None, False, (0, 1)),
-        (PerfType.RAW, None, True, (0, 1)),
-        (PerfType.HW_CACHE, None, False, (0, 1)),
-        (PerfType.HW_CACHE, None, True, None),  # one of perf's own, as of stat -d
-        (PerfType.HARDWARE, None, False, None),
-        (PerfType.SOFTWARE, None, False, None),
-        (12, (0, 28), False, (0, 28)),
+        (PerfType.RAW, "", None, False, (0, 1)),
+        (PerfType.RAW, "", None, True, (0, 1)),
+        (PerfType.HW_CACHE, "", None, False, (0, 1)),
+        (PerfType.HW_CACHE, "", None, True, None),  # one of perf's own, as of stat -d
+        (PerfType.HW_CACHE, "cpu", None, True, (0, 1)),
+        (PerfType.HARDWARE, "", None, False, None),
+        (PerfType.HARDWARE, "cpu", None, True, (0, 1)),  # cpu/cycles/
+        (PerfType.SOFTWARE, "", None, False, None),
+        (12, "uncore_imc", (0, 28), False, (0, 28)),
+        (13, "msr", None, False, None),
     ],
 )
-def test_a_file_names_the_cpus_of_an_events_pmu(of_type, listed, is_named, expected, monkeypatch) -> None:
+def test_a_file_names_the_cpus_of_an_events_pmu(of_type, pmu, listed, is_named, expected, monkeypatch) -> None:
     """As perf does: those that the PMU lists, and all online ones of the only core PMU; none for generic and software events."""
     monkeypatch.setattr("perfpy.capture.synthesis.online_cpus", lambda: (0, 1))
-    event = CountedEvent("e", EventAttr(type=of_type), unit="MiB", scale=0.5)
+    event = CountedEvent("e", EventAttr(type=of_type), unit="MiB", scale=0.5, pmu=pmu)
     event.cpus, event.is_named = listed, is_named
     updates = [(update.type, update.value) for update in updates_of(event, 7, pipe=False)]
     assert updates == [(EVENT_UPDATE_UNIT, "MiB"), (EVENT_UPDATE_SCALE, 0.5), *([(EVENT_UPDATE_CPUS, expected)] if expected else [])]
     assert [update.value for update in updates_of(event, 7, pipe=True)][-1] == "e"
+
+
+@pytest.mark.parametrize(("options", "expected"), [({"callchain": Callchain("lbr")}, False), ({"branch_filter": BranchSample.ANY}, True)])
+def test_only_a_recording_of_branches_is_marked_as_one(options: dict[str, Any], expected: bool) -> None:
+    """Reports show branches instead of callers in a file with this mark, also where the branches are callchains."""
+    attr = EventAttr(sample_type=SampleType.BRANCH_STACK, branch_sample_type=BranchSample.ANY)
+    event = SimpleNamespace(name="cycles", attr=attr, is_leader=True, leader=None)
+    counters: Any = SimpleNamespace(events=[event], ids=lambda _: (1,), aux=None)
+    features = RecordedFeatures(counters, record_options(**options), [attr]).collect()
+    assert (Feature.BRANCH_STACK in features) == expected

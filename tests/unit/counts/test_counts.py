@@ -156,6 +156,21 @@ def test_an_event_of_the_only_core_pmu_has_the_ratio_of_its_name() -> None:
     assert ratios(rows[1], Neighbours(rows, 1.0)) == [Ratio(25.0, "of all branches", "%7.2f%%")]
 
 
+def test_a_retirement_latency_has_the_ratio_of_its_event_as_in_perf() -> None:
+    """cpu-clock:R, and instructions:R beside cycles; cycles:R has no rate."""
+    clock = EventAttr(type=PerfType.SOFTWARE, config=SoftwareId.CPU_CLOCK)
+    latencies = [EventAttr(config=HardwareId.INSTRUCTIONS), EventAttr(config=HardwareId.CPU_CYCLES), clock]
+    events = [CountedEvent("cycles", EventAttr(config=HardwareId.CPU_CYCLES)), CountedEvent("cpu-clock", clock)]
+    events += [CountedEvent("latency", attr, tool="retirement_latency") for attr in latencies]
+    rows = [CountRow(event, EVERYWHERE, value, 1, 1, 1) for event, value in zip(events, (50, 100, 0, 0, 0), strict=True)]
+    near = Neighbours(rows, 1.0)
+    assert [(ratio.value, ratio.unit) for row in rows[2:] for ratio in ratios(row, near)] == [
+        (0.0, "insn per cycle"),
+        (None, "GHz"),
+        (0.0, "CPUs utilized"),
+    ]
+
+
 def test_boxes_are_added_where_their_first_is_counted() -> None:
     first, second, other = (CountedEvent(name, EventAttr(type=20)) for name in ("box 0", "box 1", "other"))
     second.added_to = first

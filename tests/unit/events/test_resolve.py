@@ -240,6 +240,21 @@ def test_counting_refuses_terms_about_samples(machine: Machine) -> None:
         parse_events("cs/call-graph=fp/", machine=machine, counting=True)
 
 
+@pytest.mark.parametrize("counting", [True, False])
+def test_settings_of_a_driver_are_terms_of_pmus_only(counting: bool, machine: Machine) -> None:
+    """As in perf, where they have an effect on tracers only; stat takes them, too."""
+    (event,) = parse_events("msr/event=1,@sink=2/", machine=machine, counting=counting)
+    assert event.terms.driver == ("sink=2",)
+    for text in ("cs/@sink/", "r1/@sink/", "cycles/period=5,@sink=2/"):
+        with pytest.raises(EventSyntaxError, match="setting of a PMU's driver"):
+            parse_events(text, machine=machine, counting=counting)
+
+
+@pytest.mark.parametrize("text", ["cs/name=first,name=second/", "msr/name=first,event=1,name=second/"])
+def test_the_first_of_two_names_stays_as_in_perf(text: str, machine: Machine) -> None:
+    assert one(text, machine).name == "first"
+
+
 @pytest.mark.parametrize(
     ("text", "near"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from perfpy.cli.stat.command import machine_lines
 from perfpy.cli.stat.options import StatCommandOptions, of_one_set
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -127,3 +129,23 @@ def test_times_belong_to_the_first_counted_cpu(part: str, tmp_path: Path) -> Non
     lines = [line for line in path.read_text().splitlines() if "duration_time" in line or "cpu-clock" in line]
     assert len(lines) == 2
     assert len({line.split(",")[0] for line in lines}) == 1
+
+
+@pytest.mark.parametrize("command", ["stat", "stat record"])
+def test_smi_cost_freezes_the_counters_and_counts_its_metric(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`stat record`, too. The metric is Intel's, so another machine refuses it after the freezing."""
+    frozen = []
+
+    @contextlib.contextmanager
+    def freeze() -> Iterator[None]:
+        frozen.append(command)
+        yield
+
+    monkeypatch.setattr("perfpy.kernel.sysfs.FrozenOnSmi", freeze)
+    monkeypatch.setattr("perfpy.cli.stat.command.plan_of", lambda options: sys.exit(" ".join(options.metrics)))
+    monkeypatch.setenv("PERFPY_DEBUG", "1")
+    with pytest.raises(SystemExit) as caught:
+        run([*command.split(), "-o", str(tmp_path / "counts"), "--smi-cost", "true"])
+    assert (frozen, caught.value.code) == ([command], "smi")

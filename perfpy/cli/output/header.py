@@ -49,14 +49,15 @@ def print_header(recording: Recording, *, full: bool, warns: bool = False, dumps
 
 def print_records(
     recording: Recording,
+    hint: str = "",
+    guests: GuestFiles | None = None,
     *,
     features: bool,
     full: bool,
     is_warned: bool,
-    hint: str = "",
     lines: DumpLines | None = None,
     round_text: str = "\n",
-    guests: GuestFiles | None = None,
+    counts_branches: bool = False,
 ) -> Counter[int]:
     """Print all records of the recording for -D, those of a pipe's features with their text; arguments and result are write_dump's.
 
@@ -77,6 +78,7 @@ def print_records(
         guests=guests or HOST_ONLY,
         features=feature_printer(recording, full=full, names=MachineNames(recording.data)) if has_features else None,
         is_warned=is_warned,
+        counts_branches=counts_branches,
     )
     sys.stdout.buffer.flush()
     return entries

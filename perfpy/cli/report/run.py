@@ -85,9 +85,8 @@ class ReportRun:
         config = load_config()
         self._request = ReportRequest(recording, options, config)
         by_setting = config.flag("tui.report", False) and _has_browser() and not wants_plain(stdio=options.needs_plain)
-        self._browses = options.json is None and (
-            by_setting or (options.tui and is_terminal())
-        )  # perf prints its text if there is no terminal
+        # perf prints its text if there is no terminal
+        self._browses = options.json is None and (by_setting or (options.tui and is_terminal()))
         has_form = options.json is not None or self._browses or options.verdict
         self._plain = not has_form and wants_plain(stdio=options.needs_plain)
 
@@ -111,11 +110,11 @@ class ReportRun:
         from perfpy.views.dump.recording import is_read_to_the_end
         from perfpy.views.recording_summary import record_count_lines
 
-        options, guests = self._options, self._request.symbol_options(plain=True).guests
+        options, header = self._options, self._options.header and not self._options.quiet
         hint = "" if options.quiet or options.header or options.is_summary else f"{HEADER_HINT}\n"
-        header, full = options.header and not options.quiet, options.show_info
-        features = (header or full) and not options.is_summary
-        entries = print_records(self._recording, features=features, full=full, is_warned=header, hint=hint, guests=guests)
+        guests, branches = self._request.symbol_options(plain=True).guests, self._request.mode() is Mode.BRANCH
+        features, full = (header or options.show_info) and not options.is_summary, options.show_info
+        entries = print_records(self._recording, hint, guests, features=features, full=full, is_warned=header, counts_branches=branches)
         if options.tasks or options.mmaps or not is_read_to_the_end(self._recording):
             return 0
         return _print_counts(record_count_lines(self._recording, entries))
@@ -182,15 +181,15 @@ class ReportRun:
         from perfpy.analysis.report.branch_blocks import COLUMNS, block_tables
         from perfpy.views.script.code import BranchCounters, is_counted
 
-        recording, chosen = self._recording, self._report_options().sample_filter
+        recording, options, chosen = self._recording, self._options, self._report_options().sample_filter
         symbolizer = recording.symbolizer(self._request.symbol_options(plain=True))
-        groups = EventGroups.of(recording.events, recording.data.features.get("group_desc", ()), self._options.group)
+        groups = EventGroups.of(recording.events, recording.data.features.get("group_desc", ()), options.group)
         counters = BranchCounters.of(recording.data.features, recording.events) if any(map(is_counted, recording.events)) else None
         batches = recording.batches(COLUMNS | ({"branch_counters"} if counters else set()) | chosen.all_fields())
         sizes = counters.sizes if counters else (0, 0)
         tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen, groups, sizes)
         self._hint()
-        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters, self._options.verbosity))
+        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters, options.verbosity, full_paths=options.full_source_path))
         return _print(self._branch_kind_lines())
 
     def _branch_kind_lines(self) -> Iterator[str]:
@@ -606,7 +605,7 @@ class ReportRequest:
         """Whether the screen has the usual table of functions, not all rows or other columns."""
         options = self._options
         is_usual = options.json is None and options.percent_limit is None and not (options.verbose or options.sort or options.fields)
-        return is_usual and self._mode() is Mode.NORMAL
+        return is_usual and self.mode() is Mode.NORMAL
 
     def _row_options(self, *, plain: bool, relative_percentages: bool) -> RowOptions:
         options, config = self._options, self._config
@@ -621,7 +620,7 @@ class ReportRequest:
     def _requested_columns(self, sample_filter: SampleFilter, *, children: bool, plain: bool) -> ColumnOptions:
         """Return the columns. Off-CPU recordings get a column of seconds, except perf's text, which has it with --with-off-cpu only."""
         options = self._options
-        columns = requested_columns(options, sample_filter, children=children, config=self._config, mode=self._mode())
+        columns = requested_columns(options, sample_filter, children=children, config=self._config, mode=self.mode())
         is_default = sort_order(options, self._config, Mode.NORMAL) is None and columns.fields is None and not sample_filter.comms
         if is_default and not plain and options.json is None:
             columns = columns._replace(of_processes=True)  # threads with names of their own would split the rows of a function
@@ -699,7 +698,7 @@ class ReportRequest:
             return None
         return EventSwitch.between(options.switch_on, options.switch_off, self._recording.events, show=options.show_on_off_events)
 
-    def _mode(self) -> Mode:
+    def mode(self) -> Mode:
         """Return the kind of thing that a row represents."""
         if self._options.mem_mode:
             return Mode.MEMORY
@@ -717,7 +716,7 @@ class ReportRequest:
     @property
     def shows_blocks(self) -> bool:
         """Whether to show blocks between branches. Without branch records perf shows its usual table."""
-        return self._options.total_cycles and self._mode() is Mode.BRANCH
+        return self._options.total_cycles and self.mode() is Mode.BRANCH
 
     def _memory_order(self) -> str:
         """Return the sort keys, which perf prints for reports of memory accesses."""

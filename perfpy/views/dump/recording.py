@@ -81,6 +81,7 @@ def write_dump(
     guests: GuestFiles = HOST_ONLY,
     features: Callable[[int], Iterator[str]] | None = None,
     is_warned: bool = False,
+    counts_branches: bool = False,
     has_updates: bool = True,
 ) -> Counter[int]:
     """Write all records of a recording.
@@ -92,6 +93,7 @@ def write_dump(
         guests: which machines' tasks and files are named
         features: the lines of a feature of the header, printed after its record in a pipe
         is_warned: whether perf's warning has been printed before the header
+        counts_branches: whether each branch is an entry, as in a report of branches
         has_updates: whether the command reads EVENT_UPDATE records
 
     Returns the number of histogram entries by event, for the statistics that report prints at the end.
@@ -99,6 +101,7 @@ def write_dump(
     warning = "" if is_warned else order_warning(recording)
     writer = _DumpWriter(recording, warning + hint, lines, round_text, guests)
     writer.features, writer.has_updates = features, has_updates
+    writer.samples.counts_branches = counts_branches
     pieces: list[str] = []
     size = 0
     for text in writer.texts():
@@ -159,9 +162,9 @@ class _DumpWriter:
         self._endian = data.endian
         self._is_foreign = data.endian != NATIVE_ENDIAN
         self._paths = [stream.source.path for stream in data.records.streams]
-        self._samples = SampleTexts(recording, lines, guests)
+        self.samples = SampleTexts(recording, lines, guests)
         self._lines = lines
-        self.entries = self._samples.entries
+        self.entries = self.samples.entries
         self.features: Callable[[int], Iterator[str]] | None = None
         self.has_updates = True
         self._combined = 0
@@ -195,7 +198,7 @@ class _DumpWriter:
         file = "pipe" if self._data.is_pipe else self._paths[record.stream]
         text = f"\n{position}@{file} [{size:#x}]: event: {kind}\n.\n. ... raw event: size {size} bytes\n{hex_lines(raw)}\n"
         if kind == RecordType.SAMPLE:
-            return text + self._samples.text(record.offset, record.event, misc, f"{position} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
+            return text + self.samples.text(record.offset, record.event, misc, f"{position} [{size:#x}]: PERF_RECORD_SAMPLE", self._stamp)
         body = record.data[8:]
         if kind >= RecordType.HEADER_ATTR:
             stamp = self._stamp(0, 0)
@@ -510,6 +513,7 @@ class SampleTexts:
         self._samples = self._rows()
         self._next = next(self._samples, None)
         self._last_read: dict[int, int] = {}
+        self.counts_branches = False
         self.entries: Counter[int] = Counter()
         self._counter_sizes = tuple(branch_counter_size(recording.header, name) for name in ("width", "nr"))
         self._event_of = {ident: event.index for event in recording.events for ident in event.ids}
@@ -562,7 +566,7 @@ class SampleTexts:
     def _deliveries(self, sample: _Sample) -> int:
         """Return the number of deliveries of a sample: one, or one for each changed reading."""
         if not sample.event.attr.sample_type & SampleType.READ:
-            branches = sample.event.attr.sample_type & SampleType.BRANCH_STACK and not sample.event.attr.sample_type & SampleType.CALLCHAIN
+            branches = self.counts_branches and sample.event.attr.sample_type & SampleType.BRANCH_STACK
             self.entries[sample.event.index] += len(sample.ragged_field("branch_stack")) if branches else 1
             return 1
         times = 0

@@ -664,16 +664,19 @@ def block_lines(
     symbolizer: Symbolizer,
     counters: BranchCounters | None = None,
     verbosity: int = 0,
+    *,
+    full_paths: bool = False,
 ) -> Iterator[str]:
     """Yield all lines of the report, without line ends.
 
     Args:
         counters: those of branch records, None without
         verbosity: below 0 without the numbers of samples and the tip; above and below 0, counts are numbers
+        full_paths: whether source files are shown with their folders
     """
     columns = (*_COLUMNS[:4], ("Branch Counter", 30), *_COLUMNS[4:]) if counters else _COLUMNS
     yield from () if verbosity < 0 else ("#", f"# Total Lost Samples: {lost}", "#")
-    sources = SourceTexts(symbolizer)
+    sources = SourceTexts(symbolizer, full_paths=full_paths)
     for table in tables:
         if not table.branches:
             continue

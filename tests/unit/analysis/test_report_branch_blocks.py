@@ -104,6 +104,15 @@ def test_quiet_reports_of_blocks_have_the_table_alone(tmp_path: Path, capsys: py
     assert "# Samples: 1  of event" in capsys.readouterr().out
 
 
+def test_dumps_count_branches_only_where_the_report_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recording(tmp_path, [[(FILE + 8, FILE + 4, COND)] * 3, [(FILE + 8, FILE + 4, COND)] * 2], BranchSample.ANY)
+    counts = {}
+    for option in ("-b", "--no-branch-stack", "--branch-history"):
+        assert run(["report", "-D", option, "-i", str(path)]) == 0
+        counts[option] = int(capsys.readouterr().out.split()[-1])
+    assert counts == {"-b": 5, "--no-branch-stack": 2, "--branch-history": 2}
+
+
 def test_reports_of_blocks_refuse_a_parent_without_callchains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = recording(tmp_path, [[(FILE + 8, FILE + 4, COND)]], BranchSample.ANY)
     assert run(["report", "--stdio", "--total-cycles", "-p", "main", "-i", str(path)]) == 255

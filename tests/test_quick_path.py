@@ -15,6 +15,7 @@ from perfpy.abi.flags import SampleType
 from tests.builders.kernel_events import recording_of_allocations, recording_of_locks
 from tests.builders.many_threads import recording_of_switches
 from tests.builders.perfdata import USUAL, PerfDataBuilder, simple_recording, usual_attr
+from tests.builders.traced import traced_recording
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 QUICK = frozenset((Path(__file__).parent / "quick_modules.txt").read_text().split())
@@ -42,7 +43,9 @@ NAMED = {
 REFUSED = {"perfpy.events.fallback"}  # loaded, too, where the kernel refuses an event and another one is tried
 ON_A_TERMINAL = {"perfpy.untrusted.terminal", "perfpy.cli.line.pager"}  # these commands load it, too, but no test has a terminal
 #: their start is measured, too: with typing's NamedTuple a small report takes 13 % longer, with real dataclasses 2 %
-REPORTS = ("report --stdio -i perf.data", "report -g --stdio -i chains.data", "script -i perf.data", "report --tasks -i perf.data")
+REPORTS = ("report --stdio -i perf.data", "report -g --stdio -i chains.data", "script -i perf.data")
+#: of small recordings these need no numpy, whose import takes longer than all else
+WITHOUT_NUMPY = ("report --tasks -i perf.data", "report --mmaps -i perf.data")
 #: Tools on small recordings: the start is most of their time, and the first of typing's NamedTuples takes 3 % of it.
 TOOLS = (
     "sched latency -i switches.data",
@@ -50,13 +53,14 @@ TOOLS = (
     "kmem -i allocations.data stat",
     "timechart -o x.svg -i switches.data",
 )
+LONGER_TOOLS = ("sched timehist -s -i switches.data", "sched map -i switches.data", "trace -s -i calls.data")
 #: The most modules of perfpy that a command on a small recording may load. One takes about 0.4 ms, perf's whole report 18.
 MOST_LOADED = {
-    "report --stdio -i perf.data": 83,
-    "report -g --stdio -i chains.data": 84,
-    "report --mmaps -i perf.data": 46,
-    "script -i perf.data": 68,
-    **dict(zip(TOOLS, (56, 70, 49, 51), strict=True)),
+    "report --stdio -i perf.data": 84,
+    "report -g --stdio -i chains.data": 85,
+    "report --mmaps -i perf.data": 34,
+    "script -i perf.data": 69,
+    **dict(zip(TOOLS, (57, 71, 49, 51), strict=True)),
 }
 #: what the processes of record --python load: with typing's NamedTuple a recording of two seconds takes 4 % longer
 OF_RECORDERS = (
@@ -76,6 +80,7 @@ def loaded_by(line: str, folder: Path) -> frozenset[str]:
     (folder / "switches.data").write_bytes(recording_of_switches(3, 10))
     (folder / "locks.data").write_bytes(recording_of_locks())
     (folder / "allocations.data").write_bytes(recording_of_allocations())
+    (folder / "calls.data").write_bytes(traced_recording())
     command = [sys.executable, "-c", START, *line.split()]
     process = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=True)
     return frozenset(process.stdout.split("LOADED", 1)[1].split())
@@ -141,7 +146,8 @@ def test_only_quick_modules_and_those_of_reports_tools_and_recorders_have_light_
     line = f"import sys, {', '.join(OF_RECORDERS)}; print(*sys.modules)"
     process = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
     light = {name for name, text in sources().items() if LIGHT.search(text)} - QUICK - ON_A_TERMINAL - REFUSED - NAMED
-    assert not light - frozenset(process.stdout.split()).union(*(loaded_by(line, tmp_path) for line in REPORTS + TOOLS))
+    lines = (*REPORTS, *WITHOUT_NUMPY, *TOOLS, *LONGER_TOOLS)
+    assert not light - frozenset(process.stdout.split()).union(*(loaded_by(line, tmp_path) for line in lines))
 
 
 @pytest.mark.parametrize(("line", "most"), MOST_LOADED.items())
@@ -154,7 +160,7 @@ def test_commands_on_small_recordings_load_few_modules(line: str, most: int, tmp
     assert not {name for name in loaded if slow.search(texts[name])}
 
 
-@pytest.mark.parametrize("line", [*REPORTS, "report --mmaps -i perf.data", *TOOLS])
+@pytest.mark.parametrize("line", [*REPORTS, *WITHOUT_NUMPY, *TOOLS, *LONGER_TOOLS])
 def test_commands_on_small_recordings_load_nothing_slow_of_the_standard_library_or_numpy(line: str, tmp_path: Path) -> None:
     """numpy's functions of sets take as long to import as ten modules of ours, and typing with its protocols as eight."""
     loaded_by(line, tmp_path)  # makes the recordings
@@ -162,7 +168,7 @@ def test_commands_on_small_recordings_load_nothing_slow_of_the_standard_library_
     command = [sys.executable, "-c", start, *line.split()]
     process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
     loaded = {*process.stdout.split("LOADED", 1)[1].split()}
-    assert "numpy._core" in loaded
+    assert ("numpy._core" in loaded) is (line not in WITHOUT_NUMPY)
     assert not loaded & {"numpy.lib._arraysetops_impl", "copy", "heapq", "dataclasses", "typing"}
 
 

@@ -14,7 +14,7 @@ from perfpy.abi.records import SampleId
 from perfpy.capture.kernel_copy import copy_kernel
 from perfpy.capture.record_options import OutputOptions, RecordOptions
 from perfpy.disassembly import function_code
-from perfpy.errors import PerfError, UsageError
+from perfpy.errors import PerfError
 from perfpy.recording import Recording
 from perfpy.symbols.files.elf import ElfFile
 from perfpy.untrusted.destinations import own
@@ -102,7 +102,7 @@ def test_a_report_takes_names_and_code_from_the_copy(proc, tmp_path):
 @pytest.mark.parametrize("others", [{"output": "-"}, {"unwind": True}, {"off_cpu": True}, {"jit": True}])
 def test_one_file_for_input_and_output_is_refused(others):
     RecordOptions(output=OutputOptions(kcore=True)).check()
-    with pytest.raises(UsageError, match="--kcore excludes"):
+    with pytest.raises(PerfError, match="--kcore excludes"):
         record_options(kcore=True, **others).check()
 
 

@@ -16,7 +16,7 @@ from perfpy.capture.record_options import BufferOptions, RecordOptions
 from perfpy.capture.targets import ANY, TargetOptions, Workload, online_cpus, parse_cpus, parse_ids, resolve
 from perfpy.capture.thread_masks import ThreadMask, thread_masks
 from perfpy.counts.aggregation import Aggregation, part_numbers
-from perfpy.errors import UsageError, WorkloadFailedError
+from perfpy.errors import PerfError, UsageError, WorkloadFailedError
 from perfpy.events.event import Event
 from perfpy.kernel.cpus import Topology
 from perfpy.kernel.procfs import ProcFs
@@ -331,7 +331,7 @@ def test_other_texts_are_refused(text, why, machine):
 )
 def test_one_file_for_input_and_output_is_refused(others):
     RecordOptions(buffers=BufferOptions(threads="cpu")).check()
-    with pytest.raises(UsageError, match="excludes"):
+    with pytest.raises(PerfError, match="excludes"):
         record_options(threads="cpu", **others).check()
 
 

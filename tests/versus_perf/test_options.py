@@ -46,6 +46,30 @@ def test_every_option_of_perf_is_known(name, perf):
     assert sorted(theirs - spellings) == []
 
 
+def documented_options(name: str) -> set[str]:
+    """Return the options that help compatibility lists as perfpy's own."""
+    text = (Path(__file__).parents[2] / "man" / "topics" / "compatibility.md").read_text()
+    section = text.partition("## Options that only perfpy has")[2].partition("\n## ")[0]
+    return set(re.findall(r"`(-[^` ]+)`", "".join(line for line in section.splitlines() if line.startswith(f"| `{name}` |"))))
+
+
+def is_refused(perf: str, name: str, spelling: str) -> bool:
+    """Whether perf does not know an option. The second one ends it before it does anything."""
+    done = subprocess.run([perf, name, spelling, "--no-such-option"], capture_output=True, timeout=60, check=False)
+    return re.search(rf"unknown (option|switch) `{spelling.lstrip('-')}'".encode(), done.stderr) is not None
+
+
+@pytest.mark.versus_perf
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
+def test_options_that_perf_refuses_are_documented_as_perfpys_own(name, perf, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = load_command(name)
+    options = command.own_options if isinstance(command, CommandWithActions) else command.options
+    spellings = {spelling for option in options if not option.kind.lacking for spelling in option.spellings}
+    own = {spelling for spelling in spellings - options_of_perf(perf, name) if is_refused(perf, name, spelling)}
+    assert sorted(own - documented_options(name)) == []
+
+
 @pytest.mark.versus_perf
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - OURS_ALONE))
 def test_prefixes_of_perfs_options_mean_the_same_as_in_perf(name, perf):

@@ -15,7 +15,7 @@ from perfpy.abi.light_types import TYPE_CHECKING
 from perfpy.abi.perfpy_encodings import PYTHON_MARK
 from perfpy.abi.sample_layout import page_size_text
 from perfpy.analysis.locations import ROLE_BITS, Locations, name_ranks, ranks
-from perfpy.analysis.sort_key import KeyColumn, by_number, by_text
+from perfpy.analysis.sort_key import KeyColumn, TreeComparison, by_number, by_text, no_width
 from perfpy.symbols.dso import DsoKind
 from perfpy.untrusted.text import byte_width
 
@@ -114,9 +114,13 @@ def symbol(texts: KeyTexts, locations: Int64) -> KeyColumn:
         same = np.where(unnamed, int(same.max(initial=0)) + of_files, same)
         return KeyColumn(same, np.where(unnamed, int(order.max(initial=0)) + of_files, order), text)
     compare = _comparison(same, location_table.dso_ranks(locations), unnamed, addresses)
-    return KeyColumn(
-        same, location_table.symbol_name_ranks(locations), text, wide, compare=compare, unnamed=unnamed, texts=many, widest=widest
-    )
+
+    def beside_dso() -> TreeComparison:
+        of_any_file = location_table.symbol_ranks(locations, of_any_file=True)
+        return TreeComparison(of_any_file, _comparison(of_any_file, np.zeros_like(of_any_file), unnamed, addresses))
+
+    order = location_table.symbol_name_ranks(locations)
+    return KeyColumn(same, order, text, wide, None, compare, unnamed, beside_dso, many, widest)
 
 
 def _comparison(same: Int64, dso_rank: Int64, unnamed: NDArray[np.bool_], addresses: NDArray[np.uint64]) -> Callable[[int, int], int]:
@@ -177,12 +181,17 @@ def symbol_offset(texts: KeyTexts, locations: Int64) -> KeyColumn:
         return f"[{table.level_of(int(locations[i]))}] {'0x' if addresses[i] else ''}{addresses[i]:0{_OFFSET_DIGITS}x}"
 
     unnamed = table.symbol[locations >> ROLE_BITS] < 0
-    by_symbol = _comparison(symbol_ranks, table.dso_ranks(locations), unnamed, printed)
 
-    def compare(i: int, j: int) -> int:
-        return by_symbol(i, j) or (addresses[i] < addresses[j]) - (addresses[i] > addresses[j])
+    def by_offset(by_symbol: Callable[[int, int], int]) -> Callable[[int, int], int]:
+        return lambda i, j: by_symbol(i, j) or (addresses[i] < addresses[j]) - (addresses[i] > addresses[j])
 
-    return KeyColumn(same, order, text, compare=compare, unnamed=unnamed)
+    def beside_dso() -> TreeComparison:
+        of_any_file = table.symbol_ranks(locations, of_any_file=True)
+        by_symbol = _comparison(of_any_file, np.zeros_like(of_any_file), unnamed, printed)
+        return TreeComparison(ranks(of_any_file, larger_first), by_offset(by_symbol))
+
+    compare = by_offset(_comparison(symbol_ranks, table.dso_ranks(locations), unnamed, printed))
+    return KeyColumn(same, order, text, compare=compare, unnamed=unnamed, beside_dso=beside_dso)
 
 
 _OFFSET_DIGITS = len("Symbol Offset") - _LEVEL_WIDTH
@@ -253,7 +262,7 @@ def parent(texts: KeyTexts, values: Int64) -> KeyColumn:
 def no_ipc(texts: KeyTexts, locations: Int64) -> KeyColumn:
     """Return perf's column of instructions per cycle for recordings without branches: one row for each function."""
     functions = symbol(texts, locations)
-    return KeyColumn(functions.same, functions.same, lambda _i: _NO_IPC, compare=functions.compare, unnamed=functions.unnamed)
+    return functions._replace(order=functions.same, text=lambda _i: _NO_IPC, wide=no_width, texts=None, widest=None)
 
 
 def simd(_texts: KeyTexts, values: Int64) -> KeyColumn:

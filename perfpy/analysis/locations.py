@@ -143,15 +143,21 @@ class Locations:
         addresses: NDArray[np.uint64] = np.where(locations & (ROLES - 1) != OF_SAMPLE, self.ip[frames], self.address[frames])
         return addresses
 
-    def symbol_ranks(self, locations: Int64) -> Int64:
-        """Return ranks that are equal for locations in one function: by dso name, symbol start, end and name, or the bare address."""
+    def symbol_ranks(self, locations: Int64, *, of_any_file: bool = False) -> Int64:
+        """Return ranks that are equal for locations in one function: by dso name, symbol start, end and name, or the bare address.
+
+        of_any_file: compare the start and end alone, so that functions of several files can have one rank.
+        """
         symbol = self.symbol[locations >> ROLE_BITS]
         # functions come first, and are few: the rank of each is computed once
         same = slice(-1) if self._function is None else self._function
         bounds = self._symbol_start[same].view(np.int64), self._symbol_end[same]
         apart = () if self._function is None else (self._function,)
-        of_code = ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart)
-        of_symbol = np.append(self._by_name(of_code), 0)
+        if of_any_file:
+            of_code = ranks(*bounds, self._inlined_ranks[:-1])
+        else:
+            of_code = self._by_name(ranks(self._file_rank[self._symbol_dso], *bounds, self._inlined_ranks[:-1], *apart))
+        of_symbol = np.append(of_code, 0)
         symbol_rank: Int64 = of_symbol[symbol]
         unnamed = rows_where(symbol < 0)
         bare = self.printed_address(locations[unnamed]).view(np.int64)

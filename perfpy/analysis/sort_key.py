@@ -110,6 +110,13 @@ def no_width(_number: int) -> int:
     return 0
 
 
+class TreeComparison(NamedTuple):
+    """A sort key's comparison in perf's tree of entries: ranks, and perf's own comparison as in KeyColumn."""
+
+    ranks: Int64
+    compare: Callable[[int, int], int] | None
+
+
 class KeyColumn(NamedTuple):
     """One sort key over the distinct numbers of its dimension.
 
@@ -122,6 +129,7 @@ class KeyColumn(NamedTuple):
         per_sample: numbers to print times the samples of the row, instead of a text.
         compare: perf's comparison of numbers i and j, negative if i comes first, if it is not transitive and ranks only approximate it.
         unnamed: marks the numbers that make it so.
+        beside_dso: returns the comparison in perf's tree if -s has the key dso, too, and leaves files to it.
         texts, widest: faster versions of `text` and `wide` for many numbers.
     """
 
@@ -132,6 +140,7 @@ class KeyColumn(NamedTuple):
     per_sample: Int64 | None = None
     compare: Callable[[int, int], int] | None = None
     unnamed: NDArray[np.bool_] | None = None
+    beside_dso: Callable[[], TreeComparison] | None = None
     texts: Callable[[Int64], list[str]] | None = None
     widest: Callable[[Int64], int] | None = None
 

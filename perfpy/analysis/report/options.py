@@ -38,7 +38,7 @@ class Layout:
     Attributes:
         fields: the columns, from left to right.
         sorts: the comparisons of rows, in order.
-        levels: keys of each level of -H.
+        levels: keys of -s, by levels of -H.
         hidden: names of keys that are equal in all visible rows: without column or effect on the order.
     """
 
@@ -56,6 +56,12 @@ class Layout:
     def has(self, name: str) -> bool:
         """Whether the report has a key of this name."""
         return any(entry.name == name for entry in self.sorts)
+
+    def leaves_files_to_dso(self, key: SortKey) -> bool:
+        """Whether -s has the key dso, but compares this one first. The key dso of -F does not count for perf."""
+        keys = self.keys
+        dso = next((other for level in self.levels for other in level if other.name == "dso"), None)
+        return dso is not None and keys.index(key) < keys.index(dso)
 
 
 class ColumnOptions(NamedTuple):

@@ -13,7 +13,7 @@ from perfpy.analysis.aggregate.profile import LATENCY
 from perfpy.analysis.filters import frames_named
 from perfpy.analysis.locations import OF_SAMPLE, ROLE_BITS, chain_locations, ranks
 from perfpy.analysis.report.entries import Entries, EntryBuilder, Tables, shown_rows, with_parents, without_callees, without_recursion
-from perfpy.analysis.sort_key import SortKey
+from perfpy.analysis.sort_key import SortKey, TreeComparison
 from perfpy.symbols.interning import TupleTable, sum_by
 
 if TYPE_CHECKING:
@@ -528,15 +528,18 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues], *
 
     joins_commands: whether rows of one command are joined in a tree of the same comparison, as `report` does.
     """
-    same = [keys[key.name].same(chosen) for key in layout.keys]
+    numbers = [keys[key.name].number[chosen] for key in layout.keys]
+    comparisons = [_tree_comparison(key, keys[key.name].column, layout) for key in layout.keys]
+    same = [comparison.ranks[number] for comparison, number in zip(comparisons, numbers, strict=True)]
     if not same:
         return np.arange(len(chosen))
     if len(chosen) > _TREE_ROWS or not _is_ambiguous(chosen, layout, keys):
         return np.lexsort(same[::-1])
-    values = [keys[key.name] for key in layout.keys]
-    columns = [(key.column.compare, key.number[chosen].tolist(), rank.tolist()) for key, rank in zip(values, same, strict=True)]
+    columns = [
+        (comparison.compare, number.tolist(), rank.tolist()) for comparison, number, rank in zip(comparisons, numbers, same, strict=True)
+    ]
     # most rows differ in the keys before the first one with its own comparison: these are compared at once
-    plain = next((index for index, key in enumerate(values) if key.column.compare), len(values))
+    plain = next((index for index, comparison in enumerate(comparisons) if comparison.compare), len(comparisons))
     lead = ranks(*same[:plain]).tolist() if plain else [0] * len(chosen)
     columns = columns[plain:]
 
@@ -554,19 +557,28 @@ def insertion_order(chosen: Int64, layout: Layout, keys: dict[str, KeyValues], *
     return np.array(tree_order(order, before) if joins_commands and layout.has("comm") else order, np.int64)
 
 
+def _tree_comparison(key: SortKey, column: KeyColumn, layout: Layout) -> TreeComparison:
+    """Return the comparison by a key in perf's tree of entries."""
+    if column.beside_dso is not None and layout.leaves_files_to_dso(key):
+        return column.beside_dso()
+    return TreeComparison(column.same, column.compare)
+
+
 def _is_ambiguous(chosen: Int64, layout: Layout, keys: dict[str, KeyValues]) -> bool:
     """Whether perf's comparison of the entries is not transitive.
 
     This happens with functions and bare addresses of several files
     together, and with addresses further apart than half of the address space.
     """
-    names = [key.name for key in layout.keys]
-    for name in names:
-        column = keys[name].column
-        if column.compare is None or column.unnamed is None:
+    compares_files = False
+    for key in layout.keys:
+        values = keys[key.name]
+        compares_files |= key.name == "dso"
+        if values.column.compare is None or values.column.unnamed is None:
             continue
-        unnamed = column.unnamed[keys[name].number[chosen]]
-        if unnamed.any() and ("dso" not in names or _wraps(keys[name], chosen[unnamed])):
+        unnamed = values.column.unnamed[values.number[chosen]]
+        in_one_file = compares_files or layout.leaves_files_to_dso(key)
+        if unnamed.any() and (not in_one_file or _wraps(values, chosen[unnamed])):
             return True
     return False
 

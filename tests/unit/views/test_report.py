@@ -14,7 +14,7 @@ import pytest
 
 import perfpy
 from perfpy.abi import records
-from perfpy.abi.flags import SampleType
+from perfpy.abi.flags import CONTEXT_USER, SampleType
 from perfpy.abi.records import SampleId
 from perfpy.analysis.report.call_trees import CallNode
 from perfpy.analysis.report.options import CallGraph, ColumnOptions, ReportOptions, RowOptions
@@ -144,6 +144,51 @@ def test_levels_have_the_order_of_perfs_tree(tmp_path: Path) -> None:
 
     assert addresses(hierarchy=True) == addresses(hierarchy=False)
     assert len(addresses(hierarchy=True)) == 4
+
+
+@pytest.fixture
+def equal_shares(tmp_path: Path) -> Path:
+    """Record two threads' functions of equal shares; perf places them by their order in its tree of entries.
+
+    "call" precedes its callee "apply" in one thread, and this precedes the function "begin" of the other thread by name,
+    and "begin" the function "call".
+    """
+    built = PerfDataBuilder([usual_attr(USUAL | SampleType.CALLCHAIN)])
+    first = Elf().text(0x3000).segment(0x3000, 0x3000, 0x1000)
+    second = Elf().text(0x1000).segment(0x1000, 0x1000, 0x1000).symbol("begin", 0x1000, 0x40).symbol("leaf", 0x1800, 0x40)
+    for number, name in enumerate(("apply", "call", "leaf")):
+        first.symbol(name, 0x3000 + 0x400 * number, 0x40)
+    for base, name, elf in ((0x100000, "first", first), (0x200000, "second", second)):
+        (tmp_path / name).write_bytes(elf.build())
+        built.record(records.Mmap(2, 7, 7, base, 0x10000, 0, str(tmp_path / name), SampleId(7, 7, 1)))
+    for tid, chain in ((7, [0x103804, 0x103004, 0x103404]), (8, [0x201804, 0x201004])):
+        built.sample(ip=chain[0], pid=7, tid=tid, time=10 + tid, period=5, misc=2, callchain=[CONTEXT_USER, *chain])
+    (tmp_path / "perf.data").write_bytes(built.file())
+    return tmp_path / "perf.data"
+
+
+@pytest.mark.parametrize("verbose", [(), ("-v",)])
+@pytest.mark.parametrize(
+    ("columns", "order"),
+    [
+        # functions alone are compared by files first
+        (("-s", "sym"), ["begin", "call", "apply"]),
+        (("-s", "symoff"), ["call", "apply", "begin"]),
+        # the key dso compares files later
+        (("-s", "sym,dso"), ["call", "apply", "begin"]),
+        (("-s", "sym,comm,dso"), ["call", "apply", "begin"]),
+        (("-s", "symoff,dso"), ["apply", "begin", "call"]),
+        (("-s", "dso,sym"), ["call", "apply", "begin"]),
+        # perf overlooks the key dso of -F
+        (("-F", "overhead_children,overhead,sym,dso"), ["begin", "call", "apply"]),
+    ],
+)
+def test_functions_of_equal_shares_have_the_order_of_perfs_tree(
+    columns: tuple[str, ...], order: list[str], verbose: tuple[str, ...], equal_shares: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the key dso, perf compares functions by their addresses within any files, and files only afterwards."""
+    run(["report", "-f", "--stdio", *columns, *verbose, "-i", str(equal_shares)])
+    assert re.findall(r" 0\.00% .*\[\.\] ((?!leaf)\w+)", capsys.readouterr().out) == order
 
 
 RAISE, IDLE, SWITCH = "irq:softirq_raise", "power:cpu_idle", "sched:sched_switch"

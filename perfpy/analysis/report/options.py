@@ -123,7 +123,9 @@ def _layout(columns: ColumnOptions, strict_fields: bool, dynamic: Finder) -> Lay
         layout.fields = [output_field(name) for name in metrics]
     if columns.fields is not None:
         for entry in _field_entries(columns, dynamic):
-            _append(layout.fields, entry)
+            # perf shows two names of one column twice, unlike those of -s
+            if all((other.name, *_event_of(other)) != (entry.name, *_event_of(entry)) for other in layout.fields):
+                layout.fields.append(entry)
     for entry in list(layout.sorts):
         _append(layout.fields, entry)
     for entry in layout.fields:
@@ -139,6 +141,10 @@ def _overheads(columns: ColumnOptions) -> list[str]:
     """Return the shares of every report, the first of which sorts it."""
     names = ["latency", "overhead"] if columns.latency else ["overhead"]
     return [f"{name}_children" for name in names if columns.children] + names
+
+
+def _event_of(entry: Entry) -> tuple[int | None, ...]:
+    return (entry.event,) if isinstance(entry, SortKey) else ()
 
 
 def _append(entries: list[Entry], entry: Entry) -> bool:

@@ -221,6 +221,12 @@ def test_a_key_with_another_name_among_the_fields_is_one_column(sort, field):
     assert names(layout.fields) == ["overhead", "local_p_stage_cyc", "comm"]
 
 
+def test_fields_with_two_names_of_one_key_are_two_columns():
+    layout = make_layout(ColumnOptions(fields="comm,local_retire_lat,local_p_stage_cyc,comm"))
+    assert [entry.header for entry in layout.fields] == ["Command", "Local Pipeline Stage Cycle", "Local Pipeline Stage Cycle"]
+    assert {*names(layout.keys)} == {"comm", "local_p_stage_cyc"}
+
+
 def test_no_keys_at_all_are_one_row_for_everything():
     layout = make_layout(ColumnOptions(sort=""))
     assert names(layout.fields) == ["overhead"] == names(layout.sorts)

@@ -510,6 +510,7 @@ _perfpy() {
                 '*--hierarchy[nest the rows, one level for each sort key]' \
                 '*--max-stack=[use at most n frames of a callchain]:value: ' \
                 '*--branch-history[begin callchains with the recorded branches]' \
+                '*--stitch-lbr[no effect without call stacks of branch records]' \
                 '*--ignore-callees=[drop callees of these functions from callchains]:value: ' \
                 '*-p+[regex that identifies the parent, for --sort parent]:value: ' \
                 '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \
@@ -792,6 +793,7 @@ _perfpy() {
                 '*--switch-on=[only samples after this event]:events: _sequence _perfpy_ask events -' \
                 '*--switch-off=[only samples before this event]:events: _sequence _perfpy_ask events -' \
                 '*--show-on-off-events[print the events of --switch-on and --switch-off, too]' \
+                '*--stitch-lbr[no effect without call stacks of branch records]' \
                 '*--header[show the file'\''s header, too]' \
                 '*--header-only[show only the file'\''s header]' \
                 '*-I[show the extended header]' \
@@ -1285,6 +1287,7 @@ _perfpy() {
                 '*--hierarchy[nest the rows, one level for each sort key]' \
                 '*--max-stack=[use at most n frames of a callchain]:value: ' \
                 '*--branch-history[begin callchains with the recorded branches]' \
+                '*--stitch-lbr[no effect without call stacks of branch records]' \
                 '*--ignore-callees=[drop callees of these functions from callchains]:value: ' \
                 '*--parent=[regex that identifies the parent, for --sort parent]:value: ' \
                 '*-x[only samples with a parent]' \

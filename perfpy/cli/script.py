@@ -54,7 +54,6 @@ _LACKING: Final = {
     **dict.fromkeys(("--dlfilter", "--dlarg", "--list-dlfilters"), "it loads filters written in C; use --py for one in Python"),
     "--xed": _HARDWARE_TRACE,
     "--graph-function": _HARDWARE_TRACE,
-    "--stitch-lbr": "it needs call stacks from last branch records",
     "--guest-code": "it looks up guests' addresses in their hypervisor",
 }
 
@@ -154,6 +153,7 @@ class ScriptFilterOptions(SampleFilterOptions):
     switch_on: str = option("--switch-on", Value(default=""), "only samples after this event", metavar="<event>")
     switch_off: str = option("--switch-off", Value(default=""), "only samples before this event", metavar="<event>")
     show_on_off_events: bool = option("--show-on-off-events", Flag(), "print the events of --switch-on and --switch-off, too")
+    stitch_lbr: bool = option("--stitch-lbr", Flag(), "no effect without call stacks of branch records")
 
 
 class ScriptInfoOptions(CommandOptions):
@@ -213,7 +213,7 @@ class ScriptCommandOptions(
 
 def run(options: ScriptCommandOptions) -> int:
     """Read a recording and print every sample."""
-    from perfpy.cli.line.input_recording import LOSSES, open_recording
+    from perfpy.cli.line.input_recording import LOSSES, open_recording, refuse_call_stacks_of_branches
 
     if options.list:
         from perfpy.cli.script_programs import list_scripts
@@ -252,6 +252,8 @@ def run(options: ScriptCommandOptions) -> int:
         trace_details=details,
         code=None if itrace is None else options.code_files(),
     ) as recording:
+        if options.stitch_lbr:
+            refuse_call_stacks_of_branches(recording)
         return SampleListing(recording, options, fields).show()
 
 

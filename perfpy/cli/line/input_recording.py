@@ -7,7 +7,7 @@ import stat
 import sys
 
 from perfpy.abi.flags import MISC_LOST_SAMPLES_BPF, RecordType
-from perfpy.errors import plural
+from perfpy.errors import PerfError, plural
 from perfpy.untrusted.text import one_line
 
 TYPE_CHECKING = False  # see perfpy.cli
@@ -156,6 +156,15 @@ def _print_build_ids(recording: Recording) -> None:
     for name, words in (("cpu_pmu_caps", "cpu pmu capabilities"), ("pmu_caps", "pmu capabilities")):
         if name in features and not features[name]:
             print(f"{words} not available", file=sys.stderr)
+
+
+def refuse_call_stacks_of_branches(recording: Recording) -> None:
+    """Carry out --stitch-lbr: raise PerfError if callchains are call stacks of branch records, else warn that it has no effect."""
+    from perfpy.analysis.callchains import has_callstacks
+
+    if any(has_callstacks(event.attr) for event in recording.events):
+        raise PerfError(f"{recording.path}: perfpy does not join call stacks of branch records; drop --stitch-lbr")
+    print("no call stacks of branch records (record --call-graph lbr); --stitch-lbr has no effect", file=sys.stderr)
 
 
 def default_input() -> str:

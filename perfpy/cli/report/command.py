@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def run(options: ReportCommandOptions) -> int:
     """Read a recording and show where its time went."""
-    from perfpy.cli.line.input_recording import LOSSES, open_recording
+    from perfpy.cli.line.input_recording import LOSSES, open_recording, refuse_call_stacks_of_branches
     from perfpy.cli.output.terminal import notes_are_read, wants_plain
 
     _refuse_contradictions(options)
@@ -37,6 +37,8 @@ def run(options: ReportCommandOptions) -> int:
     with open_recording(
         options.input, force=options.force, quiet=options.quiet, verbose=verbose, losses=losses, itrace=decoding, code=files
     ) as recording:
+        if options.stitch_lbr:
+            refuse_call_stacks_of_branches(recording)
         if (options.header or options.header_only) and not options.quiet:
             from perfpy.cli.output.header import print_header
 

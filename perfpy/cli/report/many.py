@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _SINGLE_ONLY: Final = (
     "stats", "tasks", "mmaps", "dump_raw_trace", "total_cycles", "show_info", "header", "header_only", "tui", "firefox", "threads", "group",
+    "stitch_lbr",
 )  # fmt: skip
 
 

@@ -52,7 +52,6 @@ _PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
-    "--stitch-lbr": "it needs call stacks from last branch records",
     "--disable-order": "records are always sorted by time",
 }
 
@@ -85,6 +84,7 @@ class ReportCallchainOptions(CommandOptions):
     hierarchy: bool = option("-H,--hierarchy", Flag(), "nest the rows, one level for each sort key")
     max_stack: int | None = option("--max-stack", Value(parse_unsigned), "use at most n frames of a callchain", metavar="<n>")
     branch_history: bool = option("--branch-history", Flag(), "begin callchains with the recorded branches (needs record -b)")
+    stitch_lbr: bool = option("--stitch-lbr", Flag(), "no effect without call stacks of branch records")
     ignore_callees: str = option(
         "--ignore-callees", Value(parse_pattern, default=""), "drop callees of these functions from callchains", metavar="<regex>"
     )

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, SampleType
+from perfpy.abi.flags import MISC_MMAP_BUILD_ID, MISC_USER, BranchSample, SampleType
 from perfpy.abi.perf_records import AuxtraceInfo
 from perfpy.abi.records import Comm, Mmap2, SampleId
+from perfpy.cli import run
 from perfpy.cli.commands import load_command
 from perfpy.cli.script import ScriptCommandOptions, command
 from perfpy.errors import PerfError, UsageError
@@ -26,6 +27,18 @@ def recorded(path: Path, sample_type: int, **fields: int) -> str:
         built.sample(ip=1, pid=7, tid=7, time=time, period=1, misc=2, **fields)
     path.write_bytes(built.file())
     return str(path)
+
+
+@pytest.mark.parametrize("name", ["script", "report"])
+def test_stitching_of_call_stacks_is_refused_only_if_there_are_some(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(simple_recording().file())
+    assert run([name, "-i", str(path), "--stitch-lbr"]) == 0
+    assert capsys.readouterr().err.startswith("no call stacks of branch records (record --call-graph lbr); --stitch-lbr has no effect\n")
+    kinds = USUAL | SampleType.BRANCH_STACK
+    path.write_bytes(PerfDataBuilder([usual_attr(kinds, branch_sample_type=BranchSample.CALL_STACK)]).file())
+    assert run([name, "-i", str(path), "--stitch-lbr"]) == 255
+    assert "drop --stitch-lbr" in capsys.readouterr().err
 
 
 def test_cpus_of_samples_that_name_none_are_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfpy.abi.flags import ReadFormat, SampleType
-from perfpy.abi.records import Comm, Fork, Lost, Mmap, SampleId
+from perfpy.abi.records import Comm, Exit, Fork, Lost, Mmap, SampleId
 from perfpy.perfdata.event_format import TracingData
 from perfpy.perfdata.header import CpuCount, EventDesc, EventGroup, Feature
 from tests.builders.perfdata import USUAL, PerfDataBuilder, usual_attr
@@ -161,6 +161,11 @@ class EventRecording:
         """Add a FORK record: a new thread of the process, or with a parent a new process."""
         sample_id = SampleId(pid=parent or pid, tid=parent or pid, time=time, cpu=0, identifier=1)
         self._built.record(Fork(0, pid, parent or pid, tid, parent or pid, time, sample_id))
+        return self
+
+    def exit(self, pid: int, time: int) -> EventRecording:
+        """Add the EXIT record of a process with one thread."""
+        self._built.record(Exit(0, pid, 0, pid, 0, time, SampleId(pid=pid, tid=pid, time=time, cpu=0, identifier=1)))
         return self
 
     def lost(self, count: int, time: int) -> EventRecording:

@@ -312,7 +312,7 @@ class SummarySums:
         self._times, self._idle = [_RunTimeSums.of(none, none, none)], [_RunTimeSums.of(none, none, none)]
         self._waits: dict[int, list[int]] = {}  # by thread: the fields of ThreadWaits
         self._moves: Counter[int] = Counter()
-        self._comms: dict[int, int] = {}  # the last name of each thread
+        self._comms: dict[int, int] = {}  # the name of each thread at its last switch
         self._mentions: list[Mention] = []
         self._first_time: int | None = None
         self._last_time = 0
@@ -368,15 +368,22 @@ class SummarySums:
         latest_first = {cpu: list(chains.values())[::-1] for cpu, chains in self._chains.items()}
         return {cpu: sorted(chains, key=lambda chain: -chain.time) for cpu, chains in latest_first.items()}
 
-    def summary(self, source: SampleSource, *, cpus: int) -> Summary:
-        """Return the summary. source: of the recording; cpus: the number of CPUs."""
+    def summary(self, source: SampleSource, last_comms: Callable[[NDArray[np.int64]], NDArray[np.int64]], *, cpus: int) -> Summary:
+        """Return the summary.
+
+        Args:
+            source: of the recording.
+            last_comms: returns the names that threads have in the end, -1 for threads that no record names.
+            cpus: the number of CPUs.
+        """
         times, idle = _RunTimeSums.statistics(self._times), _RunTimeSums.statistics(self._idle)
         threads = []
-        for one in known_threads(source, _first_mentions(self._mentions)):
-            if one.thread in times:
-                waits = ThreadWaits(*self._waits.get(one.thread, ()))
-                row = (one.tid, one.pid, one.parent, self._comms[one.thread], times[one.thread], self._moves[one.thread], waits)
-                threads.append(ThreadSummary(*row))
+        known = [one for one in known_threads(source, _first_mentions(self._mentions)) if one.thread in times]
+        comms = last_comms(np.array([one.tid for one in known], np.int64)).tolist()
+        for one, comm in zip(known, comms, strict=True):
+            waits = ThreadWaits(*self._waits.get(one.thread, ()))
+            name = comm if comm >= 0 else self._comms[one.thread]
+            threads.append(ThreadSummary(one.tid, one.pid, one.parent, name, times[one.thread], self._moves[one.thread], waits))
         return Summary(threads, idle, self._last_time - (self._first_time or 0), cpus)
 
     def _add_waits(self, switches: Switches, rows: NDArray[np.intp], threads: NDArray[np.int64], numbers: NDArray[np.integer[Any]]) -> None:

@@ -20,6 +20,7 @@ from perfpy.scheduling.switch_times import (
 )
 from perfpy.symbols.address_spaces import DeliveredValues
 from perfpy.symbols.interning import IdTable, first_rows, number_values
+from perfpy.symbols.tasks import name_of_unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     from perfpy.perfdata.tracepoint_rows import TracepointRows
     from perfpy.symbols.address_spaces import TaskTimeline
 
+    Int64 = NDArray[np.int64]
+    Keys = NDArray[np.uint64]
 
 IDLE: Final = 0
+_UNKNOWN: Final = -1  # a process
 STATE_BITS: Final = 0xFF  #: of prev_state; higher bits mean preemption
 _IDLE_BASE: Final = np.int64(1) << np.int64(62)
 
@@ -44,7 +48,7 @@ class TaskColumn(NamedTuple):
 
     Attributes:
         thread: ids (perfpy.tools.sched.switches).
-        tid, pid: numbers; pid -1: unknown.
+        tid, pid: numbers; pid 0 or -1: unknown.
         comm: indexes into the timeline's comms.
     """
 
@@ -71,6 +75,7 @@ class Switches(NamedTuple):
         next_priority: of the threads that came: int64[n].
         times: durations.
         chains: callchains of the threads that left; None without.
+        sampled_pid: whose mappings the callchains need; None without callchains.
     """
 
     task: TaskColumn
@@ -86,6 +91,7 @@ class Switches(NamedTuple):
     times: SwitchTimes
     chains: Ragged | None
     key: NDArray[np.uint64]
+    sampled_pid: NDArray[np.int32] | None
 
 
 class TaskEvents(NamedTuple):
@@ -138,8 +144,8 @@ class TaskColumnMaker:
         self._side_band: RawRecords | None = None  # that was looked at
         self._record_count = -1  # of the records of it that name threads
         self._recorded_names: dict[int, int] = {}  # indexes into the timeline's comms, by thread id
-        self._pids: dict[int, int] = {}
-        self._learnt: dict[int, tuple[int, int]] = {}  # the process of a thread, and since which order, in this window
+        self._recorded: dict[int, tuple[int, int]] = {}  # by thread: key and process of the first record that names it
+        self._processes: dict[int, int] = {}  # by thread, of its first mention
 
     def update(self) -> None:
         """Take over what was read of the side-band since the last window."""
@@ -152,28 +158,30 @@ class TaskColumnMaker:
             return
         self._record_count = len(numbers.tid)
         self._ids, self._timeline = ThreadIds(source), self._make_timeline()
-        self._pids = dict(zip(numbers.tid.tolist()[::-1], numbers.pid.tolist()[::-1], strict=True)) | self._pids
-
-    def learn(self, tid: NDArray[np.int32], pid: NDArray[np.int32], order: NDArray[np.int64]) -> None:
-        """Take over the processes of threads from a window's samples, for threads that only fields of tracepoints mention."""
-        self._pids.update((thread, process) for thread, (process, _) in self._learnt.items())
-        first = first_rows(tid)
-        rows = zip(*(column[first].tolist() for column in (tid, pid, order)), strict=True)
-        self._learnt = {thread: (process, since) for thread, process, since in rows if thread not in self._pids}
+        tid, named = numbers.tid.astype(np.int64), np.flatnonzero(numbers.type != RecordType.EXIT)
+        # A record names the parent, the parent's main thread, its own thread and its main thread. COMM records have 0 as parent.
+        columns = [(numbers.ptid, numbers.ppid), (numbers.ppid, numbers.ppid), (numbers.tid, numbers.pid), (numbers.pid, numbers.pid)]
+        names, pids = (np.column_stack([pair[number][named] for pair in columns]).reshape(-1) for number in range(2))
+        keys = np.repeat(numbers.key[named], len(columns))
+        threads = self._ids.of(names.astype(np.int64), keys)
+        first = first_rows(threads)
+        firsts = zip(*(column[first].tolist() for column in (threads, keys, pids)), strict=True)
+        self._recorded = {one: (key, pid) for one, key, pid in firsts}
+        # perf starts a parent anew if it has no process yet, and takes that of the record.
+        begun, forks = np.flatnonzero(numbers.type != RecordType.COMM), np.flatnonzero(numbers.type == RecordType.FORK)
+        owners, rows = np.concatenate([tid[begun], numbers.ptid[forks]]), np.concatenate([begun, forks])
+        self._parents = DeliveredValues(owners, numbers.key[rows], np.append(np.zeros(len(begun), np.int64), numbers.ppid[forks]))
 
     def column(
         self,
         tid: NDArray[np.integer[Any]],
-        pid: NDArray[np.integer[Any]] | None,
+        pid: NDArray[np.integer[Any]],
         key: NDArray[np.uint64],
-        order: NDArray[np.int64],
         *,
         are_named: bool = True,
     ) -> TaskColumn:
-        """Return a column of threads; pid None: look them up; are_named: else all have the first name."""
+        """Return a column of threads. pid: as mentioned, see with_processes; are_named: else all have the first name."""
         threads: NDArray[np.int64] = tid.astype(np.int64)
-        if pid is None:
-            pid = self._looked_up(threads, order)
         comm = self._timeline.comm_ids(threads, key).astype(np.int64) if are_named else np.broadcast_to(np.int64(0), len(tid))
         return TaskColumn(self._ids.of(threads, key), threads, pid.astype(np.int64), comm)
 
@@ -187,10 +195,7 @@ class TaskColumnMaker:
         """Return the tasks; those without a name get the first recorded one of their thread."""
         if recorded is None:
             return tasks
-        numbers, which = number_values(tasks.comm)
-        names = [self._timeline.comms[number] for number in numbers.tolist()]
-        unnamed = np.array([name.startswith(":") and name[1:].lstrip("-").isdecimal() for name in names], bool)
-        rows = np.flatnonzero(unnamed[which])
+        rows = np.flatnonzero(self._are_unnamed(tasks))
         for row in rows[first_rows(tasks.thread[rows])].tolist():
             thread = int(tasks.thread[row])
             if thread not in self._recorded_names:
@@ -200,12 +205,67 @@ class TaskColumnMaker:
         comm[rows] = [self._recorded_names[thread] for thread in tasks.thread[rows].tolist()]
         return tasks._replace(comm=comm)
 
-    def _looked_up(self, tid: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the process of each thread as far as it is known at an order; -1: unknown."""
-        tids, numbers = number_values(tid)
-        known = [(self._pids[one], -1) if one in self._pids else self._learnt.get(one, (-1, -1)) for one in tids.tolist()]
-        pids, since = np.array(known, np.int64).reshape(len(known), 2).T
-        return np.where(order > since[numbers], pids[numbers], -1)
+    def _are_unnamed(self, tasks: TaskColumn) -> NDArray[np.bool_]:
+        numbers, which = number_values(tasks.comm)
+        names = [self._timeline.comms[number] for number in numbers.tolist()]
+        unnamed = np.array([name.startswith(":") and name[1:].lstrip("-").isdecimal() for name in names], bool)
+        return unnamed[which]
+
+    def named_as(self, events: TaskEvents, switches: Switches) -> TaskEvents:
+        """Return the events; each thread that ran and has no name gets that of its last switch before, if there was one."""
+        order = np.lexsort((switches.order, switches.task.thread))
+        if not len(order):
+            return events
+        top = max(int(switches.order.max()), int(events.order.max(initial=0))) + 2
+        ranks = distinct(np.concatenate([switches.task.thread, events.by.thread]))
+        keys = np.searchsorted(ranks, switches.task.thread[order]) * top + switches.order[order]
+        searched_keys = np.searchsorted(ranks, events.by.thread) * top + events.order
+        index = np.searchsorted(keys, searched_keys) - 1
+        row = order[np.maximum(index, 0)]
+        is_renamed = (index >= 0) & (switches.task.thread[row] == events.by.thread) & self._are_unnamed(events.by)
+        comm = np.where(is_renamed, switches.task.comm[row], events.by.comm)
+        return events._replace(by=events.by._replace(comm=comm))
+
+    def with_processes(self, columns: Sequence[TaskColumn], keys: Sequence[Keys], orders: Sequence[Int64]) -> list[TaskColumn]:
+        """Return the columns of a window with the process of each thread: that of its first mention, as in perf.
+
+        A field of a tracepoint names a thread without its process, which is then 0, whatever later samples say. -1 leaves it open.
+        At equal orders, the columns count in their order.
+        """
+        thread, tid, pid = (np.concatenate([column[number] for column in columns]) for number in range(3))
+        key, order = np.concatenate(keys), np.concatenate(orders)
+        threads, numbers = number_values(thread)
+        is_new = np.array([one not in self._processes for one in threads.tolist()], bool)
+        since = np.full(len(threads), -1)
+        if is_new.any():
+            rows = np.flatnonzero(is_new[numbers] & (pid != _UNKNOWN))
+            rows = rows[np.argsort(order[rows], kind="stable")]
+            rows = rows[first_rows(thread[rows])]
+            since[numbers[rows]] = order[rows]
+            # A thread's first mention is one of its process's main thread, too.
+            of_others = rows[(pid[rows] > 0) & (pid[rows] != tid[rows])]
+            main = self._ids.of(pid[of_others], key[of_others])
+            begins = dict(zip(thread[rows].tolist(), order[rows].tolist(), strict=True))
+            at_orders = zip(main.tolist(), order[of_others].tolist(), strict=True)
+            is_first = np.array([at < begins.get(one, at + 1) for one, at in at_orders], bool)
+            for owners, mentioned in ((main[is_first], of_others[is_first]), (thread[rows], rows)):
+                for one, process, begin in zip(owners.tolist(), pid[mentioned].tolist(), key[mentioned].tolist(), strict=True):
+                    recorded_key, recorded = self._recorded.get(one, (begin, process))
+                    self._processes.setdefault(one, recorded if recorded_key <= begin else process)
+        processes = np.array([self._processes.get(one, _UNKNOWN) for one in threads.tolist()], np.int64).take(numbers)
+        processes[(pid == _UNKNOWN) & (order < since[numbers])] = _UNKNOWN
+        nameless = np.flatnonzero((processes == 0) & (tid != IDLE))
+        processes[nameless] = self._parents.find(tid[nameless], key[nameless], 0)
+        ends = np.cumsum([len(column.tid) for column in columns])[:-1]
+        return [column._replace(pid=part) for column, part in zip(columns, np.split(processes, ends), strict=True)]
+
+    def last_comms(self, tid: Int64) -> NDArray[np.int64]:
+        """Return the names that threads have at the end of the recording, -1 for threads without one."""
+        self.update()
+        comm = self._timeline.comm_ids(tid, np.full(len(tid), np.iinfo(np.uint64).max)).astype(np.int64)
+        unnamed = [self._timeline.comms[number] == name_of_unnamed(one) for one, number in zip(tid.tolist(), comm.tolist(), strict=True)]
+        comm[np.array(unnamed, bool)] = -1
+        return comm
 
 
 _NO_TIMES: Final = SwitchTimes(*[np.zeros(0, np.int64)] * len(SwitchTimes._fields))
@@ -248,9 +308,9 @@ class HistoryMaker:
         """Return the history of the next window."""
         names = self._names
         names.update()
-        names.learn(events.switches.tid, events.switches.pid, events.switches.order)
         wakeups, migrations = (self._task_events(rows) for rows in (events.wakeups, events.migrations))
         new = self._new_switches(events.switches)
+        new, wakeups, migrations = self._with_processes(new, wakeups, migrations)
         if self._priorities is not None and self._shows_wakers:
             arrivals = self._names.arrivals(new)
             wakeups, migrations = (self._with_priorities(one, arrivals) for one in (wakeups, migrations))
@@ -268,16 +328,30 @@ class HistoryMaker:
             wakeups, migrations = (one._replace(order=one.order + shift) for one in (wakeups, migrations))
         switches = self._with_times(new, wakeups, migrations)
         if self._takes_names and self._shows_wakers:
-            wakeups, migrations = (_named_as(one, switches) for one in (wakeups, migrations))
+            wakeups, migrations = (names.named_as(one, switches) for one in (wakeups, migrations))
         return History(switches, kept, wakeups, migrations)
+
+    def _with_processes(self, switches: Switches, wakeups: TaskEvents, migrations: TaskEvents) -> tuple[Switches, TaskEvents, TaskEvents]:
+        mentions: list[tuple[TaskColumn, Keys, Int64]] = [(one.task, one.key, one.order) for one in (wakeups, migrations, switches)]
+        if self._shows_wakers:
+            mentions += [(one.by, one.key, one.order) for one in (wakeups, migrations)]
+        columns, keys, orders = zip(*mentions, strict=True)
+        woken, migrated, task, *by = self._names.with_processes(columns, keys, orders)
+        wakers, movers = by or (wakeups.by, migrations.by)
+        return switches._replace(task=task), wakeups._replace(task=woken, by=wakers), migrations._replace(task=migrated, by=movers)
+
+    def last_comms(self, tid: Int64) -> NDArray[np.int64]:
+        """Return the names that threads have at the end of the recording, -1 for threads without one."""
+        return self._names.last_comms(tid)
 
     def _task_events(self, rows: TracepointRows) -> TaskEvents:
         names, shows_wakers = self._names, self._shows_wakers
         if shows_wakers:
-            by = names.column(rows.tid, rows.pid, rows.key, rows.order)
+            by = names.column(rows.tid, rows.pid, rows.key)
         else:
             by = TaskColumn(*[np.broadcast_to(np.int64(0), len(rows.key))] * len(TaskColumn._fields))
-        task = names.column(rows.fields["pid"], None, rows.key, rows.order, are_named=shows_wakers)
+        woken = rows.fields["pid"]
+        task = names.column(woken, np.broadcast_to(np.int64(0), len(woken)), rows.key, are_named=shows_wakers)
         cpus = [rows.fields[name].astype(np.int64) if name in rows.fields else None for name in ("orig_cpu", "dest_cpu")]
         return TaskEvents(by, task, rows.cpu.astype(np.int64), rows.time, rows.order, rows.key, *cpus)
 
@@ -290,7 +364,7 @@ class HistoryMaker:
     def _new_switches(self, rows: TracepointRows) -> Switches:
         cpu = rows.cpu.astype(np.int64)
         is_idle = rows.fields["prev_pid"] == IDLE
-        task = self._names.column(np.where(is_idle, 0, rows.tid), np.where(is_idle, 0, rows.pid), rows.key, rows.order)
+        task = self._names.column(np.where(is_idle, 0, rows.tid), np.where(is_idle, 0, rows.pid), rows.key)
         task = task._replace(thread=np.where(is_idle, _IDLE_BASE + cpu, task.thread))
         task = self._names.with_recorded_names(task, rows.fields.get("prev_comm") if self._takes_names else None)
         return Switches(
@@ -307,12 +381,12 @@ class HistoryMaker:
             times=_NO_TIMES,
             chains=rows.chains,
             key=rows.key,
+            sampled_pid=None if rows.chains is None else rows.pid,
         )
 
     def _with_times(self, switches: Switches, wakeups: TaskEvents, migrations: TaskEvents) -> Switches:
         """Return the switches with their times, and keep the rows that decide the times of later ones."""
         number = self._numbers.ids(switches.task.thread.view(np.uint64))
-        switches = switches._replace(task=switches.task._replace(pid=_first_pids(number, switches.task.pid)))
         is_ready = (switches.state & STATE_BITS) == 0
         woken, moved = self._events_after(self._wakeups, wakeups), self._events_after(self._migrations, migrations)
         runs = SwitchRuns(Events(number, switches.time, switches.order), switches.cpu, is_ready, woken, moved)
@@ -340,31 +414,10 @@ def _joined(earlier: Switches, later: Switches) -> Switches:
     chains = None if earlier.chains is None or later.chains is None else Ragged.concat([earlier.chains, later.chains])
     next_comm = None if earlier.next_comm is None or later.next_comm is None else np.concatenate([earlier.next_comm, later.next_comm])
     task = TaskColumn(*(np.concatenate(pair) for pair in zip(earlier.task, later.task, strict=True)))
-    names = [name for name in Switches._fields if name not in ("task", "next_comm", "times", "chains")]
+    pids = None if chains is None or earlier.sampled_pid is None else np.concatenate([earlier.sampled_pid, later.sampled_pid])
+    names = [name for name in Switches._fields if name not in ("task", "next_comm", "times", "chains", "sampled_pid")]
     columns = {name: np.concatenate([getattr(earlier, name), getattr(later, name)]) for name in names}
-    return Switches(task=task, next_comm=next_comm, times=_NO_TIMES, chains=chains, **columns)
-
-
-def _named_as(events: TaskEvents, switches: Switches) -> TaskEvents:
-    """Return the events; each thread that ran has the name of its last switch before, if there was one."""
-    order = np.lexsort((switches.order, switches.task.thread))
-    top = max(int(switches.order.max(initial=0)), int(events.order.max(initial=0))) + 2
-    ranks = distinct(np.concatenate([switches.task.thread, events.by.thread]))
-    keys = np.searchsorted(ranks, switches.task.thread[order]) * top + switches.order[order]
-    searched_keys = np.searchsorted(ranks, events.by.thread) * top + events.order
-    index = np.searchsorted(keys, searched_keys) - 1
-    row = order[np.maximum(index, 0)] if len(order) else np.zeros(len(index), np.int64)
-    is_known = (index >= 0) & (switches.task.thread[row] == events.by.thread) if len(order) else np.zeros(len(index), bool)
-    comm = events.by.comm.copy()
-    comm[is_known] = switches.task.comm[row[is_known]]
-    return events._replace(by=events.by._replace(comm=comm))
-
-
-def _first_pids(number: NDArray[np.int32], pid: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the process of each thread's first row."""
-    first = np.empty(int(number.max(initial=-1)) + 1, np.int64)
-    first[number[::-1]] = pid[::-1]  # the last write counts
-    return first.take(number)
+    return Switches(task=task, next_comm=next_comm, times=_NO_TIMES, chains=chains, sampled_pid=pids, **columns)
 
 
 class TaskFilter(NamedTuple):
@@ -482,6 +535,7 @@ def rows_of(switches: Switches, rows: NDArray[np.integer[Any]] | slice) -> Switc
         times=SwitchTimes._make([column[rows] for column in switches.times]),
         chains=None if switches.chains is None else switches.chains.take(rows),
         key=switches.key[rows],
+        sampled_pid=None if switches.sampled_pid is None else switches.sampled_pid[rows],
     )
 
 

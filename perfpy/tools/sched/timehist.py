@@ -90,7 +90,7 @@ class _Timehist:
         totals = SummarySums(with_migrations=shows_migrations, idle_only=options.idle_hist)
         is_complete = True
         if not options.summary:
-            print_lines(header_lines(style))
+            print_lines(header_lines(style, is_seven=written_by_seven(recording)))
         sys.stdout.flush()
         losses = PendingLosses(recording.data)
         for events in windows:
@@ -104,7 +104,7 @@ class _Timehist:
                     totals.add_idle_chains(history.switches, shown, self._chain_texts)
         sys.stdout.buffer.write(losses.rest())
         if options.summary or options.with_summary:
-            self._print_summary(totals, lines.width, is_complete=is_complete, with_chains=has_chains)
+            self._print_summary(totals, maker, lines.width, is_complete=is_complete, with_chains=has_chains)
 
     def _has_chains(self) -> bool:
         """Whether switches have callchains; print perf's line if they do not."""
@@ -159,14 +159,20 @@ class _Timehist:
         options = self._options
         columns = Columns(len(switches.time), {"callchain": switches.chains} if switches.chains is not None else {})
         symbolizer = kernel_symbolizer(options, self._recording, symfs=options.symfs, force=options.force)
-        texts = chain_texts(columns, switches.task.pid.astype(np.int32), switches.key, symbolizer, options.max_stack)
+        texts = chain_texts(
+            columns,
+            switches.task.pid.astype(np.int32) if switches.sampled_pid is None else switches.sampled_pid,
+            switches.key,
+            symbolizer,
+            options.max_stack,
+        )
         if options.idle_hist:
             return texts
         return [b"" if tid == 0 else text for tid, text in zip(switches.task.tid.tolist(), texts, strict=True)]
 
-    def _print_summary(self, totals: SummarySums, width: int, *, is_complete: bool, with_chains: bool) -> None:
+    def _print_summary(self, totals: SummarySums, maker: HistoryMaker, width: int, *, is_complete: bool, with_chains: bool) -> None:
         options = self._options
-        summary = totals.summary(self._recording.data, cpus=self._cpu_count())
+        summary = totals.summary(self._recording.data, maker.last_comms, cpus=self._cpu_count())
         if with_chains and options.idle_hist:
             summary = summary._replace(idle_chains=totals.idle_chains())
         is_complete = is_complete or not (options.pid or options.tid or options.comm or options.prio)
@@ -231,8 +237,8 @@ class TimehistStyle(NamedTuple):
     idle_chains: bool = False
 
 
-def header_lines(style: TimehistStyle) -> list[str]:
-    """Return the three lines above the columns."""
+def header_lines(style: TimehistStyle, *, is_seven: bool = False) -> list[str]:
+    """Return the three lines above the columns. is_seven: as perf 7, which has no blanks below the state's title."""
     picture = "".join(f"{i % 16:x}" for i in range(style.cpus))
     columns = [(f"{'time':>15} {'cpu':>6}", " " * 22, f"{'-' * 15} {'-' * 6}")]
     if style.cpus:
@@ -245,7 +251,8 @@ def header_lines(style: TimehistStyle) -> list[str]:
         columns.append(("pre-mig time", f"{'(msec)':>9}", "-" * 9))
     if style.state:
         columns.append((f"{'state':>5}", " " * 5, "-" * 5))
-    return ["  ".join(texts) for texts in zip(*columns, strict=True)]
+    titles, units, rules = ("  ".join(texts) for texts in zip(*columns, strict=True))
+    return [titles, units[: -len("  state")] if style.state and is_seven else units, rules]
 
 
 class LossLines(NamedTuple):

@@ -18,7 +18,7 @@ from perfpy.tools.sched.map import MapMaker, SwitchMap
 from perfpy.tools.sched.replay import RUN, SLEEP, WAKE, ReplayPlan, make_replay_plan, plan_lines
 from perfpy.tools.sched.stats import EnabledStatistics, parse_schedstat, read_schedstat, read_statistics, take_snapshots, write_snapshots
 from perfpy.tools.sched.switches import History, HistoryMaker, TaskColumnMaker
-from perfpy.tools.sched.timehist import duration_piece, milliseconds
+from perfpy.tools.sched.timehist import TimehistStyle, duration_piece, header_lines, milliseconds
 from perfpy.views.pieces import Coded, Joiner, Piece, text_of
 from perfpy.workers import ForkedWorkers, send
 from tests.builders.many_threads import recording_of_switches
@@ -646,3 +646,41 @@ def test_latencies_are_sorted_by_thread(tmp_path: Path, capfdbinary: pytest.Capt
 @pytest.mark.parametrize("options", [("-C", "2"), ("-C", "0,7"), ("--kallsyms", "/nonexistent"), ("-k", "/nonexistent")])
 def test_cpus_and_files_that_do_not_exist_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
     assert run(["sched", "timehist", *options, "-i", _two_threads(tmp_path)]) == 255
+
+
+def test_the_process_of_a_thread_is_that_of_its_first_mention(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A field of a tracepoint names a thread without its process, and it stays without one until its next life, as in perf."""
+    built = EventRecording([_SWITCH, _WAKING], comms={1: "a"})
+    built.event(_WAKING, 10_000, b"", 5, 120, 0, tid=1)
+    built.event(_SWITCH, 20_000, b"a", 1, 120, 1, b"b", 5, 120, tid=1)
+    built.event(_SWITCH, 30_000, b"b", 5, 120, 1, b"c", 6, 120, tid=5)
+    built.event(_SWITCH, 40_000, b"c", 6, 120, 1, b"a", 1, 120, tid=6)
+    built.event(_WAKING, 50_000, b"", 6, 120, 0, tid=1)
+    built.exit(1, 60_000)
+    built.event(_WAKING, 70_000, b"", 1, 120, 0, tid=6)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", "-w", "-i", str(tmp_path / "perf.data")]) == 0
+    lines = [line[24:] for line in capfdbinary.readouterr().out.splitlines()[3:]]
+    assert [(line[:30].rstrip(), line.partition(b"awakened: ")[2]) for line in lines] == [
+        (b"a[1]", b":5"), (b"a[1]", b""), (b":5", b""), (b":6[6]", b""), (b"a[1]", b":6[6]"), (b":6[6]", b":1")
+    ]  # fmt: skip
+    assert run(["sched", "timehist", "-p", "0", "-w", "-i", str(tmp_path / "perf.data")]) == 0
+    assert len(capfdbinary.readouterr().out.splitlines()) == 3 + 3
+
+
+def test_a_summary_has_the_last_name_of_each_thread(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    built = EventRecording([_SWITCH], comms={1: "a", 2: "b"})
+    for time, before, after in ((10_000, 1, 2), (20_000, 2, 1), (30_000, 1, 2)):
+        built.event(_SWITCH, time, b"", before, 120, 1, b"", after, 120, tid=before)
+    built.rename(1, "later", 40_000)
+    (tmp_path / "perf.data").write_bytes(built.file())
+    assert run(["sched", "timehist", "-s", "-i", str(tmp_path / "perf.data")]) == 0
+    text = capfdbinary.readouterr().out
+    assert [name in text for name in (b" later[1] ", b" b[2] ", b" a[1] ")] == [True, True, False]
+
+
+def test_perf_7_has_no_blanks_below_the_title_of_the_state() -> None:
+    six, seven = (header_lines(TimehistStyle(state=True), is_seven=is_seven) for is_seven in (False, True))
+    assert (six[0], six[2]) == (seven[0], seven[2])
+    assert six[1] == seven[1] + " " * 7
+    assert header_lines(TimehistStyle(), is_seven=True) == header_lines(TimehistStyle())

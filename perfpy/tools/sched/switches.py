@@ -165,8 +165,8 @@ class TaskColumnMaker:
         keys = np.repeat(numbers.key[named], len(columns))
         threads = self._ids.of(names.astype(np.int64), keys)
         first = first_rows(threads)
-        firsts = zip(*(column[first].tolist() for column in (threads, keys, pids)), strict=True)
-        self._recorded = {one: (key, pid) for one, key, pid in firsts}
+        first_mentions = zip(*(column[first].tolist() for column in (threads, keys, pids)), strict=True)
+        self._recorded = {one: (key, pid) for one, key, pid in first_mentions}
         # perf starts a parent anew if it has no process yet, and takes that of the record.
         begun, forks = np.flatnonzero(numbers.type != RecordType.COMM), np.flatnonzero(numbers.type == RecordType.FORK)
         owners, rows = np.concatenate([tid[begun], numbers.ptid[forks]]), np.concatenate([begun, forks])
@@ -246,8 +246,8 @@ class TaskColumnMaker:
             of_others = rows[(pid[rows] > 0) & (pid[rows] != tid[rows])]
             main = self._ids.of(pid[of_others], key[of_others])
             begins = dict(zip(thread[rows].tolist(), order[rows].tolist(), strict=True))
-            at_orders = zip(main.tolist(), order[of_others].tolist(), strict=True)
-            is_first = np.array([at < begins.get(one, at + 1) for one, at in at_orders], bool)
+            main_begins = zip(main.tolist(), order[of_others].tolist(), strict=True)
+            is_first = np.array([begin < begins.get(one, begin + 1) for one, begin in main_begins], bool)
             for owners, mentioned in ((main[is_first], of_others[is_first]), (thread[rows], rows)):
                 for one, process, begin in zip(owners.tolist(), pid[mentioned].tolist(), key[mentioned].tolist(), strict=True):
                     recorded_key, recorded = self._recorded.get(one, (begin, process))

@@ -333,9 +333,9 @@ class SourceTexts:
         """Return the file for each frame, "" if unknown."""
         return [(text or "").partition(":")[0] for text in self._texts_of_frames(frames, lambda _frame, _address: "")]
 
-    def in_files(self, frames: NDArray[np.int64]) -> list[str]:
-        """Return FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping."""
-        return [text or "" for text in self._texts_of_frames(frames, self._in_dso)]
+    def in_files(self, frames: NDArray[np.int64], after: int = 0) -> list[str]:
+        """Return FILE:LINE or DSO[ADDRESS] for each frame, "" without a mapping. after: the bytes from the frame to the code."""
+        return [text or "" for text in self._texts_of_frames(frames, self._in_dso, after)]
 
     def calls(self, frames: NDArray[np.int64], *, offsets: bool) -> list[str | None]:
         """Return the texts after the functions of callchains: FILE:LINE, +OFFSET (without offsets ??:0), or None without a mapping."""
@@ -352,9 +352,9 @@ class SourceTexts:
         """Return the path and the line where functions begin, if known."""
         return {symbol: self._generated.find(*begin) for symbol, begin in self._infos.begins(symbols).items()}
 
-    def _texts_of_frames(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str]) -> list[str | None]:
+    def _texts_of_frames(self, frames: NDArray[np.int64], otherwise: Callable[[int, int], str], after: int = 0) -> list[str | None]:
         """Return FILE:LINE for each frame; None without a mapping; otherwise(frame, address) if the file is unknown."""
-        lines = self._infos.code_lines(frames)
+        lines = self._infos.code_lines(frames, -np.full(len(frames), after, np.uint64) if after else None)
         names = [path if self._full_paths else path.rpartition("/")[2] for path in self._infos.paths]
         mapped = self._symbolizer.frames.dso[frames] >= 0
         columns = (frames, mapped, lines.file, lines.line, lines.address)

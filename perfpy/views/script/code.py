@@ -217,13 +217,13 @@ class BranchCode:
         table, _ = self._symbolizer.symbols_of(symbol[0], frames.address[start : start + 1])
         within = int(frames.address[start]) + offset - int(table.symbols.start[symbol[1]])
         name = one_line(table.name(symbol[1])).encode("utf-8", "surrogateescape")
-        source = b"\t" + self._source(start) if self._sources is not None and not offset else b""
+        source = b"\t" + self._source(start, offset) if self._sources is not None else b""
         return b"\t%s%s:%s\n" % (name, b"+%d" % within if within else b"", source), symbol
 
-    def _source(self, frame: int) -> bytes:
-        """Return FILE:LINE of a frame."""
+    def _source(self, frame: int, offset: int = 0) -> bytes:
+        """Return FILE:LINE of the code `offset` bytes after a frame."""
         assert self._sources is not None
-        return one_line(self._sources.lines(np.array([frame]))[0]).encode("utf-8", "surrogateescape")
+        return one_line(self._sources.in_files(np.array([frame]), offset)[0]).encode("utf-8", "surrogateescape")
 
     def _jump(self, branch: _Branch, instructions: int, total: int) -> bytes:
         """Return the rest of a branch's line."""

@@ -253,3 +253,22 @@ def test_the_stream_of_a_hardware_trace_is_refused(tmp_path: Path, capfdbinary: 
     (tmp_path / "traced.data").write_bytes(traced.file())
     with pytest.raises(PerfError, match="no decoder for this hardware trace"):
         command.run("script", [option, "-i", str(tmp_path / "traced.data")])
+
+
+def test_code_without_lines_has_its_address_in_the_file_at_each_function(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    elf = Elf().section(".text", b"\x90" * 15 + b"\xc3", flags=ALLOC | EXEC, addr=0x1000, offset=0x1000)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "busy").write_bytes(elf.symbol("first", 0x1000, 8).symbol("second", 0x1008, 8).build())
+    attr = usual_attr(USUAL | SampleType.BRANCH_STACK, branch_sample_type=8)
+    built = PerfDataBuilder(attrs=[attr])
+    ids = SampleId(pid=7, tid=7, time=1)
+    built.record(Mmap2(MISC_USER, 7, 7, 0x1000, 0x1000, 0x1000, 8, 1, 1, 0, 5, 2, "/bin/busy", b"", ids))
+    stack = [(0x100F, 0x1000, 0), (0x100F, 0x1000, 0)]
+    built.sample(misc=2, ip=0x1000, pid=7, tid=7, time=200, period=1, branch_stack=stack)
+    (tmp_path / "perf.data").write_bytes(built.feature(Feature.ARCH, "x86_64").feature(Feature.BRANCH_STACK, b"").file())
+    words = ["-F", "ip,brstackinsn,srcline", "-i", str(tmp_path / "perf.data"), "--symfs", str(tmp_path)]
+    assert command.run("script", words) == 0
+    printed = capfdbinary.readouterr().out
+    assert b"\tfirst:\tbusy[1000]\n" in printed
+    assert b"\tsecond:\tbusy[1008]\n" in printed
+    assert b" srcline: busy[100f]\t#" in printed

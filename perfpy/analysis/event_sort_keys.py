@@ -17,6 +17,7 @@ from perfpy.analysis.dimensions import PHYSICAL_BITS
 from perfpy.analysis.location_sort_keys import UNNAMED_WIDTH, VERBOSE_WIDTH, page_size, symbol_text, symbol_texts, verbose_prefix
 from perfpy.analysis.locations import ranks, sample_locations
 from perfpy.analysis.sort_key import ColumnCell, KeyColumn, Mode, SortKey, by_text
+from perfpy.symbols.dso import file_ranks
 from perfpy.untrusted.text import byte_width
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ def cache_line(texts: KeyTexts, frames: Int64) -> KeyColumn:
     is_anonymous = np.array([file.is_anonymous for file in location_table.dsos] + [False], bool)[dso_of]
     owner = np.where(is_anonymous, location_table.spaces_of(frames.astype(np.int32)), 0)
     is_user = location_table.level[frames] != ord("k")
-    rank = ranks(is_user, dso_of < 0, dso_of, owner, lines)  # unsigned, unlike the addresses of other keys
+    file_rank = np.array(file_ranks(location_table.dsos), np.int64)[dso_of]
+    rank = ranks(is_user, dso_of < 0, file_rank, owner, lines)  # unsigned, unlike the addresses of other keys
     has_name = location_table.symbol[frames] >= 0
     return column._replace(same=rank, order=rank, text=text, wide=lambda i: column.wide(i) + int(has_name[i]), texts=None)
 

@@ -18,7 +18,7 @@ from perfpy.untrusted import files
 from perfpy.untrusted.files import PYTHON_IMAGE, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
     from perfpy.untrusted.process_files import FileId
@@ -331,3 +331,13 @@ def is_c_library(dso: Dso) -> bool:
 def has_python_image(paths: Iterable[str] | None) -> bool:
     """Whether the recording stores images of Python functions read from memory (record --python)."""
     return any(os.path.basename(name) == PYTHON_IMAGE for name in paths or ())
+
+
+def file_ranks(dsos: Sequence[Dso]) -> list[int]:
+    """Return the rank of each file: by device, inode and generation, as perf compares data. Memory without a file is one file.
+
+    The last rank is that of no file.
+    """
+    keys = [(file.recorded_id, -1 if file.is_anonymous else number) for number, file in enumerate(dsos)]
+    rank_of = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return [*(rank_of[key] for key in keys), len(keys)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfpy.symbols.dso import file_ranks
 from perfpy.tools.mem.accesses import NO_NODE, KindCounts, has_kind
 
 if TYPE_CHECKING:
@@ -82,17 +83,10 @@ def _line_keys(accesses: Accesses, symbolizer: Symbolizer, size: int) -> list[ND
     table = symbolizer.resolve()
     dso = table.dso[accesses.data].astype(np.int64)
     is_anonymous = np.array([file.is_anonymous for file in symbolizer.dsos] + [False], bool)
-    file = _file_ranks(symbolizer)[dso]
+    file = np.array(file_ranks(symbolizer.dsos), np.int64)[dso]
     owner = np.where((dso >= 0) & is_anonymous[dso], accesses.pid, 0).astype(np.int64)
     address = np.where(dso >= 0, table.address[accesses.data], accesses.address) & ~np.uint64(size - 1)
     return [accesses.mode.astype(np.int64), (dso < 0).astype(np.int64), file, owner, address.view(np.int64) ^ np.int64(-1 << 63)]
-
-
-def _file_ranks(symbolizer: Symbolizer) -> NDArray[np.int64]:
-    """Return the rank of each file: by device, inode and generation, as in perf. Memory without a file is one. The last is that of none."""
-    keys = [(file.recorded_id, -1 if file.is_anonymous else number) for number, file in enumerate(symbolizer.dsos)]
-    rank_of = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-    return np.array([*(rank_of[key] for key in keys), len(keys)], np.int64)
 
 
 def group_rows(keys: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

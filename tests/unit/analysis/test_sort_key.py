@@ -26,7 +26,7 @@ from perfpy.recording import Recording
 from perfpy.symbols.files.debug_files import SymbolOptions
 from perfpy.symbols.symbolizer import Symbolizer
 from tests.builders.perfdata import PerfDataBuilder, usual_attr
-from tests.builders.timeline import frames, kernel_mmap, timeline
+from tests.builders.timeline import frames, kernel_mmap, mmap, timeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +119,14 @@ def test_cache_lines_that_nothing_maps_are_in_the_order_of_their_unsigned_addres
     frames(symbolizer, *((1, address, 1) for address in (0xFFFF888BDE5C09C0, 0x7F0617959D00, 0x40)))
     column = event_sort_keys.cache_line(known(locations=Locations(symbolizer)), np.arange(3))
     assert np.argsort(column.order).tolist() == [2, 1, 0] == np.argsort(column.same).tolist()
+
+
+def test_cache_lines_of_files_are_in_the_order_of_the_files_inodes():
+    first, second = (mmap(1, 0x10000 * number, 0x1000, f"/data{number}")._replace(ino=inode) for number, inode in ((1, 9), (2, 5)))
+    symbolizer = Symbolizer(timeline((0, first), (0, second)), SymbolOptions(cache=False))
+    frames(symbolizer, (1, 0x10040, 1), (1, 0x20080, 1))
+    column = event_sort_keys.cache_line(known(locations=Locations(symbolizer)), np.arange(2))
+    assert np.argsort(column.order).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["symbol", "data_symbol", "code_symbol", "cache_line"])

@@ -259,11 +259,6 @@ class ReportCommandOptions(
         return bool(self.stdio or self.header or layout or self.verbose > 1 or self.quiet)
 
     @property
-    def verbosity(self) -> int:
-        """The number of -v, and -1 with -q: both change how perf writes counters."""
-        return -1 if self.quiet else self.verbose
-
-    @property
     def is_summary(self) -> bool:
         """Whether counts or the tree of tasks are shown in place of a report."""
         return self.stats or self.tasks or self.mmaps

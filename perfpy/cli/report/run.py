@@ -189,7 +189,8 @@ class ReportRun:
         sizes = counters.sizes if counters else (0, 0)
         tables = block_tables(batches, recording.events, recording.timeline, symbolizer, chosen, groups, sizes)
         self._hint()
-        _print(block_lines(tables, losses(recording.data)[0], symbolizer, counters, options.verbosity, full_paths=options.full_source_path))
+        style, lost, verbose = self._request.text_options(), losses(recording.data)[0], options.verbose > 0
+        _print(block_lines(tables, lost, symbolizer, counters, style, verbose=verbose, full_paths=options.full_source_path))
         return _print(self._branch_kind_lines())
 
     def _branch_kind_lines(self) -> Iterator[str]:

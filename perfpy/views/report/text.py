@@ -663,25 +663,28 @@ def block_lines(
     lost: int,
     symbolizer: Symbolizer,
     counters: BranchCounters | None = None,
-    verbosity: int = 0,
+    style: TextOptions = _PERFS,
     *,
+    verbose: bool = False,
     full_paths: bool = False,
 ) -> Iterator[str]:
     """Yield all lines of the report, without line ends.
 
     Args:
         counters: those of branch records, None without
-        verbosity: below 0 without the numbers of samples and the tip; above and below 0, counts are numbers
+        style: its `quiet` leaves out the numbers of samples and the tip
+        verbose: show counts as numbers, as perf does if quiet, too
         full_paths: whether source files are shown with their folders
     """
     columns = (*_COLUMNS[:4], ("Branch Counter", 30), *_COLUMNS[4:]) if counters else _COLUMNS
-    yield from () if verbosity < 0 else ("#", f"# Total Lost Samples: {lost}", "#")
+    yield from () if style.quiet else ("#", f"# Total Lost Samples: {lost}", "#")
     sources = SourceTexts(symbolizer, full_paths=full_paths)
+    times = f" (time slices: {style.times})" if style.times else ""
     for table in tables:
         if not table.branches:
             continue
-        if verbosity >= 0:
-            yield f"# Samples: {short_number(table.branches)} of event{'s' if table.is_group else ''} '{table.title}'"
+        if not style.quiet:
+            yield f"# Samples: {short_number(table.branches)} of event{'s' if table.is_group else ''} '{table.title}'{times}"
             yield f"# Event count (approx.): {table.branches}"
             yield "#"
         if counters:
@@ -692,9 +695,9 @@ def block_lines(
         for block in table.blocks:
             cells = _cells(table, block, sources, symbolizer)
             if counters:
-                cells = (*cells[:4], counters.column(block.mean_counts, block.most, numbers=verbosity != 0), *cells[4:])
+                cells = (*cells[:4], counters.column(block.mean_counts, block.most, numbers=verbose or style.quiet), *cells[4:])
             yield "  " + "  ".join(f"{text:>{width}}" for text, (_, width) in zip(cells, columns, strict=True))
-    yield from () if verbosity < 0 else ("#", f"# ({tip()})", "#")
+    yield from () if style.quiet else ("#", f"# ({tip()})", "#")
 
 
 def _cells(table: BlockTable, block: Block, sources: SourceTexts, symbolizer: Symbolizer) -> tuple[str, ...]:

@@ -102,6 +102,8 @@ def test_quiet_reports_of_blocks_have_the_table_alone(tmp_path: Path, capsys: py
     assert "Samples: " not in printed
     assert run(["report", "--stdio", "--total-cycles", "-i", str(path)]) == 0
     assert "# Samples: 1  of event" in capsys.readouterr().out
+    assert run(["report", "--stdio", "--total-cycles", "--time", "0,1", "-i", str(path)]) == 0
+    assert " (time slices: 0,1)\n" in capsys.readouterr().out
 
 
 def test_dumps_count_branches_only_where_the_report_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

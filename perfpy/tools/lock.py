@@ -12,6 +12,7 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Flag, Listed, Value, fail, option, parse_unsigned
 from perfpy.cli.line.shared_options import DumpOptions, InputOptions, KernelSymbolOptions, QuietOptions, VerboseOptions, kernel_symbolizer
 from perfpy.cli.line.subcommands import Action, CommandWithActions
+from perfpy.errors import PerfError, RefusedOptionsError
 from perfpy.untrusted.text import indented, one_line
 from perfpy.untrusted.text import lines as one_line_each
 
@@ -120,9 +121,9 @@ def contention(options: LockContentionOptions) -> int:
     for word in types - words:
         fail(f"-Y {word}: unknown type of lock; expected {', '.join(sorted(words))}")
     if any(sign in options.field_separator for sign in ":+."):
-        fail(f"-x {options.field_separator}: types of locks have :, callers +, and functions .; use another separator")
+        raise PerfError(f"-x {options.field_separator}: types of locks have :, callers +, and functions .; use another separator")
     if options.threads + options.lock_addr + options.lock_owner > 1:
-        fail("-t, -l and -o exclude each other")
+        raise PerfError("-t, -l and -o exclude each other")
     with open_recording(options.input, force=options.force, quiet=options.quiet, verbose=options.verbose, keeps_memory=True) as recording:
         needs_chains = bool(options.callstack_filter) or not (options.threads or options.lock_addr or options.lock_owner)
         if options.lock_owner:
@@ -387,9 +388,9 @@ def chosen_fields(text: str, key: str, known: tuple[str, ...], default: tuple[st
     fields = tuple(dict.fromkeys(word for word in text.split(",") if word)) or default
     for field in fields:
         if field not in known:
-            fail(f"-F {field}: unknown field; expected {', '.join(known)}")
+            raise RefusedOptionsError(f"-F {field}: unknown field; expected {', '.join(known)}")
     if key not in known:
-        fail(f"-k {key}: unknown sort key; expected {', '.join(known)}")
+        raise RefusedOptionsError(f"-k {key}: unknown sort key; expected {', '.join(known)}")
     return fields if key in fields else (*fields, key)
 
 

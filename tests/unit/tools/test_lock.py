@@ -49,7 +49,7 @@ def test_names_are_padded_by_bytes_as_in_perf():
 
 
 def test_one_kind_of_row_excludes_another(capsys: pytest.CaptureFixture[str]):
-    assert run(["lock", "contention", "-o", "-t"]) == 129
+    assert run(["lock", "contention", "-o", "-t"]) == 255
     assert "-t, -l and -o exclude each other" in capsys.readouterr().err
 
 
@@ -145,12 +145,17 @@ def test_a_filter_of_callchains_takes_parts_of_names_and_shows_the_functions(tmp
 
 
 def test_separators_that_values_contain_are_refused(capsys: pytest.CaptureFixture[str]):
-    assert run(["lock", "contention", "-x", ":"]) == 129
+    assert run(["lock", "contention", "-x", ":"]) == 255
     assert "use another separator" in capsys.readouterr().err
 
 
 def test_a_name_that_no_lock_has_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "Warning: -L absent: no lock of this recording has this name" in _table(tmp_path, capsys, "contention", "-L", "absent", "-l")
+
+
+def test_unknown_fields_are_refused_with_perfs_status():
+    for action in ("report", "contention"):
+        assert [run(["lock", action, option, "bogus"]) for option in ("-F", "-k")] == [234, 234]
 
 
 def test_types_of_locks_have_the_names_of_perf_6_and_7(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

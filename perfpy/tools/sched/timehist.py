@@ -12,10 +12,9 @@ from perfpy.abi.flags import RecordType, SampleType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.perfpy_encodings import STATE_BITS
 from perfpy.cli.line.input_recording import LOSSES
-from perfpy.cli.line.option_parsing import fail
 from perfpy.cli.line.shared_options import kernel_symbolizer
 from perfpy.cli.output.terminal import print_lines
-from perfpy.errors import PerfError
+from perfpy.errors import PerfError, RefusedOptionsError
 from perfpy.symbols.interning import number_values
 from perfpy.tools.sched.latency import written_by_seven
 from perfpy.tools.sched.options import chosen_cpus, open_sched
@@ -45,7 +44,7 @@ def run(options: TimehistOptions) -> int:
     """Show each switch with the times that its thread waited and ran."""
     if (options.wakeups and options.summary) or (options.next and options.summary):
         print(" Error: -s and -[n|w] are mutually exclusive.", file=sys.stderr)
-        fail("-s excludes -n and -w; use -S for both")
+        raise RefusedOptionsError("-s excludes -n and -w; use -S for both")
     with open_sched(options, losses=LOSSES[1:]) as recording:
         _Timehist(recording, options).show()
     return 0

@@ -668,6 +668,12 @@ def test_the_process_of_a_thread_is_that_of_its_first_mention(tmp_path: Path, ca
     assert len(capfdbinary.readouterr().out.splitlines()) == 3 + 3
 
 
+def test_a_summary_without_lines_refuses_columns_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("-n", "-w"):
+        assert run(["sched", "timehist", "-s", option, "-i", _two_threads(tmp_path)]) == 234
+        assert "use -S for both" in capsys.readouterr().err
+
+
 def test_a_summary_has_the_last_name_of_each_thread(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     built = EventRecording([_SWITCH], comms={1: "a", 2: "b"})
     for time, before, after in ((10_000, 1, 2), (20_000, 2, 1), (30_000, 1, 2)):

@@ -202,11 +202,11 @@ def _positions(recording: Recording) -> dict[int, int]:
 
 
 def _highlight(text: str) -> Callable[[str, int], bool]:
-    """Return whether a task is highlighted: by its name, or by its run time."""
+    """Return whether a task is highlighted: by a part of its name, or by its run time; a duration of 0 is a name, as in perf."""
     if not text:
         return lambda _name, _time: False
     try:
         least = parse_duration(text)
     except ValueError:
-        return lambda name, _time: name == text
-    return lambda _name, time: time >= least
+        least = 0
+    return (lambda _name, time: time > least) if least else (lambda name, _time: text in name)

@@ -97,7 +97,7 @@ def test_a_chart_of_no_tasks_has_no_rows_and_wakeups(tmp_path):
     assert any(element.get("class") == "c3" for element in without)
 
 
-@pytest.mark.parametrize(("text", "count"), [("3ms", 2), ("6ms", 0), ("b", 2)])
+@pytest.mark.parametrize(("text", "count"), [("2ms", 2), ("3ms", 0), ("b", 2), ("alert", 2), ("lart", 0), ("0", 0)])
 def test_spans_are_highlighted_by_name_or_length(text, count, tmp_path):
     elements = draw(tmp_path, switched(), "-T", f"--highlight={text}")
     assert sum(element.get("class") == "sample_hi" for element in elements) == count

@@ -125,7 +125,7 @@ _perfpy_value()
     "view --symfs" | "view =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "annotate -i" | "annotate --input" | "annotate =--input") _perfpy_recordings ;;
     "annotate -s" | "annotate --symbol" | "annotate =--symbol" | "annotate -d" | "annotate --dsos" | "annotate =--dsos" | "annotate -C" | "annotate --cpu" | "annotate =--cpu" | "annotate --percent-limit" | "annotate =--percent-limit" | "annotate -M" | "annotate --disassembler-style" | "annotate =--disassembler-style" | "annotate --objdump" | "annotate =--objdump" | "annotate --prefix" | "annotate =--prefix" | "annotate --prefix-strip" | "annotate =--prefix-strip" | "annotate =--itrace") : ;;
-    "annotate --percent-type" | "annotate =--percent-type") _perfpy_offer "" local-period global-period local-hits global-hits ;;
+    "annotate --percent-type" | "annotate =--percent-type") _perfpy_offer "" local-period global-period local-hits global-hits period-local period-global hits-local hits-global ;;
     "annotate --stdio-color" | "annotate =--stdio-color") _perfpy_offer "" always never auto ;;
     "annotate --symfs" | "annotate =--symfs") mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     "annotate --kallsyms" | "annotate =--kallsyms" | "annotate -k" | "annotate --vmlinux" | "annotate =--vmlinux") mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;

@@ -451,7 +451,7 @@ complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l prefix -x -d 'ad
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l prefix-strip -x -d 'strip n leading folders from the paths of source files'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -s n -l show-nr-samples -f -d 'show numbers of samples instead of shares'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l show-total-period -f -d 'show sums of periods instead of shares'
-complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l percent-type -x -a 'local-period global-period local-hits global-hits' -d 'shares of the function or'
+complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l percent-type -x -a 'local-period global-period local-hits global-hits period-local period-global hits-local hits-global' -d 'shares of the function or'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l stdio-color -f -a 'always never auto' -d 'colour plain text: always, never or auto'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -l by-line -f -d 'show source files by line, inlined calls included'
 complete -c perfpy -n '__fish_seen_subcommand_from annotate' -s D -l dump-raw-trace -f -d 'print every record as bytes and text'

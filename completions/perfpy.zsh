@@ -652,7 +652,7 @@ _perfpy() {
                 '*-n[show numbers of samples instead of shares]' \
                 '*--show-nr-samples[show numbers of samples instead of shares]' \
                 '*--show-total-period[show sums of periods instead of shares]' \
-                '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits)' \
+                '*--percent-type=[shares of the function or]:value:(local-period global-period local-hits global-hits period-local period-global hits-local hits-global)' \
                 '*--stdio-color=[colour plain text\: always, never or auto]::value:(always never auto)' \
                 '*--by-line[show source files by line, inlined calls included]' \
                 '*-D[print every record as bytes and text]' \

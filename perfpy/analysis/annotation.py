@@ -55,9 +55,9 @@ class ShareOf(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> ShareOf:
-        """Parse perf's name: local-period, global-hits ..."""
-        where, _, measure = name.partition("-")
-        return cls(where == "global", measure == "hits")
+        """Parse perf's name: local-period, hits-global ..."""
+        words = name.split("-")
+        return cls("global" in words, "hits" in words)
 
     def __str__(self) -> str:
         return f"{'global' if self.whole else 'local'} {'hits' if self.hits else 'period'}"

@@ -15,6 +15,7 @@ from perfpy.cli.line.input_recording import open_recording
 from perfpy.cli.line.option_parsing import Attached, Choice, CommandOptions, Flag, PerfCommand, StdioOptions, Value, fail, option, word
 from perfpy.cli.line.perfconfig import load_config
 from perfpy.cli.line.shared_options import (
+    PERCENT_TYPES,
     HardwareTraceOptions,
     InputOptions,
     QuietOptions,
@@ -87,7 +88,7 @@ class AnnotateColumnOptions(CommandOptions):
     show_total_period: bool = option("--show-total-period", Flag(), "show sums of periods instead of shares")
     percent_type: str = option(
         "--percent-type",
-        Value(Choice("local-period", "global-period", "local-hits", "global-hits"), default="local-period"),
+        Value(Choice(*PERCENT_TYPES), default=PERCENT_TYPES[0]),
         "shares of the function or (global) of the event",
         metavar="<type>",
     )
@@ -242,7 +243,9 @@ class AnnotateRun:
     def _needs_plain(self) -> bool:
         """Whether an option selects output that only perf's text has."""
         options = self._options
-        return bool(options.print_line or options.verbose or options.unit != "percent" or options.percent_type != "local-period")
+        return bool(
+            options.print_line or options.verbose or options.unit != "percent" or {*options.percent_type.split("-")} != {"local", "period"}
+        )
 
     def _show_screen(self, annotation: Annotation) -> int:
         """Show the hottest functions on a terminal."""

@@ -311,6 +311,11 @@ def _require_readable(option: str, path: str) -> None:
         raise PerfError(f"--{option} {path}: not a regular file")
 
 
+#: of code: the base of shares, and what is counted, in either order
+PERCENT_TYPES: Final = (
+    *("local-period", "global-period", "local-hits", "global-hits"),
+    *("period-local", "period-global", "hits-local", "hits-global"),
+)
 # The exit status if a limit on regressions (--fail-if-slower, --fail-above) is exceeded; nothing else has it, so that scripts can tell.
 EXCEEDED: Final = 90
 

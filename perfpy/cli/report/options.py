@@ -16,6 +16,7 @@ from perfpy.cli.line.option_parsing import (
     word,
 )
 from perfpy.cli.line.shared_options import (
+    PERCENT_TYPES,
     HardwareTraceOptions,
     HeaderOptions,
     InputOptions,
@@ -48,7 +49,6 @@ _DEFAULT_FILES: Final = {
 }
 
 #: Bases of a source line's share.
-_PERCENT_TYPES: Final = ("local-period", "global-period", "local-hits", "global-hits")
 
 _LACKING: Final = {
     "--gtk": "it needs GTK",
@@ -174,7 +174,7 @@ class UnneededOptions(CommandOptions):
     objdump: str = option("--objdump", Value(default=""), "run this objdump to count instructions (IPC)", hidden=True)
     asm_raw: bool = option("--asm-raw", Flag(), "for annotated code", hidden=True)
     disassembler_style: str = option("-M,--disassembler-style", Value(default=""), "for annotated code", hidden=True)
-    percent_type: str = option("--percent-type", Value(Choice(*_PERCENT_TYPES), default=""), "for annotated code", hidden=True)
+    percent_type: str = option("--percent-type", Value(Choice(*PERCENT_TYPES), default=""), "for annotated code", hidden=True)
     prefix: str = option("--prefix", Value(default=""), "for annotated code", hidden=True)
     prefix_strip: str = option("--prefix-strip", Value(default=""), "for annotated code", hidden=True)
     samples: int = option("--samples", Value(int, default=0), "single samples, in a browser", hidden=True)

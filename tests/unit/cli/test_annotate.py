@@ -107,6 +107,7 @@ def test_the_total_of_shares(annotate: Annotate, kind: str, share: str) -> None:
     text = annotate("-d", "spin", "--percent-type", kind)
     assert f"percent: {kind.replace('-', ' ')})" in text
     assert cells(text).strip() == share
+    assert annotate("-d", "spin", "--percent-type", "-".join(reversed(kind.split("-")))) == text
 
 
 def test_a_requested_function_is_its_own_total(annotate: Annotate) -> None:

@@ -140,6 +140,8 @@ class AnnotateCommandOptions(
 
 def run(options: AnnotateCommandOptions) -> int:
     """Read a recording and show the code of its hot functions; `annotate PID` makes the recording."""
+    if options.show_nr_samples and options.show_total_period:
+        fail("-n and --show-total-period exclude each other")
     if pids := _processes_of(options):
         from perfpy.cli.record_and_report import record_processes
 

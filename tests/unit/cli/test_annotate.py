@@ -110,6 +110,11 @@ def test_the_total_of_shares(annotate: Annotate, kind: str, share: str) -> None:
     assert annotate("-d", "spin", "--percent-type", "-".join(reversed(kind.split("-")))) == text
 
 
+def test_samples_and_periods_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["annotate", "-n", "--show-total-period"]) == 129
+    assert "exclude each other" in capsys.readouterr().err
+
+
 def test_a_requested_function_is_its_own_total(annotate: Annotate) -> None:
     assert cells(annotate("-s", "spin", "--percent-type", "global-period")).strip() == "60.00"
 

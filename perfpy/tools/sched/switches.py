@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfpy.abi.columns import Ragged, distinct
+from perfpy.abi.columns import Ragged, distinct, pieces
 from perfpy.abi.flags import RecordType
 from perfpy.abi.light_types import TYPE_CHECKING, NamedTuple
 from perfpy.abi.task_columns import NAMING_TYPES
@@ -161,7 +161,7 @@ class TaskColumnMaker:
         tid, named = numbers.tid.astype(np.int64), np.flatnonzero(numbers.type != RecordType.EXIT)
         # A record names the parent, the parent's main thread, its own thread and its main thread. COMM records have 0 as parent.
         columns = [(numbers.ptid, numbers.ppid), (numbers.ppid, numbers.ppid), (numbers.tid, numbers.pid), (numbers.pid, numbers.pid)]
-        names, pids = (np.column_stack([pair[number][named] for pair in columns]).reshape(-1) for number in range(2))
+        names, pids = (np.stack([pair[number][named] for pair in columns], axis=1).reshape(-1) for number in range(2))
         keys = np.repeat(numbers.key[named], len(columns))
         threads = self._ids.of(names.astype(np.int64), keys)
         first = first_rows(threads)
@@ -257,7 +257,7 @@ class TaskColumnMaker:
         nameless = np.flatnonzero((processes == 0) & (tid != IDLE))
         processes[nameless] = self._parents.find(tid[nameless], key[nameless], 0)
         ends = np.cumsum([len(column.tid) for column in columns])[:-1]
-        return [column._replace(pid=part) for column, part in zip(columns, np.split(processes, ends), strict=True)]
+        return [column._replace(pid=part) for column, part in zip(columns, pieces(processes, ends), strict=True)]
 
     def last_comms(self, tid: Int64) -> NDArray[np.int64]:
         """Return the names that threads have at the end of the recording, -1 for threads without one."""

@@ -17,7 +17,7 @@ from tests.fuzz.limits import MEGABYTE, Limits
 EXPECTED = (
     *(0, 1, 91, 129, 141, 255),
     *(-number & 0xFF for number in (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.ENOTDIR, errno.EOPNOTSUPP)),  # of probe, as perf's
-    *(-number & 0xFF for number in (errno.E2BIG, errno.EEXIST, errno.ERANGE, errno.EACCES, errno.ENOEXEC)),
+    *(-number & 0xFF for number in (errno.E2BIG, errno.EEXIST, errno.ERANGE, errno.EACCES, errno.ENOEXEC, errno.ENODATA)),
 )
 FAULT = 70  # the API raised what it never should
 

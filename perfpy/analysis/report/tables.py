@@ -438,7 +438,7 @@ class Histogram:
         return 100.0 * self.entries.measures[metric][entries, member] / total if total else np.zeros(len(entries))
 
     def reach(self, entries: Int64, percent_limit: float, metric: str = "period") -> NDArray[np.bool_]:
-        """Return which entries have so many percent of the total. perf compares numbers of 32 bits, so that 4.99999996 reaches 5."""
+        """Return which entries have at least this percentage of the total, compared as 32-bit floats like perf: 4.99999996 reaches 5."""
         is_shown: NDArray[np.bool_] = self.percents(metric, entries).astype(np.float32) >= np.float32(percent_limit)
         return is_shown
 

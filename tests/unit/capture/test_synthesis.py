@@ -359,7 +359,7 @@ def test_unknown_facts_of_a_machine_are_omitted(tmp_path):
     ],
 )
 def test_a_file_names_the_cpus_of_an_events_pmu(of_type, pmu, listed, is_named, expected, monkeypatch) -> None:
-    """As perf does: those that the PMU lists, and all online ones of the only core PMU; none for generic and software events."""
+    """As in perf: the CPUs that the PMU lists; all online CPUs for the only core PMU; none for generic and software events."""
     monkeypatch.setattr("perfpy.capture.synthesis.online_cpus", lambda: (0, 1))
     event = CountedEvent("e", EventAttr(type=of_type), unit="MiB", scale=0.5, pmu=pmu)
     event.cpus, event.is_named = listed, is_named

@@ -133,7 +133,7 @@ def test_each_event_has_its_own_functions(annotate: Annotate) -> None:
 
 
 def test_the_dump_ends_with_numbers_of_records_and_of_the_functions_samples(annotate: Annotate) -> None:
-    """As in perf: of all types of records, or of those that the recording has."""
+    """As in perf: -D counts all types of records; with --skip-empty only those that the recording has."""
     lines = annotate("-D", "-s", "spin").splitlines()
     assert lines[-2:] == ["cpu-clock:u stats:", "              SAMPLE events:         10"]
     assert any(line.split()[:3] == ["AUXTRACE", "events:", "0"] for line in lines)

@@ -79,7 +79,7 @@ def rows_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> 
 def test_events_outside_of_groups_are_sorted_by_themselves(
     index: int, of_group: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """--group-sort-idx is of groups that have so many events."""
+    """--group-sort-idx applies only to groups that have an event with this index."""
     names = ("first", "second", "alone")
     built = PerfDataBuilder([usual_attr(USUAL | SampleType.IDENTIFIER) for _ in names], [(number,) for number in range(1, 4)])
     built.feature(Feature.EVENT_DESC, [EventDesc(attr, name, ids) for attr, name, ids in zip(built.attrs, names, built.ids, strict=True)])
